@@ -1,0 +1,61 @@
+"""Candidates, alarms and incidents on the event topics.
+
+In/out: frozen structs, JSON with English keys. Never: deciding whether something is an alarm (`alarm.rules`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """`event.candidate`: a record that may match a rule; the dispatcher gives the verdict once.
+
+    `record` is the device's own JSON as text, so that the verdict sees all of it.
+    """
+
+    rule_id: str
+    rule_version: int
+    record_id: str
+    kind: str
+    received_at_ms: int
+    captured_at_ms: int
+    record: str
+    source: str = ""
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True):
+    """`event.alarm`: one match of one rule by one record. `alarm_id` = rule_id + ":" + record_id."""
+
+    alarm_id: str
+    rule_id: str
+    rule_name: str
+    severity: str
+    record_id: str
+    kind: str
+    checkpoint_id: str
+    captured_at_ms: int
+    received_at_ms: int
+    raised_at_ms: int
+    plate_number: str = ""
+    camera_ip: str = ""
+    picture_url: str = ""
+    attributes: dict[str, str] = {}
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """`event.incident`: a lasting fault with its beginning and its end (L-3, Q-2); told once each."""
+
+    incident_id: str
+    kind: Literal["latency", "quality", "backlog"]
+    state: Literal["open", "closed"]
+    opened_at_ms: int
+    closed_at_ms: int = 0
+    severity: str = "warning"
+    camera_ip: str = ""
+    recognizer_ip: str = ""
+    checkpoint_id: str = ""
+    district_id: str = ""
+    detail: dict[str, str] = {}

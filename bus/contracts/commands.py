@@ -1,0 +1,30 @@
+"""Commands of operators. Key of the message on the topic = `rule_id`; the newest one per key is the state.
+
+In/out: frozen structs, JSON with English keys. Never: matching (that is `alarm.rules`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """`control.watchlist`: put a target on the watch list, change it, or take it off (布控 / 撤控).
+
+    `match` is a conjunction: English attribute of `bus.contracts.keys` -> accepted values (any of them);
+    `plate_number` compares normalised plates. `op` is explicit because a tombstone parses to null.
+    """
+
+    rule_id: str
+    op: Literal["put", "remove"]
+    version: int  # epoch ms of the decision; a later version wins, whatever the arrival order
+    kind: Literal["vehicle", "face"] = "vehicle"
+    name: str = ""
+    severity: Literal["info", "warning", "critical"] = "warning"
+    match: dict[str, list[str]] = {}
+    valid_from_ms: int = 0
+    valid_until_ms: int = 0  # 0 = until removed
+    author: str = ""
+    note: str = ""

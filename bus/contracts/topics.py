@@ -1,0 +1,103 @@
+"""The topics of the bus: the one table of names, partition counts, keys and retentions, with the reasons.
+
+In: nothing. Out: `TOPICS`, and what a creator of topics needs (`Topic.configs`).
+Never: a client, a socket. Source: design.md rows *topics* and *partition key*, businesses.md I-1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+DAY_MS = 24 * 3600 * 1000
+
+DATA_VEHICLE = "data.vehicle"
+DATA_FACE = "data.face"
+DATA_VIDEO = "data.video"
+CONTROL_WATCHLIST = "control.watchlist"
+CONTROL_STATISTICS = "control.statistics"
+CONTROL_VIDEO = "control.video"
+EVENT_CANDIDATE = "event.candidate"
+EVENT_ALARM = "event.alarm"
+EVENT_STATISTICS = "event.statistics"
+EVENT_INCIDENT = "event.incident"
+EVENT_VIDEO_PROGRESS = "event.video-progress"
+METER_SENT = "meter.sent"
+METER_LATENCY = "meter.latency"
+METER_QUALITY = "meter.quality"
+QUARANTINE_RECORDS = "quarantine.records"
+
+
+class Flow(Enum):
+    """What kind of flow a topic carries; disaster recovery copies only `DATA` (W-5, D-2)."""
+
+    DATA = "data"
+    CONTROL = "control"
+    EVENT = "event"
+    METER = "meter"
+    QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """The contract of one topic.
+
+    `schema` is the value of the `schema` header (`vehicle/1`); `retention_ms` -1 keeps for ever.
+    """
+
+    name: str
+    flow: Flow
+    schema: str
+    key: str
+    partitions: int
+    partitions_why: str
+    retention_ms: int
+    retention_why: str
+    compacted: bool = False
+
+    @property
+    def configs(self) -> dict[str, str]:
+        """Topic configuration in Kafka's own names."""
+        return {
+            "cleanup.policy": "compact" if self.compacted else "delete",
+            "retention.ms": str(self.retention_ms),
+        }
+
+
+_ONE = "a trickle; one partition keeps the total order"
+_STATE = "the newest command per key is the state, so it is compacted and never cut by age"
+_DAY = "replayable for a day; the store is the archive"
+
+_ALL = (
+    Topic(DATA_VEHICLE, Flow.DATA, "vehicle/1", "the plate; null where unread", 4,
+          "the widest flow: two Spark slots per core on the smallest machine, few enough that a "
+          "micro-batch of 0.2 s is not eaten by task starts",
+          7 * DAY_MS, "a week of outage of the store must not lose a record"),
+    Topic(DATA_FACE, Flow.DATA, "face/1", "the device", 2,
+          "about a fifth of the vehicle flow", 7 * DAY_MS, "as data.vehicle"),
+    Topic(DATA_VIDEO, Flow.DATA, "video/1", "the device", 2,
+          "bursts from films under analysis", 7 * DAY_MS, "as data.vehicle"),
+    Topic(CONTROL_WATCHLIST, Flow.CONTROL, "watchlist/1", "the rule id", 1, _ONE, -1, _STATE, True),
+    Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
+          _STATE, True),
+    Topic(CONTROL_VIDEO, Flow.CONTROL, "video-order/1", "the order id", 1, _ONE, -1, _STATE, True),
+    Topic(EVENT_CANDIDATE, Flow.EVENT, "candidate/1", "the rule id", 1, _ONE, DAY_MS, _DAY),
+    Topic(EVENT_ALARM, Flow.EVENT, "alarm/1", "the rule id", 1, _ONE, 30 * DAY_MS,
+          "other systems may read a month back"),
+    Topic(EVENT_STATISTICS, Flow.EVENT, "statistics/1", "the order id", 1, _ONE, DAY_MS, _DAY),
+    Topic(EVENT_INCIDENT, Flow.EVENT, "incident/1", "the incident id", 1, _ONE, 30 * DAY_MS,
+          "as event.alarm"),
+    Topic(EVENT_VIDEO_PROGRESS, Flow.EVENT, "video-progress/1", "the order id", 1, _ONE, DAY_MS,
+          _DAY),
+    Topic(METER_SENT, Flow.METER, "sent/1", "the producer", 1, _ONE, 7 * DAY_MS,
+          "as long as the data it accounts for"),
+    Topic(METER_LATENCY, Flow.METER, "latency/1", "class and minute", 1, _ONE, DAY_MS, _DAY),
+    Topic(METER_QUALITY, Flow.METER, "quality/1", "device and minute", 1, _ONE, DAY_MS, _DAY),
+    Topic(QUARANTINE_RECORDS, Flow.QUARANTINE, "rejected/1", "null", 1,
+          "rejects are few; when they are many the device is the fault, not the bus",
+          30 * DAY_MS, "a month to inspect a faulty device's records (Q-4)"),
+)
+
+TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
+
+DATA_TOPICS: tuple[str, ...] = (DATA_VEHICLE, DATA_FACE, DATA_VIDEO)

@@ -1,0 +1,170 @@
+"""The store port: what every store (SQLite now, HBase later) offers, and the rows that cross it.
+
+In: rows and positions. Out: counts and pages of rows. Never: SQL or an HBase type across this line.
+Source: design.md row *store port*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from bus.contracts.meters import LatencyCell, QualityCell
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one application has read one partition; `end_offset` is exclusive."""
+
+    application: str
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partition: int
+    end_offset: int
+
+
+class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One valid record as it is stored. Times are epoch milliseconds UTC; `body` is the device's JSON, unchanged."""
+
+    record_id: str
+    kind: str  # bus.contracts.headers.Kind value
+    checkpoint_id: str
+    district_id: str
+    camera_ip: str
+    recognizer_ip: str
+    captured_at_ms: int
+    received_at_ms: int
+    plate_number: str = ""  # as the device wrote it
+    plate_key: str = ""  # normalised for matching; empty when unread or none
+    plate_color: str = ""
+    vehicle_color: str = ""
+    vehicle_type: str = ""
+    vehicle_brand: str = ""
+    vehicle_series: str = ""
+    picture_url: str = ""
+    partly_read: bool = False
+    replayed: bool = False
+    body: bytes = b""
+    stored_at_ms: int = 0  # set by the store at the first successful write; a replay never changes it
+
+
+class RejectedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One record that is not valid, kept with its reason (Q-4)."""
+
+    record_id: str
+    kind: str
+    reason: str  # bus.contracts.headers.Reason value
+    field: str
+    camera_ip: str
+    recognizer_ip: str
+    checkpoint_id: str
+    source: str
+    received_at_ms: int
+    body: bytes
+    stored_at_ms: int = 0
+
+
+class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything one micro-batch changes. `latency` turns the rows that were really new into latency cells."""
+
+    rows: Sequence[RecordRow] = ()
+    rejected: Sequence[RejectedRow] = ()
+    quality: Sequence[QualityCell] = ()  # increments, added to what is there
+    latency: Callable[[Sequence[RecordRow]], Sequence[LatencyCell]] | None = None
+    latency_summaries: Sequence[LatencySummary] = ()  # replace what is there
+
+
+class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Percentiles of one minute for one scope: everything, one district or one device. Milliseconds."""
+
+    kind: str
+    scope: Literal["all", "district", "device"]
+    scope_id: str
+    minute_ms: int
+    count: int
+    p50_ms: int
+    p95_ms: int
+    p99_ms: int
+    max_ms: int
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch really changed. `latency` holds the touched cells after the change (cumulative)."""
+
+    stored: int
+    duplicates: int
+    rejected: int
+    rejected_duplicates: int
+    latency: Sequence[LatencyCell] = ()
+    stored_at_ms: int = 0
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A question for records; empty fields do not restrict. Newest capture first."""
+
+    kind: str = ""
+    plate: str = ""  # compared normalised; `*` stands for any run of characters
+    checkpoint_id: str = ""
+    district_id: str = ""
+    camera_ip: str = ""
+    captured_from_ms: int = 0
+    captured_until_ms: int = 0
+    record_id: str = ""
+    text: str = ""  # substring of the body
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """`limit` rows after `cursor` (opaque; empty = first page)."""
+
+    limit: int = 100
+    cursor: str = ""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals for the account, per kind."""
+
+    stored: dict[str, int]
+    rejected: dict[str, dict[str, int]]  # kind -> reason -> count
+    duplicates: dict[str, int]  # kind -> records that arrived again and changed nothing
+
+
+class RecordReader(Protocol):
+    """The read side, which monitor, alarm and dr_mirror may import."""
+
+    def query(self, query: Query, page: Page) -> tuple[list[RecordRow], str]:
+        """Rows and the cursor of the next page (empty at the end)."""
+
+    def count(self, query: Query) -> int:
+        """How many rows match, bounded by nothing."""
+
+    def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
+        """Rejected records, newest first."""
+
+    def counts(self) -> Counts:
+        """Totals over the whole store."""
+
+    def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
+        """Quality cells by capture minute."""
+
+    def latency(
+        self, *, from_ms: int, until_ms: int, kind: str = "", scope: str = "all", scope_id: str = ""
+    ) -> list[LatencySummary]:
+        """Latency summaries by store minute."""
+
+    def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
+        """The exact histograms (all devices), for percentiles over any range."""
+
+    def positions(self, application: str) -> list[Position]:
+        """How far an application has come."""
+
+    def close(self) -> None:
+        """Release the store."""
+
+
+class RecordStore(RecordReader, Protocol):
+    """The write side; exactly one process holds it."""
+
+    def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
+        """Write everything and the positions in one transaction. Idempotent. Raises `StoreError`."""
