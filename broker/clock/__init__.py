@@ -1,0 +1,1 @@
+"""Time, dice and tasks behind one port: ``port.Clock``, with ``real.RealClock`` for production."""

@@ -1,0 +1,39 @@
+"""The clock of production: the system's time, the running asyncio loop, the system's dice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class RealClock:
+    """Implements ``clock.port.Clock`` on the running event loop."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.Random(seed) if seed is not None else random.SystemRandom()
+
+    @property
+    def random(self) -> random.Random:
+        return self._random
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        return asyncio.get_running_loop().create_task(coroutine, name=name)
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay_s, callback)
+
+    def new_uuid(self) -> bytes:
+        return uuid.UUID(int=self._random.getrandbits(128), version=4).bytes

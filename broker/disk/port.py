@@ -1,0 +1,119 @@
+"""What the broker may do with files.
+
+In: nothing. Out: ``Disk`` and ``File``, the only way a room of the broker touches the file system,
+and the typed errors they raise. Never: a path joined, opened or listed anywhere else; a simulated
+disk (lost writes, torn tails, a full disk) must be able to stand behind this port.
+
+Paths are plain ``/``-separated strings. Every method may raise ``DiskError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+Result = TypeVar("Result")
+Buffer = bytes | bytearray | memoryview
+
+
+class DiskError(Exception):
+    """The file system refused. ``errno`` is the system's number, 0 if it gave none."""
+
+    def __init__(self, message: str, errno: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class DiskFull(DiskError):
+    """No room (or quota) left. What was written before it may be torn."""
+
+
+class PathMissing(DiskError):
+    """The path does not exist."""
+
+
+class DirectoryLocked(DiskError):
+    """Another process holds the lock of the directory."""
+
+
+class File(Protocol):
+    """One open file. Appends go to its end; reads name their position."""
+
+    def append(self, data: Buffer) -> None:
+        """Write all of ``data`` at the end, in one system call where the system takes it whole."""
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Write all of ``data`` at ``position``."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to ``size`` bytes from ``position``; fewer only at the end of the file."""
+
+    def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
+        """Fill ``buffer`` from ``position``; returns how many bytes, fewer only at the end."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes."""
+
+    def flush(self) -> None:
+        """Force what was written to the device (fdatasync)."""
+
+    def size(self) -> int:
+        """The length in bytes."""
+
+    def close(self) -> None:
+        """Give the handle back. Closing twice does nothing."""
+
+
+class DirectoryLock(Protocol):
+    """A held lock; ``release`` gives it back."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The file system of one machine."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing. Without ``create`` a missing file is ``PathMissing``."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Names (not paths) in a directory, sorted."""
+
+    def mkdirs(self, path: str) -> None: ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or directory; a file at ``target`` is replaced."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; nothing happens if there is none."""
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all in it; nothing happens if there is none."""
+
+    def read_text(self, path: str) -> str: ...
+
+    def replace_text_durably(self, path: str, text: str) -> None:
+        """Put ``text`` at ``path`` so that after a crash either the old or the new text stands.
+
+        Written to ``path.tmp``, flushed, renamed, directory flushed.
+        """
+
+    def size_of(self, path: str) -> int:
+        """Length of a file in bytes without opening it."""
+
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written, in epoch milliseconds."""
+
+    def lock(self, directory: str) -> DirectoryLock:
+        """Take the ``.lock`` file of a directory or raise ``DirectoryLocked``."""
+
+    def total_bytes(self, path: str) -> int:
+        """Size of the volume below ``path``."""
+
+    def free_bytes(self, path: str) -> int:
+        """Room left for us on the volume below ``path``."""
+
+    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Run slow file work (flush, deletion) on a worker thread."""
