@@ -1,0 +1,1 @@
+"""Kafka's configuration keys as one table. Entry: ``views.BrokerConfig``, ``views.TopicConfig``."""

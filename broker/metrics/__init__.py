@@ -1,0 +1,1 @@
+"""Counters under Kafka's names, shown in Prometheus' text format. Entry: ``registry.Metrics``."""

@@ -1,0 +1,1 @@
+"""Where requests wait: one hierarchical timing wheel, watchers by key. Entry: ``purgatory.Purgatory``."""

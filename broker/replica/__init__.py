@@ -1,0 +1,1 @@
+"""Partitions as replicas: leadership, ISR, high watermark. Entry: ``manager.ReplicaManager``."""
