@@ -1,0 +1,113 @@
+"""Apache Kafka 4.3 from Maven Central: one KRaft node on free ports, and its command-line tools.
+
+In: a folder of its own, broker settings. Out: a running broker; jars for Kafka's own tools.
+Never: used by the product itself; only tests and benches compare with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from deploy.errors import Unavailable
+from deploy.setup.jars import jars_of
+from deploy.setup.java import ensure_java
+from deploy.testservers.process import JavaServer, accepts, class_path, free_port, launch
+
+POM = Path(__file__).resolve().parent / "kafka.xml"
+FORMAT_TIMEOUT_S = 60
+TOOL_TIMEOUT_S = 60
+
+TOOLS = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+}
+
+_LOG4J = """status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.stdout.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = {target}
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+
+def kafka_jars() -> list[Path]:
+    """All jars of Apache Kafka 4.3 and its tools; `Unavailable` where they cannot be had."""
+    return jars_of(POM, "testserver-kafka")
+
+
+def start_kafka(folder: Path, *, settings: Mapping[str, str] | None = None, heap: str = "1g") -> JavaServer:
+    """A formatted single-node broker that answers on `server.address`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    jars, port = kafka_jars(), free_port()
+    properties = folder / "server.properties"
+    properties.write_text(_properties(folder, port, settings or {}), encoding="utf-8")
+    _format(properties, jars)
+    log4j = _log4j(folder, "info", "SYSTEM_OUT")
+    server = launch(
+        "Apache Kafka 4.3", folder, port, jars, ["kafka.Kafka", str(properties)],
+        options=[f"-Xmx{heap}", f"-Xms{heap}", "-XX:+UseG1GC", f"-Dlog4j2.configurationFile=file:{log4j}"],
+    )
+    return server.wait_until(lambda: "Kafka Server started" in server.log and accepts(port))
+
+
+def run_tool(tool: str, arguments: Sequence[str], *, folder: Path, stdin: bytes = b"",
+             timeout_s: float = TOOL_TIMEOUT_S) -> subprocess.CompletedProcess[bytes]:
+    """Run one of Kafka's own tools (`kafka-topics`, …) and return what it said."""
+    command = [
+        str(ensure_java()), "-Xmx256m", "-XX:TieredStopAtLevel=1",
+        f"-Dlog4j2.configurationFile=file:{_log4j(folder, 'warn', 'SYSTEM_ERR')}",
+        "-cp", class_path(kafka_jars()), TOOLS[tool], *arguments,
+    ]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s, check=False)
+
+
+def _log4j(folder: Path, level: str, target: str) -> Path:
+    path = folder / f"log4j2-{level}.properties"
+    path.write_text(_LOG4J.format(level=level, target=target), encoding="utf-8")
+    return path
+
+
+def _properties(folder: Path, port: int, settings: Mapping[str, str]) -> str:
+    controller = free_port()
+    values = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(folder / "data"),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        **settings,
+    }
+    return "".join(f"{key}={value}\n" for key, value in values.items())
+
+
+def _format(properties: Path, jars: Sequence[Path]) -> None:
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+    done = subprocess.run(
+        [str(ensure_java()), "-cp", class_path(jars), "kafka.tools.StorageTool", "format",
+         "--ignore-formatted", "-t", cluster, "-c", str(properties)],
+        capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False,
+    )
+    if done.returncode != 0:
+        raise Unavailable(f"Apache Kafka's storage could not be formatted: {done.stderr[-300:]}")

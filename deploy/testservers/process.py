@@ -1,0 +1,101 @@
+"""One Java server as a child process: started, waited for until it answers, stopped.
+
+In: class path, main class, a probe. Out: a running process on a free port.
+Never: killing anything it did not start.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from deploy.errors import Unavailable
+from deploy.setup.java import ensure_java
+
+READY_TIMEOUT_S = 60  # three seconds on an idle machine; two cores full of tests are slower
+STOP_TIMEOUT_S = 15
+POLL_S = 0.1
+
+
+def free_port() -> int:
+    """A TCP port nobody listens on right now; a race with others is possible, and then start fails."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody accepts connections on the loopback port."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class JavaServer:
+    """A Java process with its log file; `stop` is safe to call twice.
+
+    Invariant: `process` was started by this object and by nobody else.
+    """
+
+    def __init__(self, name: str, folder: Path, port: int, process: subprocess.Popen[bytes]) -> None:
+        self.name = name
+        self.folder = folder
+        self.port = port
+        self.process = process
+
+    @property
+    def address(self) -> str:
+        """`host:port` as clients want it."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """What the server has printed so far."""
+        return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
+
+    def wait_until(self, ready: Callable[[], bool]) -> JavaServer:
+        """Return when `ready` holds; a death or the time limit is `Unavailable` with the log's end."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise Unavailable(f"{self.name} did not start: {self.log[-500:]}")
+            time.sleep(POLL_S)
+        return self
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def __enter__(self) -> JavaServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def class_path(jars: Sequence[Path]) -> str:
+    """Jars as Java's `-cp` wants them."""
+    return ":".join(str(jar) for jar in jars)
+
+
+def launch(name: str, folder: Path, port: int, jars: Sequence[Path], arguments: Sequence[str],
+           *, options: Sequence[str] = ()) -> JavaServer:
+    """Start `java OPTIONS -cp JARS ARGUMENTS…` with its output in `folder/server.log`."""
+    command = [str(ensure_java()), *options, "-cp", class_path(jars), *arguments]
+    with open(folder / "server.log", "wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
+            start_new_session=True,
+        )
+    return JavaServer(name, folder, port, process)
