@@ -1,0 +1,55 @@
+"""Every limit of the bus's language and clients: name, unit last, one sentence why.
+
+In: nothing. Out: integers. Limits that an operator may set are configuration keys of the broker or
+of a room's settings; here is what nobody needs to set.
+Never: a number without its reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
+"""One request or response; Kafka's default of socket.request.max.bytes, so its clients fit."""
+
+MAX_BATCH_BYTES: Final = 100 * 1024 * 1024
+"""One record batch as stored: a batch has to fit into the frame that carries it."""
+
+MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
+"""One batch unpacked: a few KiB of zeros may claim gigabytes, and we read batches in one piece."""
+
+MAX_RECORDS_PER_BATCH: Final = 8 * 1024 * 1024
+"""Records claimed by one header; more than any frame can hold at 12 bytes a record."""
+
+MAX_HEADERS_PER_RECORD: Final = 1024
+"""Ours are fewer than ten; a record with more is a fault, and each costs an object."""
+
+MAX_TAGGED_FIELDS: Final = 1024
+"""Unknown tagged fields of one struct; Kafka 4.3 knows fewer than ten in any."""
+
+MAX_VARINT_BYTES: Final = 5
+"""An unsigned 32-bit varint; a longer one is garbage and would build huge integers."""
+
+MAX_VARLONG_BYTES: Final = 10
+"""A 64-bit varint, as the timestamp deltas of records use."""
+
+CLIENT_QUEUE_RECORDS: Final = 200_000
+"""Records waiting in an application's producer; then `produce` waits or reports, never grows."""
+
+CLIENT_QUEUE_KIB: Final = 64 * 1024
+"""The same in KiB: a city's peak of ten seconds, and small beside the process itself."""
+
+CLIENT_FETCH_BYTES: Final = 8 * 1024 * 1024
+"""What a consumer takes from one partition at once, so that a backlog fits small machines."""
+
+CLIENT_PREFETCH_KIB: Final = 32 * 1024
+"""What a consumer keeps ahead of its application."""
+
+CLIENT_LINGER_MS: Final = 5
+"""Long enough to fill batches at 500 records/s, short beside the latency the bus promises."""
+
+CLIENT_DELIVERY_TIMEOUT_MS: Final = 120_000
+"""After this a record is reported as not delivered; a broker's restart takes seconds."""
+
+CLIENT_REQUEST_TIMEOUT_MS: Final = 30_000
+"""One request to a broker, administration included."""
