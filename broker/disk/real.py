@@ -1,0 +1,238 @@
+"""The disk of production: plain system calls, each error turned into a typed one.
+
+In: paths and buffers. Out: ``RealDisk``, ``RealFile``. Never: buffering of its own; what a call
+has returned is in the page cache and survives the death of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from broker.disk.port import (
+    Buffer,
+    DirectoryLocked,
+    DiskError,
+    DiskFull,
+    PathMissing,
+    Result,
+)
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_WORKERS = 2
+"""Threads for flushes and deletions: one may wait for the device while the other goes on."""
+
+LOCK_FILE = ".lock"
+
+
+def typed(error: OSError, path: str) -> DiskError:
+    """The port's error for a system error at ``path``."""
+    number = error.errno or 0
+    message = f"{path}: {error.strerror or error}"
+    if number in _FULL:
+        return DiskFull(message, number)
+    if number == errno.ENOENT:
+        return PathMissing(message, number)
+    return DiskError(message, number)
+
+
+@contextmanager
+def _typed_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise typed(error, path) from error
+
+
+class RealFile:
+    """One open descriptor. Invariant: ``_fd`` is -1 once closed."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def append(self, data: Buffer) -> None:
+        try:
+            written = os.write(self._fd, data)
+            if written != len(data):
+                self._append_rest(memoryview(data)[written:])
+        except OSError as error:
+            raise typed(error, self.path) from error
+
+    def _append_rest(self, rest: memoryview) -> None:
+        """A short write is no error yet; the next one says why (a full disk, mostly)."""
+        while rest:
+            rest = rest[os.write(self._fd, rest) :]
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        # O_APPEND makes pwrite append too, so the flag is taken off for the moment.
+        rest = memoryview(data)
+        with _typed_errors(self.path):
+            flags = fcntl.fcntl(self._fd, fcntl.F_GETFL)
+            fcntl.fcntl(self._fd, fcntl.F_SETFL, flags & ~os.O_APPEND)
+            try:
+                while rest:
+                    written = os.pwrite(self._fd, rest, position)
+                    rest, position = rest[written:], position + written
+            finally:
+                fcntl.fcntl(self._fd, fcntl.F_SETFL, flags)
+
+    def read(self, position: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, position)
+            if len(data) == size or not data:
+                return data
+            return data + self.read(position + len(data), size - len(data))
+        except OSError as error:
+            raise typed(error, self.path) from error
+
+    def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
+        view = memoryview(buffer)
+        total = 0
+        with _typed_errors(self.path):
+            while total < len(view):
+                got = os.preadv(self._fd, [view[total:]], position + total)
+                if not got:
+                    break
+                total += got
+        return total
+
+    def truncate(self, size: int) -> None:
+        with _typed_errors(self.path):
+            os.ftruncate(self._fd, size)
+
+    def flush(self) -> None:
+        with _typed_errors(self.path):
+            os.fdatasync(self._fd)
+
+    def size(self) -> int:
+        with _typed_errors(self.path):
+            return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with _typed_errors(self.path):
+                os.close(fd)
+
+
+class RealLock:
+    """A directory's ``.lock`` held through flock; the system gives it back if we die."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class RealDisk:
+    """Implements ``disk.port.Disk`` with the operating system."""
+
+    def __init__(self) -> None:
+        self._workers: ThreadPoolExecutor | None = None
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        with _typed_errors(path):
+            return RealFile(path, os.open(path, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def listdir(self, path: str) -> list[str]:
+        with _typed_errors(path):
+            return sorted(os.listdir(path))
+
+    def mkdirs(self, path: str) -> None:
+        with _typed_errors(path):
+            os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        with _typed_errors(source):
+            os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        with _typed_errors(path):
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                return
+
+    def remove_tree(self, path: str) -> None:
+        with _typed_errors(path):
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                return
+
+    def read_text(self, path: str) -> str:
+        with _typed_errors(path), open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def replace_text_durably(self, path: str, text: str) -> None:
+        temporary = path + ".tmp"
+        with _typed_errors(path):
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(temporary, path)
+            _flush_directory(os.path.dirname(path))
+
+    def size_of(self, path: str) -> int:
+        with _typed_errors(path):
+            return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        with _typed_errors(path):
+            return os.stat(path).st_mtime_ns // 1_000_000
+
+    def lock(self, directory: str) -> RealLock:
+        path = os.path.join(directory, LOCK_FILE)
+        with _typed_errors(path):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                os.close(fd)
+                raise DirectoryLocked(
+                    f"{directory} is in use by another broker (its .lock is held); "
+                    "stop that one or give this one another log.dirs"
+                ) from error
+        return RealLock(fd)
+
+    def total_bytes(self, path: str) -> int:
+        with _typed_errors(path):
+            volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize
+
+    def free_bytes(self, path: str) -> int:
+        with _typed_errors(path):
+            volume = os.statvfs(path)
+        return volume.f_bavail * volume.f_frsize
+
+    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        if self._workers is None:
+            self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="disk")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._workers, function, *arguments)
+
+
+def _flush_directory(path: str) -> None:
+    fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,95 @@
+"""The one timer of a broker: drives the timing wheel with the clock.
+
+In: delays and callbacks. Out: the callbacks, called once when their time has come, on the loop's
+thread. Never: a second wheel; delayed produce, fetch, join and session timeouts all wait here.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+
+from broker.clock.port import Clock, TimerHandle
+from broker.purgatory.wheel import Entry, TimingWheel
+
+log = logging.getLogger("broker.purgatory")
+
+Callback = Callable[[], None]
+
+
+class TimerEntry:
+    """A callback that waits. ``cancel`` gives its memory back at once."""
+
+    __slots__ = ("_entry", "_wheel")
+
+    def __init__(self, wheel: TimingWheel, entry: Entry | None) -> None:
+        self._wheel = wheel
+        self._entry = entry
+
+    def cancel(self) -> None:
+        entry, self._entry = self._entry, None
+        if entry is not None and self._wheel.cancel(entry):
+            entry.payload = None
+
+
+class Timer:
+    """Calls back at deadlines. Invariant: while entries wait, ``_wake_at_ms`` is not after any of them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wheel = TimingWheel(self._now_ms())
+        self._handle: TimerHandle | None = None
+        self._wake_at_ms = math.inf
+        self._stopped = False
+
+    def __len__(self) -> int:
+        return len(self._wheel)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def add(self, delay_ms: int, callback: Callback) -> TimerEntry:
+        """Call ``callback`` once, not before ``delay_ms`` milliseconds (at least one) have passed."""
+        # One tick more than asked: the present millisecond is already partly gone. So the wheel,
+        # which is never ahead of the clock, always takes the entry.
+        deadline_ms = self._now_ms() + max(delay_ms, 0) + 1
+        entry = self._wheel.add(deadline_ms, callback)
+        if deadline_ms < self._wake_at_ms:
+            self._arm(deadline_ms)
+        return TimerEntry(self._wheel, entry)
+
+    def stop(self) -> None:
+        """Call back nothing any more."""
+        self._stopped = True
+        self._disarm()
+
+    def _arm(self, at_ms: int) -> None:
+        self._disarm()
+        if self._stopped:
+            return
+        self._wake_at_ms = at_ms
+        delay_s = max(at_ms / 1000 - self._clock.monotonic(), 0.0)
+        self._handle = self._clock.call_later(delay_s, self._on_time)
+
+    def _disarm(self) -> None:
+        handle, self._handle = self._handle, None
+        self._wake_at_ms = math.inf
+        if handle is not None:
+            handle.cancel()
+
+    def _on_time(self) -> None:
+        self._handle = None
+        self._wake_at_ms = math.inf
+        for entry in self._wheel.advance(self._now_ms()):
+            self._call(entry)
+        upcoming_ms = self._wheel.next_ms()
+        if upcoming_ms is not None and upcoming_ms < self._wake_at_ms:
+            self._arm(upcoming_ms)
+
+    def _call(self, entry: Entry) -> None:
+        callback, entry.payload = entry.payload, None
+        try:
+            callback()
+        except Exception:  # one waiter's fault must not stop the time of all others
+            log.exception("a timed callback failed")

@@ -1,0 +1,140 @@
+"""Waiting requests on the real loop: satisfied, expired, cancelled, forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+
+from broker.clock.real import RealClock
+from broker.purgatory.purgatory import Purgatory
+from broker.purgatory.timer import Timer
+
+
+def run(story: object) -> None:
+    asyncio.run(story)  # type: ignore[arg-type]
+
+
+def test_a_request_that_is_satisfied_at_once_is_never_kept() -> None:
+    async def story() -> None:
+        timer = Timer(RealClock())
+        purgatory = Purgatory("fetch", timer)
+        watch = purgatory.watch(["a"], 1000, lambda: True, lambda: None)
+        assert watch.done and len(purgatory) == 0 and len(timer) == 0
+
+    run(story())
+
+
+def test_waking_any_key_satisfies_and_forgets_the_request_under_all_keys() -> None:
+    async def story() -> None:
+        timer = Timer(RealClock())
+        purgatory = Purgatory("fetch", timer)
+        ready: list[bool] = []
+        purgatory.watch(["a", "b"], 60_000, lambda: bool(ready), lambda: None)
+        assert purgatory.wake("a") == 0 and purgatory.has("b")
+        ready.append(True)
+        assert purgatory.wake("b") == 1
+        assert not purgatory.has("a") and len(purgatory) == 0 and len(timer) == 0
+
+    run(story())
+
+
+def test_time_out_is_answered_once_and_not_early() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        timer = Timer(RealClock())
+        purgatory = Purgatory("produce", timer)
+        expired: asyncio.Future[float] = loop.create_future()
+        began = loop.time()
+        purgatory.watch(["a"], 30, lambda: False, lambda: expired.set_result(loop.time()))
+        assert await asyncio.wait_for(expired, 5) - began >= 0.030
+        assert purgatory.wake("a") == 0 and len(timer) == 0 and purgatory.expired == 1
+
+    run(story())
+
+
+def test_an_answered_request_releases_its_memory_even_if_its_watch_is_kept() -> None:
+    class Request:
+        """Stands for the buffers a request holds."""
+
+    async def story() -> None:
+        purgatory = Purgatory("fetch", Timer(RealClock()))
+        request = Request()
+        seen = weakref.ref(request)
+        watch = purgatory.watch(["a"], 60_000, lambda r=request: False, lambda r=request: None)  # type: ignore[misc]
+        del request
+        assert purgatory.cancel(watch) and not purgatory.cancel(watch)
+        gc.collect()
+        assert seen() is None
+
+    run(story())
+
+
+def test_a_request_that_completes_another_while_being_woken_answers_each_once() -> None:
+    async def story() -> None:
+        purgatory = Purgatory("join", Timer(RealClock()))
+        answers: list[str] = []
+
+        def second() -> bool:
+            if not answers:
+                return False
+            answers.append("second")
+            return True
+
+        def first() -> bool:
+            if not started:
+                return False
+            answers.append("first")
+            purgatory.wake("b")
+            return True
+
+        started: list[bool] = []
+        purgatory.watch(["a", "b"], 60_000, first, lambda: None)
+        purgatory.watch(["a", "b"], 60_000, second, lambda: None)
+        started.append(True)
+        purgatory.wake("a")
+        assert sorted(answers) == ["first", "second"]
+
+    run(story())
+
+
+def test_a_thousand_times_more_waiting_does_not_cost_more_per_request() -> None:
+    """Counted in wheel buckets in use, not in time: the machine may be busy."""
+
+    async def story() -> None:
+        timer = Timer(RealClock())
+        purgatory = Purgatory("fetch", timer)
+        watches = [
+            purgatory.watch([i], 30_000 + i % 5, lambda: False, lambda: None)
+            for i in range(20_000)
+        ]
+        assert len(timer._wheel._in_use) <= 100
+        for watch in watches:
+            purgatory.cancel(watch)
+        assert len(timer) == 0 and not purgatory._watchers
+
+    run(story())
+
+
+def test_an_earlier_deadline_added_later_still_comes_first() -> None:
+    async def story() -> None:
+        timer = Timer(RealClock())
+        order: list[str] = []
+        done = asyncio.Event()
+        timer.add(60, lambda: (order.append("late"), done.set()) and None)  # type: ignore[func-returns-value]
+        timer.add(5, lambda: order.append("early"))
+        await asyncio.wait_for(done.wait(), 5)
+        assert order == ["early", "late"]
+
+    run(story())
+
+
+def test_a_callback_that_fails_does_not_stop_the_others() -> None:
+    async def story() -> None:
+        timer = Timer(RealClock())
+        done = asyncio.Event()
+        timer.add(1, lambda: 1 // 0 and None)
+        timer.add(2, done.set)
+        await asyncio.wait_for(done.wait(), 5)
+
+    run(story())
