@@ -1,0 +1,77 @@
+"""The command line: global options, this room's verbs, and the verbs that the rooms offer.
+
+In: words. Out: exit status 0, 1 (it did not succeed) or 2 (the words or the settings are wrong).
+Never: business logic; a verb calls what does the work and prints what it returns.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import Annotated
+
+import typer
+
+from deploy import settings as settings_module
+from deploy.errors import OperatorError
+from deploy.paths import ROOMS
+from deploy.settings_sources import SettingsError
+from deploy.verbs import mount_deploy
+
+HELP = """The surveillance data bus: camera to operator on one machine.
+
+Begin with [bold]databus demo[/bold]: broker, edge, Spark, dispatcher, console and a living city of
+cameras; it prints the console's address. [bold]databus up[/bold] starts the same without the city.
+Settings come from databus.toml, DATABUS_ROOM_KEY variables and --set room.key=value, in this order.
+"""
+
+app = typer.Typer(
+    name="databus", help=HELP, no_args_is_help=True, rich_markup_mode="rich",
+    pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def read_settings(
+    ctx: typer.Context,
+    config: Annotated[
+        str | None, typer.Option(help="The settings file; default: databus.toml beside this command.")
+    ] = None,
+    assign: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="One setting, as room.key=value; may be given often."),
+    ] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(help="Where all data live; short for --set site.data_dir=….")
+    ] = None,
+) -> None:
+    """Compose the settings once; every verb finds them in `ctx.obj`."""
+    if any(word in ("--help", "-h") for word in sys.argv[1:]):
+        return
+    flags = [*(assign or []), *([f"site.data_dir={data_dir}"] if data_dir else [])]
+    ctx.obj = settings_module.load(config, flags)
+
+
+def mount_rooms() -> None:
+    """Add the verbs of every room that offers some (`<room>/verbs.py` with `mount(app)`)."""
+    for room in ROOMS:
+        if room != "deploy" and importlib.util.find_spec(f"{room}.verbs") is not None:
+            importlib.import_module(f"{room}.verbs").mount(app)
+
+
+def main() -> None:
+    """Entry point of `python -m deploy`."""
+    mount_deploy(app)
+    mount_rooms()
+    try:
+        app(prog_name="databus")
+    except SettingsError as error:
+        sys.exit(_told(error, 2))
+    except OperatorError as error:
+        sys.exit(_told(error, 1))
+
+
+def _told(error: OperatorError, status: int) -> int:
+    print(f"databus: {error}", file=sys.stderr)
+    return status

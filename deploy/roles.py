@@ -1,0 +1,86 @@
+"""The processes of one machine: what they are called, where they answer, in what order they go.
+
+This table is the one truth: `up` and `demo` start it, the systemd units and the compose file are
+checked against it. In: settings. Out: `Child` values for the supervisor. Never: starting anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from deploy.paths import PROJECT_ROOT
+from deploy.settings import Settings
+from deploy.supervisor import Child, Endpoint
+
+DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
+DEFAULT_METRICS_PORT = 9094
+
+
+def broker_endpoint(settings: Settings) -> Endpoint:
+    """Where the broker's first listener is (Kafka's key `listeners`)."""
+    first = settings.broker.get("listeners", DEFAULT_LISTENERS).split(",")[0]
+    host, _, port = first.partition("://")[2].rpartition(":")
+    return Endpoint(host.strip("[]") or "127.0.0.1", int(port), "broker.listeners")
+
+
+def edge_endpoint(settings: Settings) -> Endpoint:
+    """Where recognition servers post to."""
+    return Endpoint(settings.edge.host, settings.edge.port, "edge.port")
+
+
+def console_endpoint(settings: Settings) -> Endpoint:
+    """Where the console's pages and API are."""
+    return Endpoint(settings.console.host, settings.console.port, "console.port")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One kind of process.
+
+    `needs` must answer before this one starts; `stop_timeout_s` is what a clean stop may take.
+    """
+
+    name: str
+    title: str
+    needs: tuple[str, ...]
+    stop_timeout_s: float
+    endpoint: Callable[[Settings], Endpoint] | None = None
+
+
+ROLES: dict[str, Role] = {
+    role.name: role
+    for role in (
+        Role("broker", "the Kafka-compatible broker with its controller", (), 30, broker_endpoint),
+        Role("edge", "the HTTP edge that recognition servers post to", (), 20, edge_endpoint),
+        Role("streams", "the Spark driver with all micro-batch queries", ("broker",), 45),
+        Role("dispatcher", "verdicts, once-only alarms, notifiers", ("broker",), 15),
+        Role("console", "API and pages for operators", (), 15, console_endpoint),
+        Role("city", "the simulated cameras", ("broker", "edge"), 30),
+    )
+}
+PRODUCT = ("broker", "edge", "streams", "dispatcher", "console")  # what `up` starts
+DEMO = (*PRODUCT, "city")
+
+
+def children(settings: Settings, names: Iterable[str]) -> list[Child]:
+    """The processes of these roles, in starting order, each with the same settings as ours."""
+    wanted = set(names)
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "DATABUS_SUPERVISOR": str(os.getpid())}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    return [
+        Child(
+            name=role.name,
+            command=(sys.executable, "-m", "deploy", *settings.arguments, "run", role.name),
+            environment=environment,
+            needs=tuple(need for need in role.needs if need in wanted),
+            endpoint=role.endpoint(settings) if role.endpoint else None,
+            stop_timeout_s=role.stop_timeout_s,
+        )
+        for role in ROLES.values()
+        if role.name in wanted
+    ]

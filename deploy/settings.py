@@ -1,0 +1,132 @@
+"""The settings of the whole product: one table per room, composed and validated here.
+
+Sources, later wins: defaults of each room's classes, `databus.toml`, `DATABUS_ROOM_KEY` in the
+environment, `--set room.key=value` on the command line. Every fault names where it stands (the
+line of the file, the variable, the flag) and, for an unknown key, the nearest known one.
+
+In: a file, an environment, flags. Out: one frozen `Settings`. Never: defaults of other rooms' keys.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from alarm.settings import DispatcherSettings
+from bus.settings import BusSettings, SiteSettings
+from deploy.paths import PROJECT_ROOT
+from deploy.settings_sources import (
+    Entry,
+    SettingsError,
+    from_environment,
+    from_flags,
+    from_toml,
+    unknown,
+)
+from ingest.city.settings import CitySettings
+from ingest.settings import EdgeSettings, StoreSettings
+from monitor.settings import ConsoleSettings
+from spark_apps.settings import StreamsSettings
+
+ROOM_CLASSES: dict[str, type[msgspec.Struct]] = {
+    "site": SiteSettings,
+    "bus": BusSettings,
+    "edge": EdgeSettings,
+    "store": StoreSettings,
+    "streams": StreamsSettings,
+    "dispatcher": DispatcherSettings,
+    "console": ConsoleSettings,
+    "city": CitySettings,
+}
+ROOMS = ("broker", *ROOM_CLASSES)  # `broker` holds Kafka's own keys and is validated by that room
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a process needs to know; rooms are handed their part.
+
+    `arguments` are the command-line words that reproduce these settings in a child process.
+    """
+
+    site: SiteSettings
+    bus: BusSettings
+    broker: dict[str, str]
+    edge: EdgeSettings
+    store: StoreSettings
+    streams: StreamsSettings
+    dispatcher: DispatcherSettings
+    console: ConsoleSettings
+    city: CitySettings
+    arguments: tuple[str, ...] = ()
+
+
+def config_path(chosen: str | None, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The settings file: the flag's, the variable's, or `databus.toml` beside `databus` if there."""
+    named = chosen or environment.get("DATABUS_CONFIG")
+    if named:
+        path = Path(named).absolute()
+        if not path.is_file():
+            raise SettingsError(f"there is no settings file {path}")
+        return path
+    usual = PROJECT_ROOT / "databus.toml"
+    return usual if usual.is_file() else None
+
+
+def load(
+    config: str | None = None,
+    flags: Sequence[str] = (),
+    environment: Mapping[str, str] = os.environ,
+) -> Settings:
+    """Read all sources, merge them, validate; the first fault is a `SettingsError`."""
+    path = config_path(config, environment)
+    entries = from_toml(path, path.read_text(encoding="utf-8")) if path else []
+    entries += from_environment(environment, ROOMS)
+    entries += from_flags(flags)
+    arguments = ["--config", str(path)] if path else []
+    for flag in flags:
+        arguments += ["--set", flag]
+    return compose(entries, base=path.parent if path else PROJECT_ROOT, arguments=tuple(arguments))
+
+
+def compose(entries: Sequence[Entry], *, base: Path, arguments: tuple[str, ...] = ()) -> Settings:
+    """Settings out of entries in their order; a relative data directory hangs below `base`."""
+    by_room: dict[str, list[Entry]] = {room: [] for room in ROOMS}
+    for entry in entries:
+        if entry.room not in by_room:
+            raise SettingsError(f"{entry.where}: {unknown('room', entry.room, ROOMS)}")
+        by_room[entry.room].append(entry)
+    rooms: dict[str, Any] = {room: _room(cls, by_room[room]) for room, cls in ROOM_CLASSES.items()}
+    site: SiteSettings = rooms["site"]
+    rooms["site"] = msgspec.structs.replace(site, data_dir=str((base / site.data_dir).absolute()))
+    broker = {entry.key: _kafka_text(entry.value) for entry in by_room["broker"]}
+    return Settings(broker=broker, arguments=arguments, **rooms)
+
+
+def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct:
+    known = {field.name: field for field in msgspec.structs.fields(cls)}
+    values: dict[str, Any] = {}
+    for entry in entries:
+        field = known.get(entry.key)
+        if field is None:
+            raise SettingsError(f"{entry.where}: {unknown(f'key of [{entry.room}]', entry.key, known)}")
+        try:
+            values[entry.key] = msgspec.convert(entry.plain, field.type, strict=not entry.is_text)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"{entry.where}: {entry.room}.{entry.key}: {error}") from error
+    try:
+        return msgspec.convert(values, cls)
+    except msgspec.ValidationError as error:
+        where = entries[-1].where if entries else cls.__name__
+        raise SettingsError(f"{where}: {error}") from error
+
+
+def _kafka_text(value: Any) -> str:
+    """A TOML value as Kafka writes it in a `server.properties`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(_kafka_text(each) for each in value)
+    return str(value)

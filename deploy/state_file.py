@@ -1,0 +1,97 @@
+"""The supervisor's mark on a data directory: a lock that two cannot hold, a state others can read.
+
+In: a data directory. Out: `supervisor.lock` (flock, held for life), `supervisor.json`.
+Never: deciding anything about processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from deploy.errors import OperatorError
+
+LOG_LIMIT_BYTES = 64 << 20  # per role; one older generation is kept beside it
+
+
+class StateFile:
+    """Who supervises this data directory and how its roles are.
+
+    Invariant: the state file is written only while the lock is held.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock: IO[str] | None = None
+        self._started_at_ms = 0
+
+    def take(self) -> None:
+        """Hold the data directory, or say who does."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = open(self._folder / "supervisor.lock", "a+", encoding="ascii")  # noqa: SIM115
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            running = read_state(self._folder) or {}
+            raise OperatorError(
+                f"{self._folder} is in use by process {running.get('pid', 'unknown')}; stop it with "
+                f"'databus down', or use another with --data-dir"
+            ) from None
+        self._lock = lock
+        self._started_at_ms = time.time_ns() // 1_000_000
+
+    def write(self, roles: dict[str, Any]) -> None:
+        """Replace the state in one step, so that readers never see half of it."""
+        if self._lock is None:
+            return
+        state = {"pid": os.getpid(), "started_at_ms": self._started_at_ms, "roles": roles}
+        fresh = self._folder / "supervisor.json.new"
+        fresh.write_text(json.dumps(state), encoding="utf-8")
+        fresh.replace(self._folder / "supervisor.json")
+
+    def release(self) -> None:
+        """Give the data directory back."""
+        if self._lock is not None:
+            with contextlib.suppress(FileNotFoundError):
+                (self._folder / "supervisor.json").unlink()
+            self._lock.close()
+            self._lock = None
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a supervisor lives on this data directory right now."""
+    path = folder / "supervisor.lock"
+    if not path.exists():
+        return False
+    with open(path, "a+", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
+
+
+def read_state(folder: Path) -> dict[str, Any] | None:
+    """The last state written here, or None; it may be a dead supervisor's (see `is_held`)."""
+    try:
+        state: dict[str, Any] = json.loads((folder / "supervisor.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return state
+
+
+def rotate_log(path: Path, limit_bytes: int = LOG_LIMIT_BYTES) -> None:
+    """Move a log that has grown past its limit to one older generation.
+
+    The writer keeps its file open for appending, so the file is copied and cut, not renamed.
+    """
+    if path.stat().st_size > limit_bytes:
+        shutil.copyfile(path, path.with_suffix(".log.1"))
+        os.truncate(path, 0)

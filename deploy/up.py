@@ -1,0 +1,136 @@
+"""`up`, `down`, `status`, `logs`: the product's processes on this machine.
+
+In: settings. Out: supervised processes until Ctrl-C or SIGTERM. Never: business logic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+from deploy.roles import PRODUCT, ROLES, children
+from deploy.settings import Settings
+from deploy.state_file import is_held, read_state
+from deploy.status_line import StatusLine
+from deploy.supervisor import Supervisor, check_ports
+
+TICK_S = 0.5
+DOWN_TIMEOUT_S = 150.0  # the sum of the roles' stop limits
+DETACH_TIMEOUT_S = 90.0
+
+
+def stop_on_signals(event: asyncio.Event) -> None:
+    """Ctrl-C, SIGTERM and a closed terminal ask for a clean stop."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, event.set)
+
+
+def describe(supervisor: Supervisor) -> str:
+    """Every role with its state, in one line."""
+    parts = []
+    for name, life in supervisor.lives.items():
+        again = f"({life.restarts} restarts)" if life.restarts else ""
+        parts.append(f"{name} {life.state.value}{again}")
+    return " · ".join(parts)
+
+
+async def up(settings: Settings, names: Sequence[str] = PRODUCT) -> int:
+    """Supervise until asked to stop; exit status 1 when a role was given up."""
+    processes = children(settings, names)
+    folder = settings.site.data_path
+    if is_held(folder):
+        raise OperatorError(_in_use(folder))
+    check_ports(processes)
+    supervisor, line, asked = Supervisor(processes, folder), StatusLine(), asyncio.Event()
+    stop_on_signals(asked)
+    await supervisor.start()
+    try:
+        told = False
+        while not asked.is_set() and not supervisor.failed:
+            if supervisor.all_ready and not told:
+                line.say(f"all roles run; logs are in {folder / 'log'}; stop with Ctrl-C or 'databus down'")
+                told = True
+            line.show(describe(supervisor))
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(asked.wait(), TICK_S)
+    finally:
+        line.say("stopping")
+        failed = supervisor.failed
+        await supervisor.stop()
+    for name in failed:
+        line.say(f"{name} died too often; the reason is in {folder / 'log' / (name + '.log')}")
+    return 1 if failed else 0
+
+
+def detach(settings: Settings) -> int:
+    """Start `up` in the background and return when every role answers."""
+    folder = settings.site.data_path
+    if is_held(folder):
+        raise OperatorError(_in_use(folder))
+    check_ports(children(settings, PRODUCT))
+    (folder / "log").mkdir(parents=True, exist_ok=True)
+    with open(folder / "log" / "up.log", "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "deploy", *settings.arguments, "up"], stdin=subprocess.DEVNULL,
+            stdout=log, stderr=log, start_new_session=True, cwd=PROJECT_ROOT,
+        )
+    deadline = time.monotonic() + DETACH_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        roles = (read_state(folder) or {}).get("roles", {})
+        if roles and all(role["state"] == "running" for role in roles.values()):
+            return 0
+        time.sleep(TICK_S)
+    raise OperatorError(f"not all roles came up; see {folder / 'log'}")
+
+
+def down(settings: Settings) -> bool:
+    """Stop the supervisor of this data directory and wait; False when there was none."""
+    folder = settings.site.data_path
+    if not is_held(folder):
+        return False
+    pid = (read_state(folder) or {}).get("pid")
+    if not isinstance(pid, int):
+        raise OperatorError(f"{folder} is in use, but its state file is missing; try again in a second")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + DOWN_TIMEOUT_S
+    while is_held(folder):
+        if time.monotonic() > deadline:
+            raise OperatorError(f"process {pid} does not stop; see {folder / 'log' / 'supervisor.log'}")
+        time.sleep(TICK_S / 5)
+    return True
+
+
+def roles_state(settings: Settings) -> list[dict[str, Any]]:
+    """How each role is: what its supervisor says, or `stopped` without one."""
+    folder = settings.site.data_path
+    state = read_state(folder) if is_held(folder) else None
+    known = state["roles"] if state else {name: {} for name in PRODUCT}
+    return [
+        {
+            "role": name,
+            "what": ROLES[name].title if name in ROLES else "",
+            "state": role.get("state", "stopped"),
+            "pid": role.get("pid"),
+            "restarts": role.get("restarts", 0),
+            "since_ms": role.get("since_ms"),
+            "log": str(folder / "log" / f"{name}.log"),
+        }
+        for name, role in known.items()
+    ]
+
+
+def _in_use(folder: Path) -> str:
+    pid = (read_state(folder) or {}).get("pid", "unknown")
+    return f"{folder} is in use by process {pid}; stop it with 'databus down', or use another with --data-dir"

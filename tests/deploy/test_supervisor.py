@@ -1,0 +1,172 @@
+"""The supervisor with real child processes."""
+
+import asyncio
+import os
+import signal
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deploy.errors import OperatorError
+from deploy.restart import RestartPolicy
+from deploy.state_file import is_held, read_state, rotate_log
+from deploy.supervisor import Child, Endpoint, RoleState, Supervisor, check_ports
+from deploy.testservers.process import free_port
+
+QUICK = RestartPolicy(first_delay_s=0.01, longest_delay_s=0.02, deaths_allowed=3)
+LIMIT_S = 20
+
+SLEEPER = "import signal, time; signal.pause()"
+
+
+def child(name: str, program: str, **more: object) -> Child:
+    command = (sys.executable, "-c", textwrap.dedent(program))
+    return Child(name=name, command=command, environment=os.environ, **more)  # type: ignore[arg-type]
+
+
+def alive(pid: int) -> psutil.Process | None:
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def state_of(supervisor: Supervisor, name: str) -> RoleState:
+    return supervisor.lives[name].state
+
+
+async def test_a_killed_process_is_started_again_and_the_restart_is_on_record(tmp_path: Path):
+    """kill -9 from outside: a new process, one restart counted and written down."""
+    supervisor = Supervisor([child("one", SLEEPER)], tmp_path, policy=QUICK)
+    await supervisor.start()
+    assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
+    first = supervisor.lives["one"].pid
+    os.kill(first, signal.SIGKILL)
+    assert await supervisor.wait_until(lambda: supervisor.lives["one"].pid not in (None, first), LIMIT_S)
+    assert supervisor.restarts == 1
+    await supervisor.stop()
+    assert "exit -9; restart in" in (tmp_path / "log" / "supervisor.log").read_text()
+
+
+async def test_a_process_that_cannot_live_is_given_up_after_its_bound(tmp_path: Path):
+    """Four deaths with three allowed."""
+    supervisor = Supervisor([child("bad", "raise SystemExit(3)")], tmp_path, policy=QUICK)
+    await supervisor.start()
+    await supervisor.wait_until(lambda: False, LIMIT_S)
+    assert supervisor.failed == ["bad"]
+    assert supervisor.lives["bad"].last_exit == 3
+    assert len(supervisor.lives["bad"].deaths_s) == 4
+    await supervisor.stop()
+
+
+async def test_a_role_starts_only_when_the_roles_it_needs_answer(tmp_path: Path):
+    """The second child waits for the first one's port."""
+    port, gate = free_port(), tmp_path / "gate"
+    server = f"""
+        import pathlib, socket, time
+        while not pathlib.Path({str(gate)!r}).exists():
+            time.sleep(0.01)
+        listener = socket.create_server(("127.0.0.1", {port}))
+        while True:
+            listener.accept()
+    """
+    first = child("first", server, endpoint=Endpoint("127.0.0.1", port, "first.port"))
+    supervisor = Supervisor([first, child("second", SLEEPER, needs=("first",))], tmp_path)
+    await supervisor.start()
+    assert await supervisor.wait_until(lambda: state_of(supervisor, "first") is RoleState.STARTING, LIMIT_S)
+    await asyncio.sleep(0.3)
+    assert state_of(supervisor, "second") is RoleState.WAITING
+    gate.touch()
+    assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
+    await supervisor.stop()
+
+
+async def test_stopping_goes_in_the_reverse_order_and_leaves_nothing_behind(tmp_path: Path):
+    """Each child writes when it was asked to stop; grandchildren end with their group."""
+    told, grandchild = tmp_path / "told", tmp_path / "grandchild"
+    program = """
+        import pathlib, signal, subprocess, sys
+        def stop(*_):
+            with open({told!r}, "a") as out:
+                out.write({name!r} + " ")
+            sys.exit(0)
+        signal.signal(signal.SIGTERM, stop)
+        with open({grandchild!r}, "a") as out:
+            out.write(str(subprocess.Popen(["sleep", "600"]).pid) + " ")
+        while True:
+            signal.pause()
+    """
+    names = ("a", "b", "c")
+    supervisor = Supervisor(
+        [child(name, program.format(told=str(told), grandchild=str(grandchild), name=name)) for name in names],
+        tmp_path,
+    )
+    await supervisor.start()
+    assert await supervisor.wait_until(
+        lambda: grandchild.exists() and len(grandchild.read_text().split()) == 3, LIMIT_S
+    )
+    await supervisor.stop()
+    assert told.read_text().split() == ["c", "b", "a"]
+    left = [process for pid in grandchild.read_text().split() if (process := alive(int(pid)))]
+    assert not psutil.wait_procs(left, timeout=LIMIT_S)[1]
+
+
+async def test_a_process_that_ignores_the_request_to_stop_is_killed_at_its_limit(tmp_path: Path):
+    """SIGTERM ignored, SIGKILL after the limit, said in the record."""
+    ready = tmp_path / "ready"
+    stubborn = f"""
+        import pathlib, signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        pathlib.Path({str(ready)!r}).touch()
+        while True:
+            signal.pause()
+    """
+    supervisor = Supervisor([child("mule", stubborn, stop_timeout_s=0.2)], tmp_path)
+    await supervisor.start()
+    assert await supervisor.wait_until(ready.exists, LIMIT_S)
+    await supervisor.stop()
+    assert supervisor.lives["mule"].process.returncode == -signal.SIGKILL
+    assert "does not stop within 0.2 s" in (tmp_path / "log" / "supervisor.log").read_text()
+
+
+async def test_two_supervisors_on_one_data_directory_are_refused(tmp_path: Path):
+    """The second names the first one's process; the lock ends with the first."""
+    first, second = Supervisor([child("x", SLEEPER)], tmp_path), Supervisor([], tmp_path)
+    await first.start()
+    assert await first.wait_until(lambda: first.all_ready, LIMIT_S)
+    assert is_held(tmp_path)
+    with pytest.raises(OperatorError, match=f"in use by process {os.getpid()}"):
+        await second.start()
+    assert read_state(tmp_path)["roles"]["x"]["state"] == "running"
+    await first.stop()
+    assert not is_held(tmp_path)
+    assert read_state(tmp_path) is None
+
+
+async def test_a_taken_port_is_an_error_that_names_the_owner_and_the_remedy(tmp_path: Path):
+    """Before anything is started."""
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    taken = child("edge", SLEEPER, endpoint=Endpoint("127.0.0.1", port, "edge.port"))
+    with pytest.raises(OperatorError, match=rf"{port} for edge is taken.*process {os.getpid()}.*--set edge\.port"):
+        check_ports([taken])
+    server.close()
+    await server.wait_closed()
+    check_ports([taken])
+
+
+def test_a_log_past_its_limit_keeps_one_older_generation(tmp_path: Path):
+    """The writer's open file goes on at the start of the same file."""
+    path = tmp_path / "edge.log"
+    with open(path, "ab", buffering=0) as log:
+        log.write(b"x" * 100)
+        rotate_log(path, limit_bytes=200)
+        assert path.stat().st_size == 100
+        log.write(b"y" * 101)
+        rotate_log(path, limit_bytes=200)
+        log.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert path.with_suffix(".log.1").stat().st_size == 201
