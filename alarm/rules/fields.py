@@ -1,0 +1,53 @@
+"""Values as rules compare them.
+
+In: what devices and operators write. Out: one form per value. Never: I/O.
+Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once); in plates
+the separators that people write do not either. A value that says "not read" is no value.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from functools import lru_cache
+
+from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE, VIDEO
+
+PLATE = "plate_number"
+KINDS: dict[str, Mapping[str, str]] = {"vehicle": VEHICLE, "face": FACE}
+
+_PLATE_SEPARATORS = str.maketrans("", "", "·•.-_ ")
+_NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
+_OTHER = {key: name for table in (VIDEO, FACE, VEHICLE) for key, name in table.items()}
+
+
+@lru_cache(maxsize=65_536)  # plates repeat all day, features take few values
+def normal(value: str) -> str:
+    """The form in which values are compared; empty when the value says that nothing was read."""
+    folded = "".join(unicodedata.normalize("NFKC", value).split()).upper()
+    return "" if folded in _NOT_READ else folded
+
+
+def normal_plate(value: str) -> str:
+    """As `normal`, without the separators of a plate; empty when masked or unread."""
+    plate = normal(value).translate(_PLATE_SEPARATORS)
+    return "" if plate in _NOT_READ else plate
+
+
+def normal_as(attribute: str, value: str) -> str:
+    """The comparable form of the value of one attribute."""
+    return normal_plate(value) if attribute == PLATE else normal(value)
+
+
+def attributes_of(kind: str, message: Mapping[str, object]) -> dict[str, str]:
+    """The comparable attributes of a record: English name -> value, only those that were read."""
+    names = KINDS.get(kind, _OTHER)
+    found = {}
+    for key, raw in message.items():
+        name = names.get(key)
+        if name is None or not isinstance(raw, str | int | float):
+            continue
+        value = normal_as(name, raw if isinstance(raw, str) else str(raw))
+        if value:
+            found[name] = value
+    return found

@@ -1,0 +1,58 @@
+"""The last word: whether a candidate is an alarm, given the rules in force.
+
+In: a candidate, its rule. Out: an `Alarm` or None. Never: I/O, a clock (`now_ms` comes in), the
+once-only check (that is the dispatcher's, by `alarm_id`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from alarm.rules.fields import attributes_of
+from alarm.rules.ruleset import Rule, RuleSet
+from bus.contracts.alarms import Alarm, Candidate
+
+_PICTURES = ("人脸图片地址", "车辆图片地址", "场景图片地址", "车牌图片地址")
+
+
+def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
+    """An alarm if the rule, as it now stands, is in force and the record meets all of it."""
+    rule = rules.rules.get(candidate.rule_id)
+    if rule is None:
+        return None
+    message = msgspec.json.decode(candidate.record, type=dict[str, object])
+    attributes = attributes_of(candidate.kind, message)
+    times_ms = (candidate.captured_at_ms, candidate.received_at_ms)
+    if not rule.meets(candidate.kind, attributes, times_ms):
+        return None
+    return _alarm(rule, candidate, message, attributes, now_ms)
+
+
+def _alarm(
+    rule: Rule,
+    candidate: Candidate,
+    message: dict[str, object],
+    attributes: dict[str, str],
+    now_ms: int,
+) -> Alarm:
+    return Alarm(
+        alarm_id=f"{candidate.rule_id}:{candidate.record_id}",
+        rule_id=candidate.rule_id,
+        rule_name=rule.command.name,
+        severity=rule.command.severity,
+        record_id=candidate.record_id,
+        kind=candidate.kind,
+        checkpoint_id=_text(message, "卡口编号"),
+        captured_at_ms=candidate.captured_at_ms,
+        received_at_ms=candidate.received_at_ms,
+        raised_at_ms=now_ms,
+        plate_number=_text(message, "车牌号码"),
+        camera_ip=_text(message, "抓拍设备地址"),
+        picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
+        attributes={name: attributes[name] for name in rule.accepted if name in attributes},
+    )
+
+
+def _text(message: dict[str, object], key: str) -> str:
+    value = message.get(key, "")
+    return value if isinstance(value, str) else str(value)

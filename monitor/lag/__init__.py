@@ -1,0 +1,1 @@
+"""Backlog of consumers (businesses.md N-11): pure model only."""

@@ -1,0 +1,1 @@
+"""Quality of what was captured (businesses.md Q-0 to Q-4): pure models only."""
