@@ -1,0 +1,1 @@
+"""Who may use the console: accounts, roles, sessions and one-time links, all in local files."""

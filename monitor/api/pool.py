@@ -1,0 +1,94 @@
+"""Questions to a store, off the event loop: few threads, one reader each, opened again after a failure.
+
+In: a function of the reader. Out: its answer, or `Away` with the reason. Never: a blocked loop, a broken
+reader used twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, Protocol, TypeVar
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 64  # questions in line; more means the store cannot follow, and waiting would only hide it
+
+
+class Closable(Protocol):
+    """What every reader can do."""
+
+    def close(self) -> None:
+        """Release it."""
+
+
+R = TypeVar("R", bound=Closable)
+A = TypeVar("A")
+
+
+class Away(Exception):
+    """The store cannot be asked now; the text says why, for the page."""
+
+
+class ReaderPool(Generic[R]):
+    """`open_reader` runs in the thread that will use the reader, because SQLite wants it so."""
+
+    def __init__(self, name: str, open_reader: Callable[[], R], *, threads: int) -> None:
+        self.name = name
+        self.away = "not asked yet"  # empty = the last answer was good
+        self._open = open_reader
+        self._local = threading.local()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"console-{name}")
+        self._waiting = 0
+
+    async def ask(self, question: Callable[[R], A], *, timeout_seconds: float = 20.0) -> A:
+        """Put the question. Raises `Away`."""
+        if self._waiting >= MAX_WAITING:
+            raise Away(f"{self.name}: {MAX_WAITING} questions are waiting already")
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            work = loop.run_in_executor(self._pool, self._answer, question)
+            return await asyncio.wait_for(work, timeout_seconds)
+        except TimeoutError as error:
+            raise Away(f"{self.name}: no answer within {timeout_seconds:.0f} s") from error
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Let no more questions in; readers are released with their threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, question: Callable[[R], A]) -> A:
+        try:
+            answer = question(self._reader())
+        except Exception as error:  # whatever a foreign reader raises means the same to us: ask anew later
+            self._drop()
+            self._note(f"{type(error).__name__}: {error}")
+            raise Away(f"{self.name}: {error}") from error
+        self._note("")
+        return answer
+
+    def _reader(self) -> R:
+        reader: R | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._open()
+            self._local.reader = reader
+        return reader
+
+    def _drop(self) -> None:
+        reader: R | None = getattr(self._local, "reader", None)
+        self._local.reader = None
+        if reader is not None:
+            try:
+                reader.close()
+            except Exception as error:  # it is broken already; the next question opens another
+                log.debug("closing the %s reader: %s", self.name, error)
+
+    def _note(self, away: str) -> None:
+        if away and away != self.away:
+            log.warning("the %s store is away: %s", self.name, away)
+        self.away = away

@@ -1,0 +1,172 @@
+"""Rows of the store as the API shows them (pure): English keys, times in the site's own clock.
+
+In: rows, register, zone. Out: plain dicts. Never: HTTP, languages of the page.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.register import Register
+from ingest.store.port import RecordRow, RejectedRow
+from monitor.hub.sighting import Sighting
+
+Row = dict[str, Any]
+PICTURES_PREFIX = "/pictures/"
+
+
+def clock(time_ms: int, zone: ZoneInfo) -> str:
+    """`2026-11-21 08:03:01.250` in the site's zone; empty for 0."""
+    if time_ms <= 0:
+        return ""
+    moment = datetime.fromtimestamp(time_ms / 1000, zone)
+    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{time_ms % 1000:03d}"
+
+
+def parse_time(text: str, zone: ZoneInfo) -> int:
+    """Epoch milliseconds, or ISO time in the site's zone; 0 for an empty text. Raises `ValueError`."""
+    text = text.strip()
+    if not text:
+        return 0
+    if text.isdecimal() and len(text) > 8:
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp() * 1000)
+
+
+def local_picture(url: str) -> str:
+    """The same picture at this console's own address; empty when it is not in our picture store."""
+    path = urlsplit(url).path if url else ""
+    at = path.find(PICTURES_PREFIX)
+    return path[at:] if at >= 0 else ""
+
+
+def place(checkpoint_id: str, register: Register) -> Row:
+    """Names of a checkpoint in both languages; the id itself when the register does not know it."""
+    checkpoint = register.checkpoint_by_id.get(checkpoint_id)
+    return {
+        "checkpoint_id": checkpoint_id,
+        "checkpoint": checkpoint.name if checkpoint else checkpoint_id,
+        "checkpoint_en": checkpoint.name_en if checkpoint else checkpoint_id,
+        "district_id": checkpoint.district_id if checkpoint else "",
+    }
+
+
+def record_row(row: RecordRow, register: Register, zone: ZoneInfo) -> Row:
+    """One record of a list."""
+    return {
+        "record_id": row.record_id,
+        "kind": row.kind,
+        **place(row.checkpoint_id, register),
+        "district_id": row.district_id,
+        "camera_ip": row.camera_ip,
+        "recognizer_ip": row.recognizer_ip,
+        "captured_at_ms": row.captured_at_ms,
+        "captured_at": clock(row.captured_at_ms, zone),
+        "received_at": clock(row.received_at_ms, zone),
+        "stored_at": clock(row.stored_at_ms, zone),
+        "latency_ms": row.stored_at_ms - row.captured_at_ms,
+        "plate_number": row.plate_number,
+        "plate_color": row.plate_color,
+        "vehicle_color": row.vehicle_color,
+        "vehicle_type": row.vehicle_type,
+        "vehicle_brand": row.vehicle_brand,
+        "vehicle_series": row.vehicle_series,
+        "picture": local_picture(row.picture_url),
+        "picture_url": row.picture_url,
+        "partly_read": row.partly_read,
+        "replayed": row.replayed,
+    }
+
+
+def record_detail(row: RecordRow, register: Register, zone: ZoneInfo) -> Row:
+    """One record with everything the device wrote and all its pictures."""
+    body = raw_json(row.body)
+    return {
+        **record_row(row, register, zone),
+        "body": body if body is not None else row.body.decode("utf-8", "replace"),
+        "pictures": pictures(body, row.picture_url),
+    }
+
+
+def raw_json(body: bytes) -> Any:
+    """The device's JSON, or None."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def pictures(body: Any, first_url: str) -> list[Row]:
+    """Every picture of a record: the key it stands under, its address as written and here."""
+    found = {first_url: ""} if first_url else {}
+    if isinstance(body, dict):
+        for key, value in body.items():
+            if isinstance(value, str) and key.endswith("图片地址"):
+                found[value] = key
+    return [{"key": key, "url": url, "picture": local_picture(url)} for url, key in found.items()]
+
+
+def rejected_row(row: RejectedRow, register: Register, zone: ZoneInfo) -> Row:
+    """One rejected record, its bytes as text."""
+    return {
+        "record_id": row.record_id,
+        "kind": row.kind,
+        "reason": row.reason,
+        "field": row.field,
+        **place(row.checkpoint_id, register),
+        "camera_ip": row.camera_ip,
+        "recognizer_ip": row.recognizer_ip,
+        "source": row.source,
+        "received_at": clock(row.received_at_ms, zone),
+        "stored_at": clock(row.stored_at_ms, zone),
+        "body": row.body.decode("utf-8", "replace"),
+        "body_bytes": len(row.body),
+    }
+
+
+def alarm_row(alarm: Alarm, register: Register, zone: ZoneInfo) -> Row:
+    """One alarm with its place."""
+    checkpoint = register.checkpoint_by_id.get(alarm.checkpoint_id)
+    return {
+        **msgspec.to_builtins(alarm),
+        **place(alarm.checkpoint_id, register),
+        "latitude": checkpoint.latitude if checkpoint else None,
+        "longitude": checkpoint.longitude if checkpoint else None,
+        "captured_at": clock(alarm.captured_at_ms, zone),
+        "raised_at": clock(alarm.raised_at_ms, zone),
+        "reaction_ms": alarm.raised_at_ms - alarm.captured_at_ms,
+        "picture": local_picture(alarm.picture_url),
+    }
+
+
+def incident_row(incident: Incident, register: Register, zone: ZoneInfo) -> Row:
+    """One incident with its place."""
+    return {
+        **msgspec.to_builtins(incident),
+        **place(incident.checkpoint_id, register),
+        "district_id": incident.district_id,
+        "opened_at": clock(incident.opened_at_ms, zone),
+        "closed_at": clock(incident.closed_at_ms, zone),
+    }
+
+
+def sighting_row(one: Sighting, register: Register, zone: ZoneInfo) -> Row:
+    """One live record."""
+    return {
+        "record_id": one.record_id,
+        "kind": one.kind,
+        **place(one.checkpoint_id, register),
+        "camera_ip": one.camera_ip,
+        "captured_at_ms": one.captured_at_ms,
+        "captured_at": clock(one.captured_at_ms, zone),
+        "plate_number": one.plate_number,
+        "features": one.features,
+        "picture": local_picture(one.picture_url),
+    }

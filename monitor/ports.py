@@ -1,0 +1,46 @@
+"""What the console needs from outside: readers that `deploy` hands in.
+
+In: questions. Out: contract structs. Never: an import of `alarm`; its reader fits `AlarmReader` by shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from bus.contracts.alarms import Alarm, Incident
+from ingest.store.port import Page, Position, RecordReader
+
+
+class AlarmReader(Protocol):
+    """The read side of the operations store (alarms and incidents). Called from several threads? No:
+    one reader per thread. Any exception means: away, open a new one later."""
+
+    def alarms(
+        self,
+        *,
+        page: Page,
+        severity: str = "",
+        rule_id: str = "",
+        plate: str = "",
+        checkpoint_id: str = "",
+        raised_from_ms: int = 0,
+        raised_until_ms: int = 0,
+    ) -> tuple[Sequence[Alarm], str]:
+        """Alarms, newest first, and the cursor of the next page (empty at the end)."""
+
+    def alarm(self, alarm_id: str) -> Alarm | None:
+        """One alarm."""
+
+    def incidents(self, *, page: Page, open_only: bool = False) -> tuple[Sequence[Incident], str]:
+        """Incidents, newest first, and the cursor of the next page (empty at the end)."""
+
+    def positions(self, application: str) -> Sequence[Position]:
+        """How far an application of the operations store has come."""
+
+    def close(self) -> None:
+        """Release the store."""
+
+
+OpenRecords = Callable[[], RecordReader]
+OpenAlarms = Callable[[], AlarmReader]

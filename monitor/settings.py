@@ -1,0 +1,26 @@
+"""Settings of the console process: address, sessions, limits of what it holds in memory.
+
+In: values that `deploy.settings` has read. Out: a frozen object. Never: reading files or the environment.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`databus.toml` [console]. Every number here bounds something; the reason stands beside it."""
+
+    host: str = "127.0.0.1"
+    port: int = 8651
+    session_hours: int = 8  # one shift; then the password is asked again
+    link_minutes: int = 60  # how long the link that `demo` prints may wait to be opened
+    failed_logins: int = 5  # per account and address within the window, then the door stays shut
+    failed_login_window_seconds: int = 300
+    live_rows: int = 100  # rows a live grid keeps; more is a search, not a glance
+    decoded_per_second: int = 200  # of the data topics; the rest is counted, not looked into
+    quiet_after_seconds: int = 120  # a checkpoint without a record for so long is drawn as quiet
+    reader_threads: int = 3  # questions to one store at a time; each holds one connection
+    applications: tuple[str, ...] = ("ingest", "quality", "watchlist", "latency")
+    pictures: str = ""  # fsspec URL of the picture store; empty = DATA_DIR/pictures
+    health: dict[str, str] = {}  # name -> URL asked for the page of the processes

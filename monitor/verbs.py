@@ -1,0 +1,91 @@
+"""The verb `accounts`: who may use the console.
+
+In: the command line and the composed settings in `ctx.obj`. Out: the account book on disk.
+Never: a password on the command line, where the list of processes shows it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from collections.abc import Callable
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from monitor.accounts.book import AccountBook, AccountError
+from monitor.accounts.passwords import WeakPassword
+from monitor.accounts.roles import Role
+
+_ROLES_HELP = "May be given several times: viewer, operator, approver, operations."
+
+
+def mount(app: typer.Typer) -> None:
+    """Add the verbs of this room."""
+    accounts = typer.Typer(help="Accounts of the console and its API.", no_args_is_help=True)
+    accounts.command("list")(list_accounts)
+    accounts.command("add")(add_account)
+    accounts.command("passwd")(change_password)
+    accounts.command("remove")(remove_account)
+    app.add_typer(accounts, name="accounts")
+
+
+def list_accounts(
+    ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="For scripts.")
+) -> None:
+    """Show names and roles."""
+    rows = [{"name": a.name, "roles": [r.value for r in a.roles]} for a in _book(ctx).accounts()]
+    if as_json:
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    table = Table("name", "roles")
+    for row in rows:
+        table.add_row(str(row["name"]), ", ".join(row["roles"]))
+    Console().print(table if rows else "no accounts yet; add one: databus accounts add NAME")
+
+
+def add_account(
+    ctx: typer.Context,
+    name: str = typer.Argument(help="The name to log in with."),
+    role: list[Role] = typer.Option([Role.VIEWER], "--role", help=_ROLES_HELP),
+) -> None:
+    """Add an account; asks for the password, or reads it from a pipe."""
+    _told(lambda: _book(ctx).add(name, _password(), role))
+    typer.echo(f"{name} may log in now")
+
+
+def change_password(
+    ctx: typer.Context, name: str = typer.Argument(help="Whose password to replace.")
+) -> None:
+    """Replace a password; sessions of this account end."""
+    _told(lambda: _book(ctx).set_password(name, _password()))
+    typer.echo(f"the password of {name} is replaced")
+
+
+def remove_account(ctx: typer.Context, name: str = typer.Argument(help="Whom to remove.")) -> None:
+    """Remove an account; its sessions end."""
+    _told(lambda: _book(ctx).remove(name))
+    typer.echo(f"{name} is removed")
+
+
+def _book(ctx: typer.Context) -> AccountBook:
+    return AccountBook(ctx.obj.site.data_path)
+
+
+def _password() -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\n")
+    first = getpass.getpass("password: ")
+    if getpass.getpass("once more: ") != first:
+        raise AccountError("the two passwords differ")
+    return first
+
+
+def _told(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except (AccountError, WeakPassword) as error:
+        typer.echo(f"databus: {error}", err=True)
+        raise typer.Exit(1) from error
