@@ -130,3 +130,9 @@ def _kafka_text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(_kafka_text(each) for each in value)
     return str(value)
+
+
+def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
+    """The settings in force as plain tables, as `databus.toml` would hold them."""
+    tables = {room: msgspec.to_builtins(getattr(settings, room)) for room in ROOM_CLASSES}
+    return {**tables, "broker": dict(settings.broker)}

@@ -1,0 +1,33 @@
+"""What of the bought pieces is here, fetched on the way if it can be.
+
+In: nothing. Out: (name, state, whether it is there). Never: stopping at the first that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from deploy.errors import Unavailable
+from deploy.setup.jars import ensure_maven, spark_connector_jars
+from deploy.setup.java import ensure_java
+from deploy.testservers.kafka import kafka_jars
+from deploy.testservers.zookeeper import zookeeper_jars
+
+PIECES: tuple[tuple[str, Callable[[], object]], ...] = (
+    ("Java 17 or 21", ensure_java),
+    ("Maven", ensure_maven),
+    ("Spark's Kafka connector", spark_connector_jars),
+    ("Apache Kafka 4.3 (tests and benches)", kafka_jars),
+    ("ZooKeeper (tests)", zookeeper_jars),
+)
+
+
+def pieces() -> Iterator[tuple[str, str, bool]]:
+    """Try every piece."""
+    for name, ensure in PIECES:
+        try:
+            found = ensure()
+        except Unavailable as missing:
+            yield name, str(missing), False
+        else:
+            yield name, f"{len(found)} jars" if isinstance(found, list) else str(found), True

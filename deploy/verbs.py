@@ -1,0 +1,188 @@
+"""The verbs of this room: start, stop, look, demonstrate, account, test, measure, pack.
+
+In: the command line and the composed settings in `ctx.obj`. Out: what the verb's module returns,
+printed for people or as JSON. Never: the work itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from deploy.durations import parse_seconds
+from deploy.settings import Settings
+
+AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
+ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def mount_deploy(app: typer.Typer) -> None:
+    """Add the verbs of this room."""
+    app.command("demo")(demo)
+    app.command("up")(up)
+    app.command("down")(down)
+    app.command("status")(status)
+    app.command("logs")(logs)
+    app.command("run")(run)
+    app.command("account")(account)
+    app.command("test", context_settings=ANY_ARGUMENTS)(test)
+    app.command("bench")(bench)
+    app.command("package")(package)
+    app.command("setup")(setup)
+    app.command("config")(config)
+
+
+def demo(
+    ctx: typer.Context,
+    for_: Annotated[
+        str | None, typer.Option("--for", help="Run this long (90s, 5m), then account; else until Ctrl-C.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Records per second at the rush hour.")] = None,
+    city_hour: Annotated[
+        float | None, typer.Option(min=0, max=24, help="The hour of the city's day now: 8 is the rush.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The city's dice: one seed, one story.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Everything at once: the product, and a living city of cameras that sends to it.
+
+    Prints the console's address and one live line. At the end comes the account: what was sent,
+    arrived, valid, stored, rejected and why, duplicates, latency, alarms expected and raised. Exit
+    status 0 only if it balances to the record. The data stay; the next start goes on with them.
+    """
+    from deploy import demo as work
+
+    changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
+    settings = work.with_flags(ctx.obj, {k: v for k, v in changes.items() if v is not None})
+    seconds = parse_seconds(for_) if for_ else None
+    raise typer.Exit(asyncio.run(work.demo(settings, seconds, as_json=as_json)))
+
+
+def up(
+    ctx: typer.Context,
+    detach: Annotated[bool, typer.Option(help="Return when all roles answer; stop with `down`.")] = False,
+) -> None:
+    """Start broker, edge, streams, dispatcher and console, and keep them alive."""
+    from deploy import up as work
+
+    raise typer.Exit(work.detach(ctx.obj) if detach else asyncio.run(work.up(ctx.obj)))
+
+
+def down(ctx: typer.Context) -> None:
+    """Stop what `up` or `demo` started on this data directory, in order, and wait for it."""
+    from deploy import up as work
+
+    typer.echo("stopped" if work.down(ctx.obj) else "nothing runs on this data directory")
+
+
+def status(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Every role: its state, its process, how often it was restarted, where its log is."""
+    from deploy import up as work
+
+    rows = work.roles_state(ctx.obj)
+    if as_json:
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    table = Table("role", "state", "process", "restarts", "what it is")
+    for row in rows:
+        table.add_row(row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]), row["what"])
+    Console().print(table)
+
+
+def logs(
+    ctx: typer.Context,
+    role: Annotated[str, typer.Argument(help="Whose log; `supervisor` for starts and restarts.")],
+    lines: Annotated[int, typer.Option("-n", help="How many of the last lines.")] = 40,
+    follow: Annotated[bool, typer.Option("-f", help="Go on printing what comes.")] = False,
+) -> None:
+    """The end of one role's log."""
+    from deploy import logs as work
+
+    settings: Settings = ctx.obj
+    work.show(settings.site.data_path / "log", role, lines, follow)
+
+
+def run(
+    ctx: typer.Context,
+    role: Annotated[str, typer.Argument(help="broker, edge, streams, dispatcher, console or city.")],
+) -> None:
+    """One role in the foreground: what the supervisor, systemd and compose start."""
+    from deploy import run as work
+
+    work.run(role, ctx.obj)
+
+
+def account(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Account for everything in the data directory, while the broker runs; exit status as in `demo`."""
+    from deploy import account_read, account_print
+
+    result = account_read.read(ctx.obj)
+    account_print.show(result, as_json=as_json)
+    raise typer.Exit(0 if result.balanced else 1)
+
+
+def test(
+    ctx: typer.Context,
+    quick: Annotated[bool, typer.Option(help="Without Java, browser and slow tests: under two minutes.")] = False,
+) -> None:
+    """Run the tests: all of them, or those that the further words (pytest's own) choose."""
+    from deploy import testing
+
+    raise typer.Exit(testing.run(quick=quick, arguments=ctx.args))
+
+
+def bench(
+    ctx: typer.Context,
+    figure: Annotated[list[str] | None, typer.Argument(help="Only these figures; default: all.")] = None,
+    repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
+    write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end."""
+    from deploy.bench import run as work
+
+    raise typer.Exit(work.run(ctx.obj, figure or [], repeat=repeat, write=write, as_json=as_json))
+
+
+def package(
+    target: Annotated[Path | None, typer.Argument(help="The zip; default: dist/rooms.zip.")] = None,
+) -> None:
+    """Make the one zip of our rooms for Spark's --py-files."""
+    from deploy import package as work
+
+    typer.echo(str(work.make(target)))
+
+
+def setup() -> None:
+    """Fetch now what the first start would fetch: Java where we may, Spark's connector, test servers."""
+    from deploy.setup.report import pieces
+
+    table, missing = Table("piece", "state"), 0
+    for name, state, there in pieces():
+        table.add_row(name, state)
+        missing += not there
+    Console().print(table)
+    raise typer.Exit(1 if missing else 0)
+
+
+def config(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """The settings in force, room by room, after file, variables and flags."""
+    from deploy.settings import as_tables
+
+    tables = as_tables(ctx.obj)
+    if as_json:
+        typer.echo(json.dumps(tables, ensure_ascii=False))
+        return
+    for room, values in tables.items():
+        typer.echo(f"[{room}]")
+        for key, value in values.items():
+            typer.echo(f"{json.dumps(key) if '.' in key else key} = {json.dumps(value, ensure_ascii=False)}")
+        typer.echo("")
+
+

@@ -1,0 +1,94 @@
+"""What all tests share: the seed, real servers of other people, skips by name, room time budgets.
+
+Never: a fixture that stands in for one of our own servers.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.errors import Unavailable
+from deploy.setup.java import ensure_java
+from deploy.testservers.kafka import start_kafka
+from deploy.testservers.process import JavaServer
+from deploy.testservers.zookeeper import start_zookeeper
+
+SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 << 32))
+os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
+QUICK_BUDGET_S = 10.0  # what the unmarked tests of one room may take together
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+_seconds: dict[str, float] = defaultdict(float)
+
+
+def pytest_report_header() -> str:
+    """Every run tells how to repeat it."""
+    return f"seed: {SEED} (repeat with DATABUS_SEED={SEED})"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests that need what is not here are skipped, each saying what is missing."""
+    if item.get_closest_marker("java"):
+        try:
+            ensure_java()
+        except Unavailable as missing:
+            pytest.skip(str(missing))
+    if item.get_closest_marker("browser") and not any(map(shutil.which, CHROMIUM_NAMES)):
+        pytest.skip("needs Chromium; install it (Debian: apt-get install chromium)")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what each room's quick tests take."""
+    if not {"java", "browser", "slow"} & set(report.keywords):
+        parts = Path(report.nodeid.split("::")[0]).parts
+        _seconds[parts[1] if len(parts) > 2 else "."] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the rooms whose quick tests have outgrown their budget."""
+    for room, seconds in sorted(_seconds.items()):
+        if seconds > QUICK_BUDGET_S:
+            terminalreporter.write_line(
+                f"room {room}: its quick tests take {seconds:.1f} s; the budget is {QUICK_BUDGET_S:g} s"
+            )
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """The seed of this run; the header of the run prints it."""
+    return SEED
+
+
+@pytest.fixture
+def dice(request: pytest.FixtureRequest) -> random.Random:
+    """Random numbers of this test alone: the same for the same seed, whatever runs beside it."""
+    return random.Random(f"{SEED}:{request.node.nodeid}")
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaServer]:
+    """A real Apache Kafka 4.3 broker."""
+    try:
+        server = start_kafka(tmp_path_factory.mktemp("apache-kafka"), heap="512m")
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka 4.3: {missing}")
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaServer]:
+    """A real ZooKeeper."""
+    try:
+        server = start_zookeeper(tmp_path_factory.mktemp("zookeeper"))
+    except Unavailable as missing:
+        pytest.skip(f"ZooKeeper: {missing}")
+    with server:
+        yield server
