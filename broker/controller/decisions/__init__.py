@@ -1,0 +1,1 @@
+"""Pure decisions: the image and a request in, records and a reply out."""

@@ -1,0 +1,42 @@
+"""What every decision returns. Shared by the KRaft and the ZooKeeper controller.
+
+A decision changes nothing: its records, once stored, are replayed into the next image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from broker.metadata.image import MetadataImage
+from bus.errors import ErrorCode
+
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Reply]):
+    """Records to be stored as one batch, and the answer to give once they are."""
+
+    records: tuple[object, ...]
+    reply: Reply
+
+
+Decide = Callable[[MetadataImage], Decision[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one part of a request was refused."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+class RefusedError(Exception):
+    """Carries a `Refusal` out of the checks of one item; never leaves its decision."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.refusal = Refusal(error, message)

@@ -1,0 +1,347 @@
+"""Decisions about topics: create, grow, delete.
+
+In: the image, what is asked, ids and a start value drawn by the shell. Out: Kafka's metadata
+records and a result per topic. Never: I/O, clock, dice. Rules as of Kafka 4.3's
+ReplicationControlManager.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from broker.config.keys import ConfigError
+from broker.controller.decisions.configs import check_topic_config, config_records
+from broker.controller.decisions.decision import Decision, RefusedError
+from broker.controller.decisions.placement import place
+from broker.metadata.image import MetadataImage, ResourceType, TopicImage
+from bus.errors import ErrorCode
+from bus.protocol.generated.partition_record import PartitionRecord
+from bus.protocol.generated.remove_topic_record import RemoveTopicRecord
+from bus.protocol.generated.topic_record import TopicRecord
+
+MAX_NAME_LENGTH = 249
+"""A topic's directory name must fit a file name with its partition and a delete suffix."""
+
+MAX_NEW_PARTITIONS = 10_000
+"""Partitions of one request: they are one batch of the metadata log."""
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What -1 means on this cluster, and the directory of a new replica per broker."""
+
+    partitions: int
+    replication_factor: int
+    directories: Mapping[int, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """One topic asked for; -1 is the cluster's default, `assignments` overrules both numbers."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """What became of one topic. The id is zero where it failed."""
+
+    name: str | None
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    topic_id: bytes = bytes(16)
+    partitions: int = -1
+    replication_factor: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A topic that shall have `total` partitions."""
+
+    name: str
+    total: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+Results = tuple[TopicResult, ...]
+
+
+def create_topics(
+    image: MetadataImage,
+    topics: Sequence[NewTopic],
+    defaults: Defaults,
+    topic_ids: Iterator[bytes],
+    start: int,
+    validate_only: bool = False,
+) -> Decision[Results]:
+    """Create what is valid; each topic succeeds or fails for itself."""
+    records: list[object] = []
+    results = []
+    taken = {_collision_key(name): name for name in image.topics}
+    twice = {name for name, count in Counter(t.name for t in topics).items() if count > 1}
+    for topic in topics:
+        try:
+            if topic.name in twice:
+                raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            made, result = _create(image, topic, defaults, topic_ids, start, taken)
+            if len(records) + len(made) > MAX_NEW_PARTITIONS:
+                raise RefusedError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"more than {MAX_NEW_PARTITIONS} partitions in one request",
+                )
+            taken[_collision_key(topic.name)] = topic.name
+            records += made
+            results.append(result)
+        except RefusedError as error:
+            results.append(TopicResult(topic.name, error.refusal.error, error.refusal.message))
+    return Decision(() if validate_only else tuple(records), tuple(results))
+
+
+def name_fault(name: str) -> str | None:
+    """What is wrong with a topic's name, in a sentence, or None."""
+    if not name:
+        return "the empty string is not allowed as a topic name"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed as a topic name"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"the topic name is longer than {MAX_NAME_LENGTH} characters"
+    if not _NAME.fullmatch(name):
+        return f"'{name}' has characters other than ASCII letters, digits, '.', '_' and '-'"
+    return None
+
+
+def _collision_key(name: str) -> str:
+    """Metrics turn dots into underscores, so two names may not differ in these alone."""
+    return name.replace(".", "_")
+
+
+def _create(
+    image: MetadataImage,
+    topic: NewTopic,
+    defaults: Defaults,
+    topic_ids: Iterator[bytes],
+    start: int,
+    taken: Mapping[str, str],
+) -> tuple[list[object], TopicResult]:
+    _check_name(image, topic.name, taken)
+    assignments = _assignments(image, topic, defaults, start)
+    try:
+        check_topic_config(topic.configs)
+    except ConfigError as error:
+        raise RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    topic_id = next(topic_ids)
+    records: list[object] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records += config_records(ResourceType.TOPIC, topic.name, topic.configs)
+    records += [
+        partition_record(topic_id, index, replicas, defaults)
+        for index, replicas in enumerate(assignments)
+    ]
+    result = TopicResult(
+        topic.name,
+        topic_id=topic_id,
+        partitions=len(assignments),
+        replication_factor=len(assignments[0]),
+    )
+    return records, result
+
+
+def _check_name(image: MetadataImage, name: str, taken: Mapping[str, str]) -> None:
+    fault = name_fault(name)
+    if fault is not None:
+        raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+    if name in image.topics:
+        raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = taken.get(_collision_key(name))
+    if other is not None:
+        raise RefusedError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with topic '{other}'."
+        )
+
+
+def _assignments(
+    image: MetadataImage, topic: NewTopic, defaults: Defaults, start: int
+) -> list[tuple[int, ...]]:
+    alive = [broker.broker_id for broker in image.alive_brokers()]
+    if topic.assignments:
+        if topic.partitions != -1 or topic.replication_factor != -1:
+            raise RefusedError(
+                ErrorCode.INVALID_REQUEST,
+                "with an assignment neither partitions nor replication factor may be given",
+            )
+        return _given_assignments(topic.assignments, alive)
+    partitions = defaults.partitions if topic.partitions == -1 else topic.partitions
+    if partitions <= 0:
+        raise RefusedError(
+            ErrorCode.INVALID_PARTITIONS, "the number of partitions must be larger than 0"
+        )
+    if partitions > MAX_NEW_PARTITIONS:
+        raise RefusedError(
+            ErrorCode.POLICY_VIOLATION, f"more than {MAX_NEW_PARTITIONS} partitions in one request"
+        )
+    factor = topic.replication_factor
+    factor = defaults.replication_factor if factor == -1 else factor
+    return place(alive, partitions, _checked_factor(factor, len(alive)), start)
+
+
+def _checked_factor(factor: int, alive: int) -> int:
+    if factor <= 0:
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, "the replication factor must be larger than 0"
+        )
+    if factor > alive:
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {factor} is larger than the {alive} brokers registered",
+        )
+    return factor
+
+
+def _given_assignments(
+    given: Mapping[int, tuple[int, ...]], alive: Sequence[int]
+) -> list[tuple[int, ...]]:
+    if sorted(given) != list(range(len(given))):
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered 0, 1, 2, ..."
+        )
+    assignments = [tuple(given[index]) for index in range(len(given))]
+    for replicas in assignments:
+        _check_replicas(replicas, alive, len(assignments[0]))
+    return assignments
+
+
+def _check_replicas(replicas: Sequence[int], alive: Sequence[int], factor: int) -> None:
+    if not replicas or len(replicas) != factor:
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "every partition needs the same number of replicas, at least one",
+        )
+    if len(set(replicas)) != len(replicas) or not set(replicas) <= set(alive):
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"replicas {list(replicas)} must be distinct brokers of {list(alive)}",
+        )
+
+
+def partition_record(
+    topic_id: bytes, index: int, replicas: Sequence[int], defaults: Defaults
+) -> PartitionRecord:
+    """A new partition, led by its first replica, every replica in sync."""
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(replicas),
+        isr=list(replicas),
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=replicas[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[defaults.directories.get(broker, bytes(16)) for broker in replicas],
+    )
+
+
+def delete_topics(
+    image: MetadataImage, names: Sequence[str], ids: Sequence[bytes] = ()
+) -> Decision[Results]:
+    """Delete topics by name or by id."""
+    results, records = [], []
+    gone: set[bytes] = set()
+    wanted = [(name, image.topics.get(name), name) for name in names]
+    by_id = [(None, image.topic_by_id(topic_id), topic_id) for topic_id in ids]
+    for name, topic, key in [*wanted, *by_id]:
+        if topic is None or topic.topic_id in gone:
+            results.append(_unknown(name, key))
+            continue
+        gone.add(topic.topic_id)
+        records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        results.append(TopicResult(topic.name, topic_id=topic.topic_id))
+    return Decision(tuple(records), tuple(results))
+
+
+def _unknown(name: str | None, key: str | bytes) -> TopicResult:
+    if isinstance(key, bytes):
+        return TopicResult(
+            None, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.", key
+        )
+    return TopicResult(
+        name,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "This server does not host this topic-partition.",
+    )
+
+
+def create_partitions(
+    image: MetadataImage,
+    growths: Sequence[Growth],
+    defaults: Defaults,
+    start: int,
+    validate_only: bool = False,
+) -> Decision[Results]:
+    """Give topics more partitions; a topic never shrinks."""
+    records: list[object] = []
+    results = []
+    twice = {name for name, count in Counter(g.name for g in growths).items() if count > 1}
+    for growth in growths:
+        try:
+            if growth.name in twice:
+                raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            records += _grow(image, growth, defaults, start)
+            results.append(TopicResult(growth.name))
+        except RefusedError as error:
+            results.append(TopicResult(growth.name, error.refusal.error, error.refusal.message))
+    return Decision(() if validate_only else tuple(records), tuple(results))
+
+
+def _grow(
+    image: MetadataImage, growth: Growth, defaults: Defaults, start: int
+) -> list[PartitionRecord]:
+    topic = image.topics.get(growth.name)
+    if topic is None:
+        raise RefusedError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{growth.name}' does not exist."
+        )
+    have = len(topic.partitions)
+    more = growth.total - have
+    if more <= 0:
+        raise RefusedError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic currently has {have} partitions, which is higher than the requested "
+            f"{growth.total}."
+            if more
+            else f"Topic already has {have} partition(s).",
+        )
+    if more > MAX_NEW_PARTITIONS:
+        raise RefusedError(
+            ErrorCode.POLICY_VIOLATION, f"more than {MAX_NEW_PARTITIONS} partitions in one request"
+        )
+    added = _added_replicas(image, topic, growth, more, start)
+    return [
+        partition_record(topic.topic_id, have + position, replicas, defaults)
+        for position, replicas in enumerate(added)
+    ]
+
+
+def _added_replicas(
+    image: MetadataImage, topic: TopicImage, growth: Growth, more: int, start: int
+) -> Sequence[tuple[int, ...]]:
+    alive = [broker.broker_id for broker in image.alive_brokers()]
+    factor = len(topic.partitions[0].replicas)
+    if growth.assignments is None:
+        return place(alive, more, _checked_factor(factor, len(alive)), start)
+    if len(growth.assignments) != more:
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{more} partitions are added, {len(growth.assignments)} are assigned",
+        )
+    for replicas in growth.assignments:
+        _check_replicas(replicas, alive, factor)
+    return growth.assignments

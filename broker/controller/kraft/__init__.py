@@ -1,0 +1,1 @@
+"""The metadata log of a KRaft quorum; here with its single voter."""

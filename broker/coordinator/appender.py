@@ -1,0 +1,124 @@
+"""The coordinator's way to `__consumer_offsets`: append records, read a partition back.
+
+In: coordinator records. Out: when they are stored, or the error a group's client understands.
+Never: what the records mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from broker.clock.port import Clock
+from broker.coordinator.records import CoordinatorRecord, decode, encode
+from broker.log.errors import LogError
+from broker.log.records_in import Origin
+from broker.replica.manager import ReplicaManager
+from broker.replica.partition import Isolation, Partition
+from bus.errors import ErrorCode
+from bus.records.batch import header_at
+from bus.records.build import build_batch
+from bus.records.read import read_all
+from bus.records.record import Record
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LOAD_BYTES = 1024 * 1024
+ACKS_ALL = -1
+
+ErrorCallback = Callable[[ErrorCode], None]
+
+_CLIENT_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+
+
+class Appender:
+    """Partitions of `__consumer_offsets` on this broker."""
+
+    def __init__(self, replicas: ReplicaManager, clock: Clock, commit_timeout_ms: int) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._commit_timeout_ms = commit_timeout_ms
+
+    def is_empty(self, index: int) -> bool:
+        """Whether there is nothing to load."""
+        log = self._replicas.get(OFFSETS_TOPIC, index).log
+        return log.log_start_offset == log.end_offset
+
+    def append(
+        self, index: int, records: Sequence[CoordinatorRecord], done: ErrorCallback
+    ) -> None:
+        """Store the records as one batch; `done` when every in-sync replica has it."""
+        now_ms = self._clock.now_ms()
+        pairs = [encode(record) for record in records]
+        batch = build_batch([Record(key, value, timestamp_ms=now_ms) for key, value in pairs])
+        try:
+            partition = self._replicas.get(OFFSETS_TOPIC, index)
+            info = partition.append_as_leader(
+                batch, required_acks=ACKS_ALL, now_ms=now_ms, origin=Origin.COORDINATOR
+            )
+        except LogError as error:
+            return done(client_error(error.code))
+        self._wait(partition, info.last_offset + 1, done)
+
+    def _wait(self, partition: Partition, end_offset: int, done: ErrorCallback) -> None:
+        def try_complete() -> bool:
+            error = partition.is_acknowledged(end_offset)
+            if error is None:
+                return False
+            done(client_error(error))
+            return True
+
+        self._replicas.produce_purgatory.watch(
+            [partition.key],
+            self._commit_timeout_ms,
+            try_complete,
+            lambda: done(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        )
+
+    async def read_all(self, index: int) -> AsyncIterator[CoordinatorRecord]:
+        """Every record of the partition; other work goes on between pieces."""
+        partition = self._replicas.get(OFFSETS_TOPIC, index)
+        offset = partition.log.log_start_offset
+        while offset < partition.log.end_offset:
+            data = bytes(
+                partition.read(
+                    offset, LOAD_BYTES, min_one=True, isolation=Isolation.LOG_END
+                ).data
+            )
+            for record in _records(data):
+                yield record
+            offset = _end_offset(data)
+            await self._clock.sleep(0)
+
+
+def client_error(error: ErrorCode) -> ErrorCode:
+    """What a group's client is told of a failed append."""
+    return _CLIENT_ERRORS.get(error, error)
+
+
+def _records(data: bytes) -> list[CoordinatorRecord]:
+    found = []
+    for header, record in read_all(data):
+        if header.is_control or record.key is None:
+            continue
+        value = None if record.value is None else bytes(record.value)
+        known = decode(bytes(record.key), value)
+        if known is not None:
+            found.append(known)
+    return found
+
+
+def _end_offset(data: bytes) -> int:
+    end = position = 0
+    while position < len(data):
+        header = header_at(data, position)
+        end = header.last_offset + 1
+        position += header.size_bytes
+    return end

@@ -1,0 +1,186 @@
+"""The records of `__consumer_offsets`, in Kafka's own formats.
+
+In: what shall be remembered of a group or of a committed offset. Out: key and value bytes, and
+back. Never: state. Kafka: OffsetCommitKey/Value, GroupMetadataKey/Value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bus.protocol.generated.group_metadata_key import GroupMetadataKey
+from bus.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
+from bus.protocol.generated.offset_commit_key import OffsetCommitKey
+from bus.protocol.generated.offset_commit_value import OffsetCommitValue
+from bus.protocol.records_meta import decode_coordinator, encode_coordinator_key
+from bus.protocol.records_meta import encode_coordinator_value
+
+GROUP_METADATA_KEY_VERSION = 2
+GROUP_METADATA_VALUE_VERSION = 3
+OFFSET_COMMIT_KEY_VERSION = 1
+OFFSET_COMMIT_VALUE_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMember:
+    """A member of a stable generation."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A group between rebalances: empty, or stable with its members."""
+
+    protocol_type: str | None
+    generation: int
+    protocol_name: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[StoredMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """Where a group stands in one partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """The group's newest stored state; None is its tombstone."""
+
+    group_id: str
+    value: StoredGroup | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """The newest offset of a group in a partition; None is its tombstone."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: CommittedOffset | None
+
+
+CoordinatorRecord = GroupRecord | OffsetRecord
+
+
+def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of the record in the log."""
+    if isinstance(record, OffsetRecord):
+        return _encode_offset(record)
+    return _encode_group(record)
+
+
+def decode(key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+    """The record, or None for a kind this coordinator does not know (a later Kafka's)."""
+    known_key, known_value = decode_coordinator(key, value)
+    if isinstance(known_key, OffsetCommitKey):
+        return OffsetRecord(
+            known_key.group, known_key.topic, known_key.partition, _offset(known_value)
+        )
+    if isinstance(known_key, GroupMetadataKey):
+        return GroupRecord(known_key.group, _group(known_value))
+    return None
+
+
+def _encode_offset(record: OffsetRecord) -> tuple[bytes, bytes | None]:
+    key = encode_coordinator_key(
+        OffsetCommitKey(group=record.group_id, topic=record.topic, partition=record.partition),
+        OFFSET_COMMIT_KEY_VERSION,
+    )
+    held = record.value
+    if held is None:
+        return key, None
+    value = OffsetCommitValue(
+        offset=held.offset,
+        leader_epoch=held.leader_epoch,
+        metadata=held.metadata,
+        commit_timestamp=held.commit_timestamp_ms,
+        expire_timestamp=held.expire_timestamp_ms,
+    )
+    # Only version 1 of the value has room for an expiry time of its own (OffsetCommit 2-4).
+    version = OFFSET_COMMIT_VALUE_VERSION if held.expire_timestamp_ms == -1 else 1
+    return key, encode_coordinator_value(value, version)
+
+
+def _encode_group(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    key = encode_coordinator_key(
+        GroupMetadataKey(group=record.group_id), GROUP_METADATA_KEY_VERSION
+    )
+    held = record.value
+    if held is None:
+        return key, None
+    value = GroupMetadataValue(
+        protocol_type=held.protocol_type or "",
+        generation=held.generation,
+        protocol=held.protocol_name,
+        leader=held.leader,
+        current_state_timestamp=held.state_timestamp_ms,
+        members=[_encode_member(member) for member in held.members],
+    )
+    return key, encode_coordinator_value(value, GROUP_METADATA_VALUE_VERSION)
+
+
+def _encode_member(member: StoredMember) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.subscription,
+        assignment=member.assignment,
+    )
+
+
+def _offset(value: object) -> CommittedOffset | None:
+    if not isinstance(value, OffsetCommitValue):
+        return None
+    return CommittedOffset(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp_ms=value.commit_timestamp,
+        expire_timestamp_ms=value.expire_timestamp,
+    )
+
+
+def _group(value: object) -> StoredGroup | None:
+    if not isinstance(value, GroupMetadataValue):
+        return None
+    return StoredGroup(
+        protocol_type=value.protocol_type or None,
+        generation=value.generation,
+        protocol_name=value.protocol,
+        leader=value.leader,
+        state_timestamp_ms=value.current_state_timestamp,
+        members=tuple(
+            StoredMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout,
+                session_timeout_ms=member.session_timeout,
+                subscription=bytes(member.subscription),
+                assignment=bytes(member.assignment),
+            )
+            for member in value.members
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Sockets, frames and the order of responses. Knows bytes, not requests."""

@@ -1,0 +1,44 @@
+"""The memory of all requests that are being received, bounded for the whole broker.
+
+In: sizes of frames about to be read. Out: yes, or a place in the queue.
+Never: sockets. A half frame of a slow client holds its part until it is whole or the idle
+sweep closes the connection, so the queue always moves.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+
+class ReceiveBudget:
+    """Bytes that half-received frames may occupy together.
+
+    Invariant: `used_bytes` is the sum of what `take` granted and `give` has not returned.
+    One frame larger than the whole budget is granted when nothing else is held; the frame
+    size limit bounds it.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, size: int) -> bool:
+        """Grant `size` bytes if they fit."""
+        if self.used_bytes and self.used_bytes + size > self.limit_bytes:
+            return False
+        self.used_bytes += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Return `size` bytes and let those that wait try again, in their order."""
+        self.used_bytes -= size
+        for _ in range(len(self._waiting)):
+            if self.used_bytes >= self.limit_bytes:
+                break
+            self._waiting.popleft()()
+
+    def wait(self, retry: Callable[[], None]) -> None:
+        """Call `retry` once when room may have come."""
+        self._waiting.append(retry)

@@ -1,0 +1,127 @@
+"""The broker's listening side: admits connections, closes idle ones, stops them all.
+
+Out to the dispatcher: `dispatch(frame, connection, slot)`, which fills the slot now or later.
+Never: what a request means. Kafka's counterpart is the SocketServer (broker.md 6); its threads
+are one event loop here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from broker.network.budget import ReceiveBudget
+from broker.network.connection import Connection
+from broker.network.frames import FrameCutter
+from broker.network.limits import READ_BUFFER_BYTES, ConnectionLimits
+from broker.network.port import Network, Server
+from broker.network.responses import Slot
+
+log = logging.getLogger("broker.network")
+
+Dispatch = Callable[[memoryview, Connection, Slot], None]
+
+
+class Listener:
+    """One address and all its connections."""
+
+    def __init__(
+        self,
+        network: Network,
+        limits: ConnectionLimits,
+        dispatch: Dispatch,
+        monotonic: Callable[[], float],
+        soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._network = network
+        self._limits = limits
+        self.dispatch = dispatch
+        self.monotonic = monotonic
+        self._soon = soon
+        self.budget = ReceiveBudget(limits.receive_budget_bytes)
+        self._shared = memoryview(bytearray(READ_BUFFER_BYTES))
+        self._connections: set[Connection] = set()
+        self._per_ip: Counter[str] = Counter()
+        self._woken: list[Connection] = []
+        self._turn = False
+        self._server: Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Bind; the port in use."""
+        self._server = await self._network.listen(host, port, lambda: Connection(self))
+        return self._server.port
+
+    async def stop(self) -> None:
+        """Accept no more and close every connection after its written responses."""
+        if self._server is not None:
+            await self._server.close()
+        for connection in list(self._connections):
+            connection.close()
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that stand."""
+        return len(self._connections)
+
+    def close_idle(self) -> int:
+        """Close connections silent for longer than the limit; how many were.
+
+        A connection whose request waits (a long fetch, a join) is not idle.
+        """
+        oldest = self.monotonic() - self._limits.max_idle_ms / 1000
+        idle = [c for c in self._connections if c.last_active < oldest and not c.in_flight]
+        for connection in idle:
+            connection.abort("idle")
+        return len(idle)
+
+    # -- the connections' side ------------------------------------------------------
+
+    def new_cutter(self) -> FrameCutter:
+        """The receiving side of a new connection."""
+        return FrameCutter(self._shared, self.budget, self._limits.max_request_bytes)
+
+    def admit(self, connection: Connection) -> bool:
+        """Count the connection, unless it is one too many."""
+        if len(self._connections) >= self._limits.max_connections:
+            log.warning("refusing %s: max.connections reached", connection.host)
+            return False
+        if self._per_ip[connection.host] >= self._limits.max_connections_per_ip:
+            log.warning("refusing %s: max.connections.per.ip reached", connection.host)
+            return False
+        self._connections.add(connection)
+        self._per_ip[connection.host] += 1
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone."""
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._per_ip[connection.host] -= 1
+            if not self._per_ip[connection.host]:
+                del self._per_ip[connection.host]
+
+    def begin_turn(self) -> None:
+        """A connection starts to work on what it received."""
+        self._turn = True
+
+    def end_turn(self) -> None:
+        """Send what that work has made ready on other connections too."""
+        self._turn = False
+        self._flush()
+
+    def wake(self, connection: Connection) -> None:
+        """A waiting response of `connection` was filled by somebody else's event.
+
+        It is sent when that event's work is over: with the turn that runs, or, outside of any
+        turn (a timer), at the next pass of the event loop, once for all.
+        """
+        self._woken.append(connection)
+        if not self._turn and len(self._woken) == 1:
+            self._soon(self._flush)
+
+    def _flush(self) -> None:
+        while self._woken:
+            woken, self._woken = self._woken, []
+            for connection in woken:
+                connection.pump()

@@ -1,0 +1,40 @@
+"""The network port: how the broker listens and connects, real or simulated.
+
+In: addresses and protocol factories. Out: servers and transports.
+Never: Kafka semantics. The real side is `real.py`; the simulation brings its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class ListenError(Exception):
+    """An address cannot be bound; the text names the remedy."""
+
+
+class Server(Protocol):
+    """One bound address."""
+
+    @property
+    def port(self) -> int:
+        """The port in use, also where 0 was asked for."""
+
+    async def close(self) -> None:
+        """Accept no more connections; those that stand are their owner's to close."""
+
+
+class Network(Protocol):
+    """Everything the broker may do with sockets."""
+
+    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Server:
+        """Bind and accept. Raises `ListenError`."""
+
+    async def connect(
+        self, host: str, port: int, factory: ProtocolFactory
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        """Open a connection. Raises `OSError`."""
