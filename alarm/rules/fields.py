@@ -1,8 +1,9 @@
 """Values as rules compare them.
 
 In: what devices and operators write. Out: one form per value. Never: I/O.
-Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once); in plates
-the separators that people write do not either. A value that says "not read" is no value.
+Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once), nor does
+the dot that people print in plates. A value that says "not read" is no value, nor is a masked plate.
+The plate's form is that of `plate_key` in the store; a test holds the two together.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE, VIDEO
 PLATE = "plate_number"
 KINDS: dict[str, Mapping[str, str]] = {"vehicle": VEHICLE, "face": FACE}
 
-_PLATE_SEPARATORS = str.maketrans("", "", "·•.-_ ")
+_PLATE_SEPARATORS = str.maketrans("", "", "·•・.‧∙")
+_MASKS = frozenset("*?#_-×")  # characters that stand for an unread one
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 _OTHER = {key: name for table in (VIDEO, FACE, VEHICLE) for key, name in table.items()}
 
@@ -31,7 +33,7 @@ def normal(value: str) -> str:
 def normal_plate(value: str) -> str:
     """As `normal`, without the separators of a plate; empty when masked or unread."""
     plate = normal(value).translate(_PLATE_SEPARATORS)
-    return "" if plate in _NOT_READ else plate
+    return plate if _MASKS.isdisjoint(plate) else ""
 
 
 def normal_as(attribute: str, value: str) -> str:

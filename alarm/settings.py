@@ -1,0 +1,37 @@
+"""Settings of the dispatcher: verdicts, once-only alarms, notifiers.
+
+In: values that `deploy.settings` has read and merged. Out: a frozen object.
+Never: reading files or the environment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from bus.settings import SiteSettings
+
+
+class DispatcherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`databus.toml` [dispatcher]."""
+
+    operations: str = ""  # the SQLite file; empty: store/operations.db of the data directory
+    alarm_log: str = ""  # one line per alarm and incident; empty: log/alarms.log, "-" for none
+    webhook_url: str = ""  # POSTed the JSON of every alarm and incident; empty for none
+    webhook_timeout_s: float = 5.0
+    notify_attempts: int = 6  # with doubling pauses: about half a minute, then it is given up
+    notify_pause_s: float = 0.5
+    max_batch: int = 500  # candidates per transaction
+
+    def operations_path(self, site: SiteSettings) -> Path:
+        """The operations database."""
+        if self.operations:
+            return Path(self.operations)
+        return site.data_path / "store" / "operations.db"
+
+    def alarm_log_path(self, site: SiteSettings) -> Path | None:
+        """The alarm log, None if there is to be none."""
+        if self.alarm_log == "-":
+            return None
+        return Path(self.alarm_log) if self.alarm_log else site.data_path / "log" / "alarms.log"

@@ -1,0 +1,102 @@
+"""The Spark session of one driver.
+
+In: `StreamsSettings`. Out: a session tuned for many small batches on few cores.
+Never: a query. Settings measured in docs/decisions/0007-micro-batches.md carry the reason beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from spark_apps.settings import StreamsSettings
+
+MIN_SLOTS = 4
+JARS_VARIABLE = "DATABUS_SPARK_JARS"
+
+
+class SessionError(Exception):
+    """The session cannot be made as configured."""
+
+
+def slots(queries: int) -> int:
+    """Task slots of a local master: two per query, never below `MIN_SLOTS`."""
+    return max(MIN_SLOTS, 2 * queries)
+
+
+def connector_jars(settings: StreamsSettings, environment: Mapping[str, str]) -> list[str]:
+    """The connector's jars, from the settings or the environment. Raises `SessionError`."""
+    named = settings.jars or environment.get(JARS_VARIABLE, "")
+    jars = [jar for jar in named.split(":") if jar]
+    missing = [jar for jar in jars if "://" not in jar and not os.path.isfile(jar)]
+    if missing:
+        raise SessionError(f"jars of Spark's Kafka connector are missing: {', '.join(missing)}")
+    return jars
+
+
+def configuration(settings: StreamsSettings, jars: list[str], queries: int) -> dict[str, str]:
+    """Spark's configuration in Spark's own names."""
+    conf = {
+        "spark.app.name": "surveillance-data-bus",
+        "spark.master": settings.master or f"local[{slots(queries)}]",
+        "spark.driver.memory": settings.driver_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "2",
+        # The checkpoint is disposable: no checksum files beside its logs. Each file more costs two
+        # processes (`chmod`), because Hadoop's native library is not there.
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.driver.extraJavaOptions": _java_options(),
+    }
+    if jars:
+        conf["spark.jars"] = ",".join(jars)
+    if settings.py_files:
+        conf["spark.submit.pyFiles"] = settings.py_files
+    if conf["spark.master"].startswith("local"):
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf
+
+
+def _java_options() -> str:
+    # One small heap on few shared cores: the serial collector has the least overhead and threads.
+    return "-XX:+UseSerialGC -Xss512k -XX:-UsePerfData"
+
+
+def open_session(settings: StreamsSettings, queries: int) -> SparkSession:
+    """Start (or join, under spark-submit) the session. Raises `SessionError`."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    jars = connector_jars(settings, os.environ)
+    conf = configuration(settings, jars, queries)
+    if conf["spark.master"].startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    check_versions(session)
+    return session
+
+
+def check_versions(session: SparkSession) -> None:
+    """Executors must run the driver's Python minor version. Raises `SessionError`."""
+    if session.sparkContext.master.startswith("local"):
+        return  # the executor is this process
+    here = tuple(sys.version_info[:2])
+    there = session.sparkContext.parallelize([0], 1).map(lambda _: _python_version()).first()
+    if tuple(there) != here:
+        raise SessionError(f"the driver runs Python {here}, the executors run {there}")
+
+
+def _python_version() -> tuple[int, int]:
+    return sys.version_info[0], sys.version_info[1]

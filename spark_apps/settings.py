@@ -1,0 +1,50 @@
+"""Settings of the streaming applications, and the whole a job needs to start by itself.
+
+In: values that `deploy.settings` has merged, or a JSON file given to `job.py`. Out: frozen objects.
+Never: a session, a client. `DATABUS_SPARK_JARS` (colon separated) is read in `session.py` only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from bus.settings import BusSettings, SiteSettings
+from ingest.settings import StoreSettings
+
+
+class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the micro-batch applications run. Intervals are upper bounds of waiting, not of work."""
+
+    master: str = ""  # empty: local[N], N from the queries' slots, never below 4
+    driver_memory: str = "1g"
+    jars: str = ""  # Spark's Kafka connector, colon separated; empty: DATABUS_SPARK_JARS
+    py_files: str = ""  # the zip of our rooms (`./databus package`)
+    checkpoint_dir: str = ""  # disposable; empty: memory (/dev/shm) or the data directory
+    applications: tuple[str, ...] = ("watchlist", "ingest", "latency", "quality")
+    watchlist_trigger_ms: int = 0
+    ingest_trigger_ms: int = 100
+    latency_trigger_ms: int = 2_000
+    quality_trigger_ms: int = 2_000
+    max_offsets_per_batch: int = 100_000  # about 100 MB of records and rows in the driver
+    latency_threshold_ms: int = 10_000  # p95 of a minute; opens an incident (L-3)
+    latency_minutes: int = 3
+    quality_gap_share: float = 0.2  # of what a device sent in a minute (Q-2)
+    quality_gap_minutes: int = 2
+    counters_lookback_minutes: int = 30  # counter messages read again at a start
+    stop_timeout_s: float = 10.0
+
+
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything one driver needs; the JSON of this is what `--settings` reads."""
+
+    site: SiteSettings = SiteSettings()
+    bus: BusSettings = BusSettings()
+    store: StoreSettings = StoreSettings()
+    streams: StreamsSettings = StreamsSettings()
+
+
+def read_settings(path: Path) -> JobSettings:
+    """Settings from a JSON file. Raises `msgspec.ValidationError` naming the key at fault."""
+    return msgspec.json.decode(path.read_bytes(), type=JobSettings)
