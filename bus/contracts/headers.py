@@ -15,6 +15,7 @@ SITE = "site"
 REPLAY = "replay"  # "1": sent again from a file; left out of the latency statistic
 REASON = "reason"  # a Reason value, on quarantine.records only
 FIELD = "field"  # the wire key at fault, UTF-8, on quarantine.records only
+TRUNCATED = "truncated"  # the original size in bytes, where only the beginning could be kept
 KIND = "kind"  # what the sender meant to send: vehicle, face or video
 
 

@@ -11,11 +11,34 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from bus.contracts.meters import LatencyCell, QualityCell
+from bus.contracts.meters import LatencyCell, QualityCell, Sent
+
+
+class StoreError(Exception):
+    """The store could not do what was asked; nothing of the batch was written.
+
+    `retriable`: the same call may succeed later unchanged (disk full, file busy).
+    """
+
+    retriable = False
+
+
+class StoreUnavailable(StoreError):
+    """The disk is full, or the file cannot be written just now; try the same batch again."""
+
+    retriable = True
+
+
+class PositionsOverlap(StoreError):
+    """The batch begins before, and ends after, what is stored: read again from `positions()`."""
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one application has read one partition; `end_offset` is exclusive."""
+    """How far one application has read one partition; `end_offset` is exclusive.
+
+    `start_offset` is where the batch began in this partition. It is not stored; when it is given (not -1)
+    `apply` proves by it that no offset is counted twice.
+    """
 
     application: str
     cluster_id: str
@@ -23,10 +46,14 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: str
     partition: int
     end_offset: int
+    start_offset: int = -1
 
 
 class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One valid record as it is stored. Times are epoch milliseconds UTC; `body` is the device's JSON, unchanged."""
+    """One valid record as it is stored. Times are epoch milliseconds UTC; `body` is the device's JSON.
+
+    `stored_at_ms` of a row that `apply` found new is set in place, by the store and nobody else.
+    """
 
     record_id: str
     kind: str  # bus.contracts.headers.Kind value
@@ -64,6 +91,7 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     received_at_ms: int
     body: bytes
     stored_at_ms: int = 0
+    captured_at_ms: int = 0  # 0 where the record does not tell it
 
 
 class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +100,7 @@ class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
     rows: Sequence[RecordRow] = ()
     rejected: Sequence[RejectedRow] = ()
     quality: Sequence[QualityCell] = ()  # increments, added to what is there
+    sent: Sequence[Sent] = ()  # cumulative; what exceeds the stored maximum is added to the cell's `sent`
     latency: Callable[[Sequence[RecordRow]], Sequence[LatencyCell]] | None = None
     latency_summaries: Sequence[LatencySummary] = ()  # replace what is there
 
@@ -99,6 +128,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     rejected_duplicates: int
     latency: Sequence[LatencyCell] = ()
     stored_at_ms: int = 0
+    already_applied: bool = False  # every position was reached before: a replay, nothing was written
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +158,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     stored: dict[str, int]
     rejected: dict[str, dict[str, int]]  # kind -> reason -> count
     duplicates: dict[str, int]  # kind -> records that arrived again and changed nothing
+    rejected_duplicates: dict[str, int] = {}  # the same for rejected records
 
 
 class RecordReader(Protocol):
@@ -167,4 +198,8 @@ class RecordStore(RecordReader, Protocol):
     """The write side; exactly one process holds it."""
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
-        """Write everything and the positions in one transaction. Idempotent. Raises `StoreError`."""
+        """Write everything and the positions in one transaction.
+
+        Idempotent: a batch whose positions were all reached before changes nothing and says so.
+        Raises `StoreUnavailable`, `PositionsOverlap`, `StoreError`; then nothing was written.
+        """

@@ -1,0 +1,215 @@
+"""A foreign message becomes a row of the contract, or a rejected row with its reason (Q-0).
+
+In: the message's bytes, its kind, what the bus knows of it (`Envelope`), the register, the site's zone.
+Out: `RecordRow` or `RejectedRow`. Never: I/O, the clock, an exception for bad input.
+
+Exactly: *invalid* is what is unparsable, has no readable checkpoint or time, or has all ten recognition
+fields `识别异常`; a face needs a picture or a feature besides. Everything else is valid, however odd.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bus.contracts.headers import Kind, Reason
+from bus.contracts.keys import UNREADABLE
+from bus.contracts.register import Register
+from ingest.normalise.identity import bus_id
+from ingest.normalise.local_time import BadTime, local_time
+from ingest.normalise.plate import plate_key
+from ingest.normalise.salvage import salvage
+from ingest.normalise.wire import FaceWire, Unreadable, VehicleWire, VideoWire, Wire, read
+from ingest.store.port import RecordRow, RejectedRow
+
+MAX_CHECKPOINT_CHARACTERS = 256  # it ends up in row keys; a real one has a dozen or two
+_PERSONS = frozenset({"person", "pedestrian", "人", "行人", "人员"})
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the bus (or the edge) knows of a message besides its bytes."""
+
+    received_at_ms: int
+    record_id: str = ""  # header record-id; empty = the place on the bus is the identity
+    source: str = ""
+    topic: str = ""
+    partition: int = -1
+    offset: int = -1
+    replayed: bool = False
+
+    @property
+    def identity(self) -> str:
+        """The record's identity (design: *identity*)."""
+        return self.record_id or bus_id(self.topic, self.partition, self.offset)
+
+
+class Invalid(Exception):
+    """Why a record is not valid, and which wire key is at fault."""
+
+    def __init__(self, reason: Reason, field: str = "") -> None:
+        super().__init__(f"{reason.value} {field}".strip())
+        self.reason = reason
+        self.field = field
+
+
+def normalise(
+    value: bytes | None,
+    kind: str,
+    envelope: Envelope,
+    register: Register | None,
+    zone: str,
+    *,
+    pictures_beside: bool = False,
+) -> RecordRow | RejectedRow:
+    """The row of one message of `vehicle`, `face` or `video`.
+
+    `pictures_beside`: pictures came in other parts of the request and have no address yet.
+    """
+    body = value or b""
+    try:
+        wire = read(body, kind)
+        captured_at_ms = _place_and_time(wire, zone)
+        if isinstance(wire, VehicleWire):
+            return _vehicle(wire, captured_at_ms, envelope, register, body)
+        if isinstance(wire, FaceWire):
+            return _face(wire, captured_at_ms, envelope, register, body, pictures_beside)
+        return _video(wire, captured_at_ms, envelope, register, body)
+    except Unreadable as error:
+        return rejected_row(body, kind, envelope, error.reason.value, "", zone)
+    except Invalid as error:
+        return rejected_row(body, kind, envelope, error.reason.value, error.field, zone)
+
+
+def rejected_row(
+    value: bytes | None, kind: str, envelope: Envelope, reason: str, field: str, zone: str
+) -> RejectedRow:
+    """A rejected record with all that can still be read of its place, time and device.
+
+    Also for records of `quarantine.records`, whose reason and field come from their headers.
+    """
+    body = value or b""
+    found = salvage(body)
+    return RejectedRow(
+        record_id=envelope.identity,
+        kind=kind,
+        reason=reason,
+        field=field,
+        camera_ip=found.camera_ip,
+        recognizer_ip=found.recognizer_ip,
+        checkpoint_id=found.checkpoint_id[:MAX_CHECKPOINT_CHARACTERS],
+        source=envelope.source,
+        received_at_ms=envelope.received_at_ms,
+        body=body,
+        captured_at_ms=_time_or_zero(found.captured_at, zone),
+    )
+
+
+def _place_and_time(wire: Wire, zone: str) -> int:
+    """The capture time of a record whose place and time are readable; raises `Invalid`."""
+    checkpoint = wire.checkpoint_id.strip()
+    if not checkpoint or checkpoint == UNREADABLE:
+        raise Invalid(Reason.NO_CHECKPOINT, "卡口编号")
+    if len(checkpoint) > MAX_CHECKPOINT_CHARACTERS:
+        raise Invalid(Reason.BAD_VALUE, "卡口编号")
+    wire.checkpoint_id = checkpoint
+    text = wire.captured_at.strip()
+    if not text:
+        raise Invalid(Reason.NO_TIME, "抓拍时间")
+    try:
+        return local_time(zone).to_ms(text)
+    except BadTime as error:
+        raise Invalid(Reason.BAD_TIME, "抓拍时间") from error
+
+
+def _vehicle(
+    wire: VehicleWire, captured_at_ms: int, envelope: Envelope, register: Register | None, body: bytes
+) -> RecordRow:
+    plate = wire.plate_number
+    recognised = (
+        plate, wire.plate_color, wire.vehicle_color, wire.vehicle_type, wire.vehicle_brand,
+        wire.vehicle_series, wire.inspection_sticker, wire.tissue_box, wire.driver_belt,
+        wire.passenger_belt,
+    )  # fmt: skip
+    unread = recognised.count(UNREADABLE)
+    if unread == len(recognised):
+        raise Invalid(Reason.ALL_UNREADABLE)
+    return RecordRow(
+        record_id=envelope.identity,
+        kind="vehicle",
+        checkpoint_id=wire.checkpoint_id,
+        district_id=register.district_of(wire.checkpoint_id) if register else "",
+        camera_ip=wire.camera_ip,
+        recognizer_ip=wire.recognizer_ip,
+        captured_at_ms=captured_at_ms,
+        received_at_ms=envelope.received_at_ms,
+        plate_number=plate,
+        plate_key=plate_key(plate),
+        plate_color=wire.plate_color,
+        vehicle_color=wire.vehicle_color,
+        vehicle_type=wire.vehicle_type,
+        vehicle_brand=wire.vehicle_brand,
+        vehicle_series=wire.vehicle_series,
+        picture_url=wire.picture_url,
+        partly_read=unread > 0,
+        replayed=envelope.replayed,
+        body=body,
+    )
+
+
+def _face(
+    wire: FaceWire,
+    captured_at_ms: int,
+    envelope: Envelope,
+    register: Register | None,
+    body: bytes,
+    pictures_beside: bool,
+) -> RecordRow:
+    shown = (
+        wire.face_feature, wire.face_picture_url, wire.scene_picture_url, wire.inline_face_picture,
+        wire.inline_scene_picture,
+    )  # fmt: skip
+    if not pictures_beside and all(text.strip() in ("", UNREADABLE) for text in shown):
+        raise Invalid(Reason.NO_PICTURE_OR_FEATURE, "人脸图片地址")
+    return _plain(wire, Kind.FACE.value, wire.picture_url, captured_at_ms, envelope, register, body)
+
+
+def _video(
+    wire: Wire, captured_at_ms: int, envelope: Envelope, register: Register | None, body: bytes
+) -> RecordRow:
+    target, picture_url = "", ""
+    if isinstance(wire, VideoWire):
+        target, picture_url = wire.target_class.strip().lower(), wire.picture_url
+    kind = Kind.PERSON if target in _PERSONS else Kind.MOVER
+    return _plain(wire, kind.value, picture_url, captured_at_ms, envelope, register, body)
+
+
+def _plain(
+    wire: Wire,
+    kind: str,
+    picture_url: str,
+    captured_at_ms: int,
+    envelope: Envelope,
+    register: Register | None,
+    body: bytes,
+) -> RecordRow:
+    """A record without a plate."""
+    return RecordRow(
+        record_id=envelope.identity,
+        kind=kind,
+        checkpoint_id=wire.checkpoint_id,
+        district_id=register.district_of(wire.checkpoint_id) if register else "",
+        camera_ip=wire.camera_ip,
+        recognizer_ip=wire.recognizer_ip,
+        captured_at_ms=captured_at_ms,
+        received_at_ms=envelope.received_at_ms,
+        picture_url=picture_url,
+        replayed=envelope.replayed,
+        body=body,
+    )
+
+
+def _time_or_zero(text: str, zone: str) -> int:
+    """The capture time of a rejected record as far as it tells one; devices of 1970 stay near 0."""
+    try:
+        return local_time(zone).to_ms(text.strip())
+    except BadTime:
+        return 0

@@ -1,0 +1,66 @@
+"""Settings of what enters and what is stored: the edge, its spool, the pictures, the store.
+
+In: values that `deploy.settings` has read and merged. Out: frozen objects.
+Never: reading files or the environment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from bus.settings import SiteSettings
+
+MIB = 1 << 20
+
+
+class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HTTP edge. Without `tokens` every sender is let in under its address."""
+
+    host: str = "127.0.0.1"
+    port: int = 8650
+    tokens: dict[str, str] = {}  # sender's name -> its bearer token
+    max_body_bytes: int = 32 * MIB
+    max_records_per_request: int = 10_000
+    max_record_bytes: int = 512 * 1024  # below the brokers' message.max.bytes with room for headers
+    max_picture_bytes: int = 8 * MIB
+    spool_max_bytes: int = 2048 * MIB
+    spool_min_free_bytes: int = 512 * MIB
+    spool_segment_bytes: int = 64 * MIB
+    max_in_flight_records: int = 20_000  # produced and not yet acknowledged by the bus
+
+    def spool_dir(self, site: SiteSettings) -> Path:
+        """Where acknowledged records wait for the bus."""
+        return site.data_path / "spool"
+
+
+class PictureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the originals are kept (I-7) and under which address they are served.
+
+    `url` is any fsspec URL; empty means the folder `pictures` of the data directory. `public_url` is what a
+    record's picture address begins with; empty means the edge's own address.
+    """
+
+    url: str = ""
+    public_url: str = ""
+    write_timeout_ms: int = 2_000
+    waiting_max_bytes: int = 1024 * MIB  # pictures that wait on the local disk for their store
+
+    def store_url(self, site: SiteSettings) -> str:
+        """The fsspec URL of the picture store."""
+        return self.url or (site.data_path / "pictures").as_uri()
+
+    def base_url(self, edge: EdgeSettings) -> str:
+        """What picture addresses begin with, without a slash at the end."""
+        return (self.public_url or f"http://{edge.host}:{edge.port}").rstrip("/")
+
+
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The record store. An empty `url` means the SQLite file of the data directory."""
+
+    url: str = ""
+
+    def records_url(self, site: SiteSettings) -> str:
+        """`sqlite:///absolute/path` of the records."""
+        return self.url or f"sqlite://{site.data_path / 'store' / 'records.db'}"
