@@ -1,0 +1,74 @@
+"""Kafka's text checkpoints: a version line, a count line, one line per entry.
+
+In: paths and values. Out: the values read back. Never: half a file; it is replaced as a whole.
+
+A checkpoint that cannot be understood is reported and taken as empty: every reader of one has a
+safe meaning for "nothing known" (recover from the start, watermark at the log's start).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from broker.disk.port import Disk
+
+log = logging.getLogger("broker.log")
+
+VERSION = 0
+TopicPartition = tuple[str, int]
+
+
+def write_lines(disk: Disk, path: str, lines: Iterable[str]) -> None:
+    """Replace the checkpoint at ``path``."""
+    body = list(lines)
+    disk.replace_text_durably(path, "\n".join([str(VERSION), str(len(body)), *body, ""]))
+
+
+def read_lines(disk: Disk, path: str) -> list[list[str]]:
+    """The fields of every entry; empty if the file is missing or not to be understood."""
+    if not disk.exists(path):
+        return []
+    lines = disk.read_text(path).splitlines()
+    try:
+        if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
+            raise ValueError(f"version {lines[0]}, {lines[1]} entries, {len(lines) - 2} lines")
+    except (ValueError, IndexError) as error:
+        log.warning("checkpoint %s is damaged and taken as empty: %s", path, error)
+        return []
+    return [line.split(" ") for line in lines[2:]]
+
+
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Write an offset per partition, sorted so that equal states give equal files."""
+    write_lines(disk, path, (f"{t} {p} {offset}" for (t, p), offset in sorted(offsets.items())))
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """The offset of each partition in the checkpoint."""
+    offsets: dict[TopicPartition, int] = {}
+    for fields in read_lines(disk, path):
+        try:
+            topic, index, offset = fields
+            offsets[topic, int(index)] = int(offset)
+        except ValueError:
+            log.warning("checkpoint %s: line %s is damaged and left out", path, " ".join(fields))
+    return offsets
+
+
+def write_epochs(disk: Disk, path: str, entries: Iterable[tuple[int, int]]) -> None:
+    """Write (leader epoch, start offset) pairs."""
+    write_lines(disk, path, (f"{epoch} {start}" for epoch, start in entries))
+
+
+def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
+    """The (leader epoch, start offset) pairs in the file, in its order."""
+    entries: list[tuple[int, int]] = []
+    for fields in read_lines(disk, path):
+        try:
+            epoch, start = map(int, fields)
+        except ValueError:
+            log.warning("checkpoint %s: line %s is damaged and left out", path, " ".join(fields))
+            continue
+        entries.append((epoch, start))
+    return entries

@@ -1,0 +1,102 @@
+"""Which leader epoch wrote which offsets of a log (KIP-101, KIP-279).
+
+In: epochs and offsets, as they are appended or truncated. Out: the end of an epoch, the epoch of an
+offset. Never: I/O except in ``save``; the file need only be complete up to the recovery point,
+because recovery reads the epochs of everything after it from the batches.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+from broker.disk.port import Disk
+from broker.log.checkpoint import read_epochs, write_epochs
+
+FILE_NAME = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class EpochEnd(NamedTuple):
+    """The largest epoch not above the one asked for, and the offset after its last record."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class LeaderEpochs:
+    """Epochs with their start offsets. Invariant: both rise strictly from entry to entry."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start in read_epochs(disk, path):
+            self.assign(epoch, start)
+        self._dirty = False
+
+    @property
+    def latest(self) -> int:
+        """The epoch of the newest batch; -1 in an empty log."""
+        return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """From ``start_offset`` on batches carry ``epoch``; what contradicts that is dropped."""
+        if epoch < 0 or (self._epochs and self._epochs[-1] == epoch):
+            return
+        keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
+        del self._epochs[keep:], self._starts[keep:]
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self._dirty = True
+
+    def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """Where ``epoch`` ends here: the start of the next one known, or the log's end."""
+        if epoch == UNDEFINED_EPOCH or not self._epochs:
+            return EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        if epoch == self._epochs[-1]:
+            return EpochEnd(epoch, log_end_offset)
+        after = bisect_right(self._epochs, epoch)
+        if after == len(self._epochs):  # newer than anything here: the asker must fence itself
+            return EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        if after == 0:  # older than anything kept: all of it has been deleted
+            return EpochEnd(epoch, self._starts[0])
+        return EpochEnd(self._epochs[after - 1], self._starts[after])
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch a batch at ``offset`` was written in; -1 if that is not known any more."""
+        at = bisect_right(self._starts, offset) - 1
+        return self._epochs[at] if at >= 0 else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget epochs that begin at or after ``end_offset``."""
+        keep = bisect_left(self._starts, end_offset)
+        if keep < len(self._starts):
+            del self._epochs[keep:], self._starts[keep:]
+            self._dirty = True
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget epochs that end at or before ``start_offset``."""
+        at = bisect_right(self._starts, start_offset) - 1
+        if at < 0 or (at == 0 and self._starts[0] == start_offset):
+            return
+        del self._epochs[:at], self._starts[:at]
+        self._starts[0] = start_offset
+        self._dirty = True
+
+    def clear(self) -> None:
+        """Forget everything (the log begins anew somewhere else)."""
+        self._dirty = self._dirty or bool(self._epochs)
+        self._epochs, self._starts = [], []
+
+    def save(self) -> None:
+        """Write the file if anything has changed."""
+        if self._dirty:
+            write_epochs(self._disk, self._path, self.entries)
+            self._dirty = False

@@ -1,0 +1,28 @@
+"""The one error of this room."""
+
+from __future__ import annotations
+
+from bus.errors import BusError, ErrorCode
+from broker.disk.port import DiskError
+
+
+class LogError(BusError):
+    """What a log refuses, with the protocol's code.
+
+    ``record_errors`` names the records that are to blame (index in the batch, sentence), for the
+    produce answer of versions that carry it.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        detail: str = "",
+        record_errors: tuple[tuple[int, str], ...] = (),
+    ) -> None:
+        super().__init__(code, detail)
+        self.record_errors = record_errors
+
+
+def storage_error(error: DiskError) -> LogError:
+    """The disk refused: Kafka's code for it, the system's words as detail."""
+    return LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -1,0 +1,68 @@
+"""Names of a log's files and the bounded set of open ones.
+
+In: a directory, base offsets, paths. Out: paths; open ``File`` objects. Never: more than ``limit``
+files of closed segments open at a time; active segments hold their own, one per partition.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from broker.disk.port import Disk, File
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+
+MAX_OPEN_FILES = 256
+"""Open files of closed segments per broker; a consumer that lags touches two or three of them."""
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    """The path of one file of a segment: twenty digits and the suffix."""
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str) -> int | None:
+    """The base offset in a segment's file name; ``None`` for other files."""
+    digits, dot, _ = name.partition(".")
+    return int(digits) if dot and len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+
+
+class FilePool:
+    """Open files of closed segments, the least recently used one closed first."""
+
+    def __init__(self, disk: Disk, limit: int = MAX_OPEN_FILES) -> None:
+        self._disk = disk
+        self._limit = limit
+        self._open: OrderedDict[str, File] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def get(self, path: str) -> File:
+        """The file at ``path``, opened if it is not. Not to be kept by the caller."""
+        file = self._open.get(path)
+        if file is not None:
+            self._open.move_to_end(path)
+            return file
+        file = self._open[path] = self._disk.open(path)
+        if len(self._open) > self._limit:
+            self._open.popitem(last=False)[1].close()
+        return file
+
+    def forget(self, path: str) -> None:
+        """Close the file if it is open; it is going to be renamed, cut or removed."""
+        file = self._open.pop(path, None)
+        if file is not None:
+            file.close()
+
+    def close(self) -> None:
+        """Close all."""
+        while self._open:
+            self._open.popitem()[1].close()

@@ -1,0 +1,191 @@
+"""The two sparse indexes of a segment: offset to position, and timestamp to offset.
+
+In: entries as batches are appended. Out: where to begin a scan. Never: one entry per batch, and
+never trust after a crash; recovery rebuilds what lies behind the recovery point.
+
+Kafka's formats: ``.index`` has entries of 8 bytes (offset relative to the base offset, position;
+both u32), the offset being the *last* of the batch at that position; ``.timeindex`` entries of 12
+bytes (timestamp i64, relative offset u32): the largest timestamp up to that offset.
+
+The active segment keeps its entries in two arrays (8 or 12 bytes per 4 KiB of log) and writes them
+out at a flush; a closed segment keeps nothing in memory and searches its file.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from struct import Struct
+
+from broker.disk.port import Disk
+from broker.log.files import FilePool
+
+_BLOCK_ENTRIES = 256
+"""A search in a file halves the range down to this many entries and reads those at once."""
+
+
+class SparseIndex:
+    """Entries of two rising numbers, in memory while active, in the file once frozen.
+
+    Invariant: keys and values never fall. Invariant: of the arrays, the first ``_saved`` entries
+    are in the file, and nothing else is.
+    """
+
+    entry: Struct
+    key_code: str
+
+    __slots__ = ("_disk", "_files", "_frozen_count", "_keys", "_saved", "_values", "path")
+
+    def __init__(self, path: str, disk: Disk, files: FilePool) -> None:
+        self.path = path
+        self._disk = disk
+        self._files = files
+        self._keys: array[int] = array(self.key_code)
+        self._values: array[int] = array("I")
+        self._saved = 0
+        self._frozen_count = -1
+
+    def __len__(self) -> int:
+        return len(self._keys) if self._frozen_count < 0 else self._frozen_count
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self) * self.entry.size
+
+    def append(self, key: int, value: int) -> None:
+        """Add an entry; the caller keeps the order."""
+        self._keys.append(key)
+        self._values.append(value)
+
+    def last(self) -> tuple[int, int] | None:
+        """The newest entry."""
+        count = len(self)
+        return self.at(count - 1) if count else None
+
+    def at(self, slot: int) -> tuple[int, int]:
+        """The entry in a slot."""
+        if self._frozen_count < 0:
+            return self._keys[slot], self._values[slot]
+        size = self.entry.size
+        key, value = self.entry.unpack(self._files.get(self.path).read(slot * size, size))
+        return key, value
+
+    def floor_key(self, key: int) -> tuple[int, int] | None:
+        """The last entry whose key is not above ``key``."""
+        slot = self._after(key, 0) - 1
+        return self.at(slot) if slot >= 0 else None
+
+    def floor_value(self, value: int) -> tuple[int, int] | None:
+        """The last entry whose value is not above ``value``."""
+        slot = self._after(value, 1) - 1
+        return self.at(slot) if slot >= 0 else None
+
+    def _after(self, wanted: int, field: int) -> int:
+        """The first slot whose field is above ``wanted``."""
+        if self._frozen_count < 0:
+            return bisect_right(self._values if field else self._keys, wanted)
+        low, high = 0, self._frozen_count
+        while high - low > _BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            if self.at(middle)[field] <= wanted:
+                low = middle + 1
+            else:
+                high = middle
+        size = self.entry.size
+        block = self._files.get(self.path).read(low * size, (high - low) * size)
+        block = block[: len(block) // size * size]
+        numbers = [pair[field] for pair in self.entry.iter_unpack(block)]
+        return low + bisect_right(numbers, wanted)
+
+    def save(self) -> None:
+        """Write the entries that are not in the file yet."""
+        if self._frozen_count < 0 and self._saved < len(self._keys):
+            self._write_fresh()
+
+    def _write_fresh(self) -> None:
+        pack = self.entry.pack
+        fresh = zip(self._keys[self._saved :], self._values[self._saved :], strict=True)
+        data = b"".join([pack(key, value) for key, value in fresh])
+        file = self._disk.open(self.path, create=True)
+        try:
+            file.truncate(self._saved * self.entry.size)  # a torn earlier attempt
+            file.append(data)
+        finally:
+            file.close()
+        self._saved = len(self._keys)
+
+    def freeze(self) -> None:
+        """The segment is closed: write everything out and give the memory back."""
+        if self._frozen_count < 0:
+            self._write_fresh()  # even nothing: a closed segment has its files
+            self._frozen_count = len(self._keys)
+            self._drop_arrays()
+
+    def adopt_file(self) -> bool:
+        """Take the entries of the file as they are, frozen; false if there is no sane file."""
+        if not self._disk.exists(self.path):
+            return False
+        size = self._disk.size_of(self.path)
+        self._drop_arrays()
+        self._frozen_count = size // self.entry.size
+        return size % self.entry.size == 0
+
+    def thaw(self) -> None:
+        """Hold the entries in memory again (the segment becomes active)."""
+        if self._frozen_count < 0:
+            return
+        size = self.entry.size
+        data = self._files.get(self.path).read(0, self._frozen_count * size)
+        self._files.forget(self.path)
+        self._drop_arrays()
+        for key, value in self.entry.iter_unpack(data[: len(data) // size * size]):
+            self.append(key, value)
+        self._saved = len(self._keys)
+        self._frozen_count = -1
+
+    def is_sane(self, last_value: int) -> bool:
+        """Whether keys and values rise and no value is above ``last_value`` (thawed only)."""
+        keys, values = self._keys, self._values
+        pairs = range(1, len(keys))
+        return all(keys[i - 1] <= keys[i] and values[i - 1] <= values[i] for i in pairs) and (
+            not values or values[-1] <= last_value
+        )
+
+    def keep(self, count: int) -> None:
+        """Forget all but the first ``count`` entries (thawed only)."""
+        del self._keys[count:], self._values[count:]
+        self._saved = min(self._saved, count)
+        if self._disk.exists(self.path):
+            file = self._disk.open(self.path)
+            try:
+                file.truncate(self._saved * self.entry.size)
+            finally:
+                file.close()
+
+    def count_keys_below(self, key: int) -> int:
+        """How many entries have a smaller key (thawed only)."""
+        return bisect_left(self._keys, key)
+
+    def count_values_below(self, value: int) -> int:
+        """How many entries have a smaller value (thawed only)."""
+        return bisect_left(self._values, value)
+
+    def _drop_arrays(self) -> None:
+        self._keys, self._values = array(self.key_code), array("I")
+        self._saved = 0
+
+
+class OffsetIndex(SparseIndex):
+    """Relative last offset of a batch to the batch's position."""
+
+    entry = Struct(">II")
+    key_code = "I"
+    __slots__ = ()
+
+
+class TimeIndex(SparseIndex):
+    """Largest timestamp so far to the relative last offset of the batch that has it."""
+
+    entry = Struct(">qI")
+    key_code = "q"
+    __slots__ = ()

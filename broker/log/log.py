@@ -1,0 +1,437 @@
+"""The log of one partition replica: a row of segments with the books that go with it.
+
+In: batches as bytes, offsets, timestamps, the time as a value. Out: byte ranges of whole batches,
+offsets, ``LogError``. Never: a clock, a task, a decision about leadership or visibility; the high
+watermark is told to it and only bounds what may be deleted and what is stable.
+
+Durability: what ``append`` has returned is in the system's page cache and survives the death of
+the process; ``flush`` (or flush.messages, flush.ms) makes it survive the death of the machine.
+
+A full disk: the append fails with KAFKA_STORAGE_ERROR, the torn tail is cut off at once (or, if even
+that fails, before the next append), and appends succeed again when there is room. Apache Kafka
+takes the whole log directory offline instead; on a single disk that would stop the bus.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+
+from broker.config.views import TopicConfig
+from broker.disk.port import Disk, DiskError
+from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
+from broker.log.errors import LogError, storage_error
+from broker.log.files import FilePool
+from broker.log.producer_state import ProducerState
+from broker.log.records_in import AppendInfo, Origin, checked_batch
+from broker.log.recovery import Recovery
+from broker.log.replay import marker_of, note_producer
+from broker.log.rolling import must_roll
+from broker.log.segment import Segment
+from broker.log.segments import Segments
+from broker.log.snapshots import Snapshots
+from broker.log.txnindex import AbortedTransaction
+from bus.errors import ErrorCode, check
+from bus.records.batch import (
+    CONTROL,
+    BatchHeader,
+    assign,
+    header_at,
+    iter_batches,
+    stamp_log_append_time,
+)
+
+log = logging.getLogger("broker.log")
+
+_EMPTY = b""
+
+
+class Log:
+    """One partition's log.
+
+    Invariant: log_start_offset <= high_watermark <= end_offset; recovery_point <= end_offset.
+    Invariant: the last segment is the only one that is written to.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        disk: Disk,
+        config: TopicConfig,
+        now_ms: int,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        files: FilePool | None = None,
+    ) -> None:
+        """Open the log in ``directory``, made if there is none, recovered unless ``clean``."""
+        self.directory = directory
+        self.topic, self.index = parse_directory(directory)
+        self.topic_id: bytes | None = None
+        self.config = config
+        self._disk = disk
+        self._files = files or FilePool(disk)
+        self._damaged = False
+        disk.mkdirs(directory)
+        self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}")
+        self.snapshots = Snapshots(disk, directory)
+        self._load(now_ms, clean, recovery_point, log_start_offset)
+
+    def _load(
+        self, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int
+    ) -> None:
+        recovery = Recovery(
+            self.directory,
+            self._disk,
+            self._files,
+            self.config,
+            self.leader_epochs,
+            self.snapshots,
+            now_ms,
+        )
+        found = recovery.run(
+            clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
+        )
+        self._segments = Segments(found.segments)
+        self._active = found.segments[-1]
+        self.producers: ProducerState = found.producers
+        self.end_offset = found.end_offset
+        self.cut_bytes = found.cut_bytes
+        first = self._segments.first.base_offset
+        self.log_start_offset = max(first, min(log_start_offset, self.end_offset))
+        self.high_watermark = self.log_start_offset
+        self.recovery_point = min(recovery_point, self.end_offset)
+        self.last_flush_ms = now_ms
+        if self.end_offset < log_start_offset:
+            self.truncate_fully_and_start_at(log_start_offset, now_ms)
+
+    # --- appending -------------------------------------------------------------------------------
+
+    def append(
+        self,
+        records: bytearray | memoryview | bytes,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+    ) -> AppendInfo:
+        """Append one batch as leader: check it, give it offsets and epoch, write it.
+
+        ``records`` is written to in place (base offset, leader epoch), so a read-only buffer is
+        copied first. Raises LogError; then nothing has changed.
+        """
+        header = checked_batch(records, self.config, now_ms, origin)
+        marker = None
+        if header.producer_id >= 0:
+            if header.attributes & CONTROL:
+                marker = marker_of(header, records)
+                if marker is not None:
+                    self.producers.check_marker(header, marker[1])
+            else:
+                sent = self.producers.check(header, from_client=origin is Origin.CLIENT)
+                if sent is not None:
+                    return self._duplicate(sent.base_offset, sent.last_offset, sent.timestamp_ms)
+        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
+            records = bytearray(records)
+        base_offset, size = self.end_offset, len(records)
+        last_offset = base_offset + header.last_offset_delta
+        assign(records, 0, base_offset, leader_epoch)
+        log_append_time_ms = -1
+        if self.config.log_append_time:
+            stamp_log_append_time(records, 0, now_ms)
+            header = header_at(records)
+            log_append_time_ms = now_ms
+        self._write(records, size, header.max_timestamp, last_offset, now_ms)
+        self._active.note(header, last_offset, size, self.config.index_interval_bytes)
+        self.end_offset = last_offset + 1
+        if leader_epoch != self.leader_epochs.latest:
+            self.leader_epochs.assign(leader_epoch, base_offset)
+        if header.producer_id >= 0:
+            self._note_producer(header, base_offset, marker)
+        if self.end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms)
+        return AppendInfo(
+            base_offset,
+            last_offset,
+            header.max_timestamp,
+            log_append_time_ms,
+            self.log_start_offset,
+            header.records_count,
+            size,
+            leader_epoch,
+        )
+
+    def append_as_follower(self, records: bytes | bytearray | memoryview, now_ms: int) -> AppendInfo:
+        """Append whole batches as the leader has them, offsets and epochs kept."""
+        batches = list(iter_batches(records))
+        check(batches, "a follower appends at least one whole batch")
+        first, last = batches[0][1], batches[-1][1]
+        size = batches[-1][0] + last.size_bytes
+        if first.base_offset < self.end_offset:
+            raise LogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {first.base_offset} comes again, the log ends at {self.end_offset}",
+            )
+        newest = max(header.max_timestamp for _, header in batches)
+        self._write(memoryview(records)[:size], size, newest, last.last_offset, now_ms)
+        view = memoryview(records)
+        for at, header in batches:
+            self._note_replica(header, view[at : at + header.size_bytes])
+        return AppendInfo(
+            first.base_offset, last.last_offset, newest, -1, self.log_start_offset,
+            sum(header.records_count for _, header in batches), size, last.partition_leader_epoch,
+        )  # fmt: skip
+
+    def _note_replica(self, header: BatchHeader, batch: memoryview) -> None:
+        interval = self.config.index_interval_bytes
+        self._active.note(header, header.last_offset, header.size_bytes, interval)
+        self.end_offset = header.end_offset
+        self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            marker = marker_of(header, batch) if header.attributes & CONTROL else None
+            self._note_producer(header, header.base_offset, marker)
+
+    def _duplicate(self, base_offset: int, last_offset: int, timestamp_ms: int) -> AppendInfo:
+        append_time_ms = timestamp_ms if self.config.log_append_time else -1
+        return AppendInfo(
+            base_offset, last_offset, timestamp_ms, append_time_ms, self.log_start_offset,
+            0, 0, self.leader_epochs.epoch_of(base_offset), duplicate=True,
+        )  # fmt: skip
+
+    def _note_producer(
+        self, header: BatchHeader, base_offset: int, marker: tuple[bool, int] | None
+    ) -> None:
+        aborted = note_producer(header, base_offset, marker, self.producers)
+        if aborted is not None:
+            try:
+                self._active.transactions.append(aborted)
+            except DiskError as error:  # it is in memory, and recovery finds the marker in the log
+                log.warning("%s: %s", self._active.transactions.path, error)
+
+    def _write(
+        self,
+        records: bytearray | memoryview,
+        size: int,
+        max_timestamp_ms: int,
+        last_offset: int,
+        now_ms: int,
+    ) -> None:
+        """Put bytes at the end of the active segment, a new one if they do not belong in it."""
+        config = self.config
+        if size > config.segment_bytes:
+            raise LogError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size} bytes, segment.bytes is {config.segment_bytes}",
+            )
+        try:
+            if self._damaged:
+                self._repair()
+            if must_roll(
+                self._active, config, self._jitter_ms(), size, max_timestamp_ms, last_offset, now_ms
+            ):
+                self.roll(now_ms)
+            self._active.append(records)
+        except DiskError as error:
+            self._damaged = True
+            self._try_repair()
+            raise storage_error(error) from error
+
+    def _repair(self) -> None:
+        self._active.cut_torn_tail()
+        self._damaged = False
+
+    def _try_repair(self) -> None:
+        try:
+            self._repair()
+        except DiskError as error:
+            log.error("%s: the torn tail stays until the next append: %s", self.directory, error)
+
+    def _jitter_ms(self) -> int:
+        """A share of segment.jitter.ms that differs from log to log but not from run to run."""
+        jitter = self.config.segment_jitter_ms
+        if not jitter:
+            return 0
+        return zlib.crc32(f"{self.topic}-{self.index}".encode()) % (jitter + 1)
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log's end; nothing happens if the active one is empty."""
+        closed = self._active
+        if not closed.size_bytes:
+            return
+        fresh = self._new_segment(self.end_offset, now_ms)
+        self.snapshots.take(self.end_offset, self.producers)
+        refused = closed.try_close_for_writing()
+        if refused is not None:
+            log.warning("%s: indexes stay in memory for now: %s", closed.path, refused)
+        self._segments.add(fresh)
+        self._active = fresh
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment(self.directory, base_offset, self._disk, self._files, now_ms)
+        for path in segment.file_names():
+            self._disk.remove(path)  # left by a roll or a truncation that was interrupted
+        segment.open_for_writing()
+        return segment
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        upper_offset: int | None = None,
+        min_one: bool = True,
+    ) -> memoryview | bytes:
+        """Whole batches from the one that contains ``offset``, none at or above ``upper_offset``.
+
+        At most ``max_bytes``; with ``min_one`` the first batch comes even if it is larger. Raises
+        LogError OFFSET_OUT_OF_RANGE outside [log start, end]; at the end the answer is empty.
+        """
+        end = self.end_offset if upper_offset is None else min(upper_offset, self.end_offset)
+        if offset < self.log_start_offset or offset > self.end_offset:
+            raise LogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is outside [{self.log_start_offset}, {self.end_offset}]",
+            )
+        if offset >= end:
+            return _EMPTY
+        try:
+            return self._segments.read(offset, max_bytes, end, min_one)
+        except DiskError as error:
+            raise storage_error(error) from error
+
+    def readable_bytes(self, offset: int, upper_offset: int) -> int:
+        """About how many bytes lie between two offsets; exact enough to decide on waiting."""
+        if offset >= upper_offset:
+            return 0
+        return self._segments.distance(offset, upper_offset)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions with records in [start, end), oldest first."""
+        return self._segments.aborted(start_offset, end_offset)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches in all segments."""
+        return self._segments.size_bytes
+
+    @property
+    def segments(self) -> Segments:
+        """The row of segments, for retention, look-ups by time and tests."""
+        return self._segments
+
+    @property
+    def active_segment(self) -> Segment:
+        return self._active
+
+    # --- watermarks ------------------------------------------------------------------------------
+
+    def advance_high_watermark(self, high_watermark: int) -> None:
+        """Everything below is on all in-sync replicas."""
+        self.high_watermark = high_watermark
+        self.producers.on_high_watermark(high_watermark)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what a read-committed consumer may see."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """The largest epoch not above ``epoch``, and where it ends here."""
+        return self.leader_epochs.end_of(epoch, self.end_offset)
+
+    # --- shortening ------------------------------------------------------------------------------
+
+    def delete_records_before(self, offset: int) -> int:
+        """Raise the log's start; the space is given back by retention. Returns the start."""
+        if offset > self.high_watermark:
+            raise LogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is above the high watermark {self.high_watermark}",
+            )
+        self.raise_start(max(offset, self.log_start_offset))
+        return self.log_start_offset
+
+    def raise_start(self, offset: int) -> None:
+        """The log begins at ``offset`` now."""
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop everything at or after ``offset`` (a batch that contains it goes as a whole)."""
+        if offset >= self.end_offset:
+            return
+        if offset < self._segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return
+        self._segments.cut(offset, self._disk)
+        self.snapshots.drop_after(offset)
+        start, watermark = self.log_start_offset, self.high_watermark
+        self._load(now_ms, False, min(self.recovery_point, offset), start)
+        self.high_watermark = min(watermark, self.end_offset)
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything; the next batch gets ``offset``."""
+        for segment in self._segments.all:
+            segment.release()
+            for path in segment.file_names():
+                self._disk.remove(path)
+        self.snapshots.drop_after(-1)
+        self.leader_epochs.clear()
+        self._load(now_ms, False, offset, offset)
+
+    # --- durability and end ----------------------------------------------------------------------
+
+    def flush(self, now_ms: int) -> None:
+        """Force everything to the device; the recovery point is the log's end then."""
+        offset = self.end_offset
+        try:
+            for segment in self._segments.since(self.recovery_point):
+                segment.save_indexes()
+                segment.flush()
+            self.leader_epochs.save()
+        except DiskError as error:
+            raise storage_error(error) from error
+        self.mark_flushed(offset, now_ms)
+
+    def begin_flush(self) -> tuple[int, list[str]]:
+        """For a flush on a worker thread: the offset it will reach and the files to force."""
+        offset = self.end_offset
+        segments = self._segments.since(self.recovery_point)
+        for segment in segments:
+            segment.save_indexes()
+        return offset, [segment.path for segment in segments]
+
+    def mark_flushed(self, offset: int, now_ms: int) -> None:
+        """Everything below ``offset`` is on the device."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
+        self.last_flush_ms = now_ms
+
+    def take_snapshot(self) -> None:
+        """Save the producers as of now, so that recovery need not read further back."""
+        self.snapshots.take(self.end_offset, self.producers)
+        self.snapshots.keep_only({segment.base_offset for segment in self._segments.all})
+
+    def close(self, now_ms: int) -> None:
+        """Flush and finish all files, so that the next opening is a clean one."""
+        self.flush(now_ms)
+        self.take_snapshot()
+        self._active.close_for_writing()
+        self.release()
+
+    def release(self) -> None:
+        """Give all handles back and write nothing (the directory is going to be removed)."""
+        for segment in self._segments.all:
+            segment.release()
+
+
+def parse_directory(directory: str) -> tuple[str, int]:
+    """Topic and partition in a log directory's name, ``topic-partition``."""
+    name = directory.rsplit("/", 1)[-1]
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isdecimal():
+        raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} is no log directory")
+    return topic, int(number)

@@ -1,0 +1,149 @@
+"""What may enter a log: the checks a leader makes of a batch before it gives it an offset.
+
+In: the bytes of a produce request for one partition. Out: the header of its one batch, or a
+``LogError`` with Kafka's code. Never: a look at the records themselves, except on a compacted topic
+(where a record without key must be refused); the 61 bytes of the header and the CRC say the rest.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from crc32c import crc32c
+
+from broker.config.views import TopicConfig
+from broker.log.errors import LogError
+from broker.log.scan import shape_is_sound
+from bus.errors import ErrorCode
+from bus.records.batch import (
+    CONTROL,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_AND_OFFSET_BYTES,
+    MAGIC,
+    BatchHeader,
+    Buffer,
+    RecordsError,
+)
+from bus.records.read import read_records
+
+_make = BatchHeader._make
+_unpack = HEADER.unpack_from
+
+
+class Origin(Enum):
+    """Who appends. Only clients are distrusted; only they and coordinators get offsets here."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    RAFT_LEADER = "raft-leader"
+    REPLICATION = "replication"
+
+
+class AppendInfo:
+    """What became of an append. ``last_offset`` is inclusive; ``duplicate`` means nothing was written."""
+
+    __slots__ = (
+        "base_offset",
+        "duplicate",
+        "last_offset",
+        "leader_epoch",
+        "log_append_time_ms",
+        "log_start_offset",
+        "max_timestamp_ms",
+        "records",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp_ms: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        records: int,
+        size_bytes: int,
+        leader_epoch: int,
+        duplicate: bool = False,
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.max_timestamp_ms = max_timestamp_ms
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.records = records
+        self.size_bytes = size_bytes
+        self.leader_epoch = leader_epoch
+        self.duplicate = duplicate
+
+
+def checked_batch(
+    records: Buffer, config: TopicConfig, now_ms: int, origin: Origin
+) -> BatchHeader:
+    """The header of the only batch in ``records``; raises LogError if it may not enter."""
+    size = len(records)
+    if size < HEADER_BYTES:
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are no record batch")
+    header = _make(_unpack(records))
+    _check_size(header, size)
+    if size > config.max_message_bytes and origin is not Origin.RAFT_LEADER:
+        raise LogError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {size} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    if crc32c(memoryview(records)[CRC_FROM:]) != header.crc:
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
+    if header.records_count != header.last_offset_delta + 1:
+        raise LogError(
+            ErrorCode.INVALID_RECORD,
+            f"{header.records_count} records, last offset delta {header.last_offset_delta}",
+        )
+    if origin is Origin.CLIENT:
+        _check_client(header, config, now_ms)
+    if config.compacted and not header.attributes & CONTROL:
+        _check_keys(records)
+    return header
+
+
+def _check_size(header: BatchHeader, size: int) -> None:
+    if header.magic != MAGIC:
+        raise LogError(
+            ErrorCode.INVALID_RECORD,
+            f"message format {header.magic}; only format 2 is served (KIP-724)",
+        )
+    if not shape_is_sound(header._replace(base_offset=0)):
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, "a malformed batch header")
+    batch_size = header.batch_length + LENGTH_AND_OFFSET_BYTES
+    if batch_size > size:
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, "the batch is cut off")
+    if batch_size < size:
+        raise LogError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+
+
+def _check_client(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    if header.attributes & CONTROL:
+        raise LogError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise LogError(ErrorCode.INVALID_RECORD, "a producer id without a sequence number")
+    if config.log_append_time:
+        return
+    late, early = header.max_timestamp - now_ms, now_ms - header.base_timestamp
+    if late > config.message_timestamp_after_max_ms:
+        raise LogError(ErrorCode.INVALID_TIMESTAMP, f"a timestamp {late} ms in the future")
+    if header.base_timestamp >= 0 and early > config.message_timestamp_before_max_ms:
+        raise LogError(ErrorCode.INVALID_TIMESTAMP, f"a timestamp {early} ms in the past")
+
+
+def _check_keys(records: Buffer) -> None:
+    try:
+        keyless = tuple(
+            (at, "a record without key on a compacted topic")
+            for at, record in enumerate(read_records(records))
+            if record.key is None
+        )
+    except RecordsError as error:
+        raise LogError(error.code, error.detail) from error
+    if keyless:
+        raise LogError(ErrorCode.INVALID_RECORD, keyless[0][1], keyless)

@@ -1,0 +1,277 @@
+"""Opening a log directory, however its last user ended.
+
+In: a directory and what the checkpoints say of it. Out: segments with sound tails and indexes,
+producer state, leader epochs. Never: more reading than needed. Below the recovery point everything
+was flushed and is trusted; behind it each batch's CRC is checked, the log is cut at the first batch
+that is not whole and sound, and indexes and producer state are rebuilt.
+
+After a clean stop nothing is read but the last bytes of the last segment.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from broker.config.views import TopicConfig
+from broker.disk.port import Disk, File
+from broker.log.epochs import LeaderEpochs
+from broker.log.files import (
+    CLEANED,
+    DELETED,
+    LOG,
+    OFFSET_INDEX,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    FilePool,
+    base_offset_of,
+)
+from broker.log.producer_state import ProducerState
+from broker.log.replay import replay_batch
+from broker.log.scan import NO_CRC, Walk
+from broker.log.segment import Segment
+from broker.log.snapshots import Snapshots
+from bus.records.batch import HEADER_BYTES, BatchHeader, header_at
+
+log = logging.getLogger("broker.log")
+
+_MAX_U32 = (1 << 32) - 1
+
+
+class Recovered(NamedTuple):
+    """What stands after opening. ``cut_bytes`` were not sound and are gone."""
+
+    segments: list[Segment]
+    producers: ProducerState
+    end_offset: int
+    cut_bytes: int
+
+
+class Recovery:
+    """One opening of one directory; ``run`` does it."""
+
+    def __init__(
+        self,
+        directory: str,
+        disk: Disk,
+        files: FilePool,
+        config: TopicConfig,
+        epochs: LeaderEpochs,
+        snapshots: Snapshots,
+        now_ms: int,
+    ) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._files = files
+        self._config = config
+        self._epochs = epochs
+        self._snapshots = snapshots
+        self._now_ms = now_ms
+        self._producers = ProducerState()
+        self._cut_bytes = 0
+
+    def run(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> Recovered:
+        """Open everything. ``clean`` says that the last user closed the log in order."""
+        segments = self._find(self._tidy())
+        if segments:
+            segments = self._open_all(segments, clean, recovery_point)
+        else:
+            self._epochs.clear()
+            segments = [self._first(log_start_offset)]
+        last = segments[-1]
+        last.open_for_writing()
+        end_offset = last.end_offset
+        self._epochs.truncate_from_end(end_offset)
+        self._snapshots.drop_after(end_offset)
+        self._snapshots.keep_only({segment.base_offset for segment in segments})
+        return Recovered(segments, self._producers, end_offset, self._cut_bytes)
+
+    # --- what is there ---------------------------------------------------------------------------
+
+    def _tidy(self) -> list[int]:
+        """Finish or undo what was under way; the base offsets of the segments."""
+        for name in self._disk.listdir(self._directory):
+            path = f"{self._directory}/{name}"
+            if name.endswith((DELETED, CLEANED, ".tmp")):
+                self._disk.remove(path)
+            elif name.endswith(SWAP):
+                self._disk.rename(path, path.removesuffix(SWAP))
+        names = self._disk.listdir(self._directory)
+        bases = sorted(
+            base
+            for name in names
+            if name.endswith(LOG) and (base := base_offset_of(name)) is not None
+        )
+        self._remove_orphans(names, set(bases))
+        return bases
+
+    def _remove_orphans(self, names: list[str], bases: set[int]) -> None:
+        for name in names:
+            if name.endswith((OFFSET_INDEX, TIME_INDEX, TXN_INDEX)):
+                base = base_offset_of(name)
+                if base is not None and base not in bases:
+                    self._disk.remove(f"{self._directory}/{name}")
+
+    def _segment(self, base_offset: int) -> Segment:
+        return Segment(self._directory, base_offset, self._disk, self._files, self._now_ms)
+
+    def _first(self, log_start_offset: int) -> Segment:
+        segment = self._segment(log_start_offset)
+        self._empty_indexes(segment)
+        return segment
+
+    def _find(self, bases: list[int]) -> list[Segment]:
+        """The segments as files: size known, nothing inside believed yet."""
+        segments = [self._segment(base) for base in bases]
+        for segment, following in zip(segments, [*bases[1:], -1], strict=True):
+            segment.size_bytes = self._disk.size_of(segment.path)
+            segment.end_offset = following
+            segment.transactions.load()
+        return segments
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    def _open_all(
+        self, segments: list[Segment], clean: bool, recovery_point: int
+    ) -> list[Segment]:
+        end_offset = self._clean_end(segments[-1]) if clean else None
+        trusted_to = recovery_point if end_offset is None else end_offset
+        snapshot = self._snapshots.newest(trusted_to)
+        replay_from = segments[0].base_offset
+        if snapshot is not None:
+            replay_from = snapshot[0]
+            self._producers.restore(snapshot[1])
+        elif end_offset is not None and segments[0].base_offset == end_offset:
+            replay_from = end_offset
+        self._epochs.truncate_from_end(replay_from)
+        return self._walk_all(segments, replay_from, trusted_to)
+
+    def _clean_end(self, last: Segment) -> int | None:
+        """The end offset after a clean stop; ``None`` if the files do not bear it out."""
+        if not self._load_indexes(last):
+            return None
+        entry = last.offsets.last()
+        file = last.open_for_writing()
+        walk = Walk(file, entry[1] if entry else 0, last.size_bytes, crc_from=NO_CRC)
+        end_offset = last.base_offset
+        for _, header, _ in walk:
+            end_offset = header.base_offset + header.last_offset_delta + 1
+        return None if walk.fault else end_offset
+
+    def _walk_all(
+        self, segments: list[Segment], replay_from: int, trusted_to: int
+    ) -> list[Segment]:
+        begin = min(replay_from, trusted_to)
+        for at, segment in enumerate(segments[:-1]):
+            if segment.end_offset <= begin and self._adopt(segment):
+                continue
+            if not self._recover(segment, begin, trusted_to):
+                self._drop(segments[at + 1 :])
+                return segments[: at + 1]
+            segment.close_for_writing()
+        self._recover(segments[-1], begin, trusted_to)
+        return segments
+
+    def _drop(self, segments: list[Segment]) -> None:
+        """Behind a cut nothing can stand: offsets would be missing."""
+        for segment in segments:
+            self._cut_bytes += segment.size_bytes
+            log.warning("%s removed: the log was cut before it", segment.path)
+            segment.release()
+            for path in segment.file_names():
+                self._disk.remove(path)
+
+    def _adopt(self, segment: Segment) -> bool:
+        """Take a segment below the recovery point with its index files as they are."""
+        whole = segment.offsets.adopt_file() and segment.times.adopt_file()
+        last = segment.offsets.last() if whole else None
+        if not whole or (last and last[1] >= segment.size_bytes):
+            log.warning("%s: the indexes are missing or damaged and made anew", segment.path)
+            return False
+        self._take_last_time(segment)
+        return True
+
+    @staticmethod
+    def _take_last_time(segment: Segment) -> None:
+        last = segment.times.last()
+        if last is not None:
+            segment.max_timestamp_ms = last[0]
+            segment.max_timestamp_offset = segment.base_offset + last[1]
+
+    # --- one segment -----------------------------------------------------------------------------
+
+    def _recover(self, segment: Segment, replay_from: int, trusted_to: int) -> bool:
+        """Walk over a segment from ``replay_from`` on; false if it had to be cut."""
+        file, size = segment.open_for_writing(), segment.size_bytes
+        segment.size_bytes = self._resume_at(segment, replay_from, file)
+        segment.transactions.clear_from(replay_from)
+        walk = Walk(file, segment.size_bytes, size, crc_from=trusted_to)
+        for _, header, batch in walk:
+            last_offset = header.base_offset + header.last_offset_delta
+            segment.note(header, last_offset, len(batch), self._config.index_interval_bytes)
+            if header.base_offset >= replay_from:
+                replay_batch(header, batch, self._producers, self._epochs, segment.transactions)
+        if walk.fault:
+            self._cut(segment, size, walk.fault, trusted_to)
+        return not walk.fault
+
+    def _resume_at(self, segment: Segment, replay_from: int, file: File) -> int:
+        """The position where the walk has to begin; index entries up to there are kept."""
+        segment.end_offset = segment.base_offset
+        entry = None
+        if replay_from > segment.base_offset and self._load_indexes(segment):
+            entry = segment.offsets.floor_key(min(replay_from - segment.base_offset, _MAX_U32))
+        header = self._header_of(entry, segment, file)
+        if entry is None or header is None:
+            self._empty_indexes(segment)
+            return 0
+        segment.offsets.keep(segment.offsets.count_values_below(entry[1] + 1))
+        segment.times.keep(segment.times.count_values_below(entry[0] + 1))
+        self._take_last_time(segment)
+        segment.first_timestamp_ms = header_at(file.read(0, HEADER_BYTES)).max_timestamp
+        segment.end_offset = header.base_offset
+        return entry[1]
+
+    @staticmethod
+    def _header_of(entry: tuple[int, int] | None, segment: Segment, file: File) -> BatchHeader | None:
+        """The header an index entry points to; ``None`` if it is not the one it speaks of."""
+        if entry is None:
+            return None
+        header = header_at(file.read(entry[1], HEADER_BYTES))
+        last_offset = header.base_offset + header.last_offset_delta
+        return header if last_offset == segment.base_offset + entry[0] else None
+
+    def _load_indexes(self, segment: Segment) -> bool:
+        """Hold both indexes in memory; false if a file is missing or makes no sense."""
+        last_position = segment.size_bytes - HEADER_BYTES
+        for index, largest in ((segment.offsets, last_position), (segment.times, _MAX_U32)):
+            if not index.adopt_file():
+                return False
+            index.thaw()
+            if not index.is_sane(largest):
+                return False
+        return True
+
+    @staticmethod
+    def _empty_indexes(segment: Segment) -> None:
+        for index in (segment.offsets, segment.times):
+            index.adopt_file()
+            index.thaw()
+            index.keep(0)
+
+    def _cut(self, segment: Segment, size: int, fault: str, trusted_to: int) -> None:
+        gone = size - segment.size_bytes
+        self._cut_bytes += gone
+        was_flushed = segment.end_offset < trusted_to
+        log.log(
+            logging.ERROR if was_flushed else logging.WARNING,
+            "%s cut at byte %d (offset %d), %d bytes dropped%s: %s",
+            segment.path,
+            segment.size_bytes,
+            segment.end_offset,
+            gone,
+            " that had been flushed (the disk is damaged)" if was_flushed else "",
+            fault,
+        )
+        segment.cut_torn_tail()

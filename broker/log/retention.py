@@ -1,0 +1,85 @@
+"""Which old segments may go: by age, by size, below the log's start.
+
+In: a log, its config, the time. Out: segments renamed to ``.deleted``, for the manager to remove
+later (a reader may still be at them). Never: a segment that holds anything at or above the high
+watermark; never by age or size in a log whose policy does not say "delete".
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.disk.port import Disk
+from broker.log.files import DELETED
+from broker.log.log import Log
+from broker.log.segment import Segment
+
+log = logging.getLogger("broker.log")
+
+
+def retain(partition: Log, disk: Disk, now_ms: int) -> list[str]:
+    """Put aside what retention allows; the paths to remove after file.delete.delay.ms."""
+    count = max(_expired(partition, now_ms), _in_excess(partition), _below_start(partition))
+    if not count:
+        return []
+    if count == len(partition.segments):
+        partition.roll(now_ms)
+        count = min(count, len(partition.segments) - 1)
+    partition.raise_start(
+        max(partition.log_start_offset, partition.segments.all[count].base_offset)
+    )
+    paths = [
+        path
+        for segment in partition.segments.remove_first(count)
+        for path in _put_aside(segment, disk)
+    ]
+    for offset in partition.snapshots.offsets[:-1]:
+        if offset < partition.segments.first.base_offset:
+            partition.snapshots.drop(offset)
+    log.info("%s: %d segments deleted", partition.directory, count)
+    return paths
+
+
+def _deletable(partition: Log) -> list[Segment]:
+    """Closed segments, and the active one if it holds anything, all below the high watermark."""
+    segments = partition.segments.all
+    return [s for s in segments if s.size_bytes and s.end_offset <= partition.high_watermark]
+
+
+def _expired(partition: Log, now_ms: int) -> int:
+    config = partition.config
+    if not config.deletes or config.retention_ms < 0:
+        return 0
+    count = 0
+    for segment in _deletable(partition):
+        if now_ms - segment.largest_timestamp_ms <= config.retention_ms:
+            break
+        count += 1
+    return count
+
+
+def _in_excess(partition: Log) -> int:
+    config = partition.config
+    if not config.deletes or config.retention_bytes < 0:
+        return 0
+    count, excess = 0, partition.size_bytes - config.retention_bytes
+    for segment in _deletable(partition):
+        excess -= segment.size_bytes
+        if excess < 0:
+            break
+        count += 1
+    return count
+
+
+def _below_start(partition: Log) -> int:
+    bases = [segment.base_offset for segment in partition.segments.all]
+    return sum(1 for following in bases[1:] if following <= partition.log_start_offset)
+
+
+def _put_aside(segment: Segment, disk: Disk) -> list[str]:
+    segment.release()
+    paths = []
+    for path in segment.file_names():
+        disk.rename(path, path + DELETED)
+        paths.append(path + DELETED)
+    return paths

@@ -1,0 +1,36 @@
+"""When a segment is full: by size, by age, by its indexes. Pure."""
+
+from __future__ import annotations
+
+from broker.config.views import TopicConfig
+from broker.log.segment import Segment
+
+_MAX_RELATIVE_OFFSET = (1 << 31) - 1
+
+
+def must_roll(
+    segment: Segment,
+    config: TopicConfig,
+    jitter_ms: int,
+    size: int,
+    timestamp_ms: int,
+    last_offset: int,
+    now_ms: int,
+) -> bool:
+    """Whether ``size`` bytes ending at ``last_offset`` belong into a new segment."""
+    if not segment.size_bytes:
+        return last_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
+    return (
+        segment.size_bytes + size > config.segment_bytes
+        or _age_ms(segment, timestamp_ms, now_ms) > config.segment_ms - jitter_ms
+        or segment.offsets.size_bytes + 8 > config.segment_index_bytes
+        or segment.times.size_bytes + 24 > config.segment_index_bytes
+        or last_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
+    )
+
+
+def _age_ms(segment: Segment, timestamp_ms: int, now_ms: int) -> int:
+    """Measured in the records' own time where they have one, as Kafka does."""
+    if segment.first_timestamp_ms >= 0 and timestamp_ms >= 0:
+        return timestamp_ms - segment.first_timestamp_ms
+    return now_ms - segment.created_ms

@@ -1,0 +1,109 @@
+"""Walking over the batches of a log file by their headers.
+
+In: a file and a range of it. Out: position, header and bytes of each sound batch, and why the walk
+ended. Never: more than a chunk (or one batch, if that is larger) in memory; never an exception for
+damaged bytes, because a torn tail is what recovery is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from broker.disk.port import File
+from bus.limits import MAX_BATCH_BYTES
+from bus.records.batch import (
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_AND_OFFSET_BYTES,
+    MAGIC,
+    BatchHeader,
+)
+
+NO_CRC = 1 << 63
+"""As ``crc_from``: check none; what is walked over was flushed or closed in order."""
+
+CHUNK_BYTES = 1 << 20
+"""Read at once while walking: large enough that system calls do not count."""
+
+_make = BatchHeader._make
+_unpack = HEADER.unpack_from
+
+
+class Found(NamedTuple):
+    """One batch of the walk; ``data`` is a view that is only good until the next step."""
+
+    position: int
+    header: BatchHeader
+    data: memoryview
+
+
+def shape_is_sound(header: BatchHeader) -> bool:
+    """Whether these 61 bytes can be the header of a v2 batch."""
+    return (
+        header.magic == MAGIC
+        and HEADER_BYTES <= header.batch_length + LENGTH_AND_OFFSET_BYTES <= MAX_BATCH_BYTES
+        and header.last_offset_delta >= 0
+        and header.base_offset >= 0
+    )
+
+
+class Walk:
+    """Iterates over the whole, sound batches of ``file[position:end]`` in order.
+
+    After the iteration ``position`` is the end of the last sound batch; if that is before ``end``,
+    ``fault`` says what is wrong there. The CRC is checked from offset ``crc_from`` on. Invariant:
+    base offsets rise, each above the last one's end.
+    """
+
+    def __init__(self, file: File, position: int, end: int, *, crc_from: int) -> None:
+        self.position = position
+        self.fault = ""
+        self._file = file
+        self._end = end
+        self._crc_from = crc_from
+        self._next_offset = -1
+        self._chunk = memoryview(b"")
+        self._chunk_at = position
+
+    def __iter__(self) -> Iterator[Found]:
+        while self.position < self._end:
+            found = self._step()
+            if found is None:
+                return
+            yield found
+            self.position += found.header.batch_length + LENGTH_AND_OFFSET_BYTES
+            self._next_offset = found.header.base_offset + found.header.last_offset_delta + 1
+
+    def _step(self) -> Found | None:
+        head = self._bytes(HEADER_BYTES)
+        if head is None:
+            return self._stop("the file ends inside a batch header")
+        header = _make(_unpack(head))
+        if not shape_is_sound(header):
+            return self._stop("these bytes are no batch header")
+        if header.base_offset < self._next_offset:
+            return self._stop(f"offset {header.base_offset} is below {self._next_offset}")
+        data = self._bytes(header.batch_length + LENGTH_AND_OFFSET_BYTES)
+        if data is None:
+            return self._stop("the file ends inside a batch")
+        if header.base_offset >= self._crc_from and crc32c(data[CRC_FROM:]) != header.crc:
+            return self._stop("the CRC does not match")
+        return Found(self.position, header, data)
+
+    def _stop(self, fault: str) -> None:
+        self.fault = fault
+
+    def _bytes(self, size: int) -> memoryview | None:
+        """``size`` bytes at the present position, from the chunk or from a new one."""
+        at = self.position - self._chunk_at
+        if at + size > len(self._chunk):
+            wanted = min(max(size, CHUNK_BYTES), self._end - self.position)
+            self._chunk = memoryview(self._file.read(self.position, wanted))
+            self._chunk_at, at = self.position, 0
+        if at + size > len(self._chunk):
+            return None
+        return self._chunk[at : at + size]

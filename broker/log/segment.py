@@ -1,0 +1,255 @@
+"""One segment of a log: a file of batches with its two sparse indexes.
+
+In: sound batches to append, offsets and positions to find. Out: byte ranges of whole batches.
+Never: decisions about rolling, retention or who may read what; never a look into records.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from broker.disk.port import Buffer, Disk, DiskError, File
+from broker.log.errors import LogError
+from broker.log.files import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, FilePool, segment_path
+from broker.log.index import OffsetIndex, TimeIndex
+from broker.log.txnindex import TransactionIndex
+from bus.errors import ErrorCode
+from bus.limits import MAX_BATCH_BYTES
+from bus.records.batch import HEADER_BYTES, LENGTH_AND_OFFSET_BYTES, NO_TIMESTAMP, BatchHeader
+
+_HEAD = Struct(">qi11xi").unpack_from  # base offset, batch length, last offset delta
+_HEAD_BYTES = 27
+_SCAN_BYTES = 8192
+"""Read at once when looking for an offset: an index interval and the batch after it, mostly."""
+_MAX_CURSORS = 32
+"""Remembered ends of reads per segment, so that readers who go on find their place at once."""
+
+
+class Segment:
+    """A segment. Invariant: ``size_bytes`` is the end of the last whole batch in the file."""
+
+    __slots__ = (
+        "_cursors",
+        "_disk",
+        "_file",
+        "_files",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "directory",
+        "end_offset",
+        "first_timestamp_ms",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "offsets",
+        "path",
+        "size_bytes",
+        "times",
+        "transactions",
+    )
+
+    def __init__(
+        self, directory: str, base_offset: int, disk: Disk, files: FilePool, now_ms: int
+    ) -> None:
+        def path(suffix: str) -> str:
+            return segment_path(directory, base_offset, suffix)
+
+        self.directory = directory
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.path = path(LOG)
+        self.size_bytes = 0
+        self.created_ms = now_ms
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.bytes_since_index = 0
+        self.offsets = OffsetIndex(path(OFFSET_INDEX), disk, files)
+        self.times = TimeIndex(path(TIME_INDEX), disk, files)
+        self.transactions = TransactionIndex(path(TXN_INDEX), disk)
+        self._disk = disk
+        self._files = files
+        self._file: File | None = None
+        self._cursors: dict[int, int] = {}
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def open_for_writing(self) -> File:
+        """Hold the file open, created if need be; the segment is the active one."""
+        if self._file is None:
+            self._files.forget(self.path)
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def append(self, data: Buffer) -> None:
+        """Write bytes behind the last whole batch; ``note`` must follow for each batch."""
+        (self._file or self.open_for_writing()).append(data)
+
+    def note(self, header: BatchHeader, last_offset: int, size: int, interval_bytes: int) -> None:
+        """Take a batch that now stands at the end of the file into the books and indexes."""
+        if header.max_timestamp > self.max_timestamp_ms:
+            self.max_timestamp_ms = header.max_timestamp
+            self.max_timestamp_offset = last_offset
+        if not self.size_bytes:
+            self.first_timestamp_ms = header.max_timestamp
+        if self.bytes_since_index > interval_bytes:
+            self.offsets.append(last_offset - self.base_offset, self.size_bytes)
+            self._note_time()
+            self.bytes_since_index = 0
+        self.bytes_since_index += size
+        self.size_bytes += size
+        self.end_offset = last_offset + 1
+
+    def _note_time(self) -> None:
+        last = self.times.last()
+        if self.max_timestamp_ms > (last[0] if last else NO_TIMESTAMP):
+            self.times.append(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
+
+    def cut_torn_tail(self) -> None:
+        """Cut the file back to the last whole batch after an append that failed half-way."""
+        self.open_for_writing().truncate(self.size_bytes)
+
+    def close_for_writing(self) -> None:
+        """No more appends: finish the indexes and give memory and handle back."""
+        self._note_time()
+        self.offsets.freeze()
+        self.times.freeze()
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def save_indexes(self) -> None:
+        """Write index entries that stand in memory only."""
+        self.offsets.save()
+        self.times.save()
+
+    def release(self) -> None:
+        """Close the files without writing anything."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+        for path in (self.path, self.offsets.path, self.times.path):
+            self._files.forget(path)
+
+    def flush(self) -> None:
+        """Force the batches to the device."""
+        self.file.flush()
+
+    @property
+    def file(self) -> File:
+        """The open file of batches, not to be kept."""
+        return self._file or self._files.get(self.path)
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """The newest record's timestamp, or when the file was written if records carry none."""
+        if self.max_timestamp_ms >= 0:
+            return self.max_timestamp_ms
+        return self._disk.modified_ms(self.path)
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the batch that contains ``offset`` (or the next one after it) begins."""
+        if offset >= self.end_offset:
+            return None
+        position = self._cursors.get(offset)
+        if position is not None:
+            return position
+        entry = self.offsets.floor_key(max(offset - self.base_offset, 0))
+        return self._scan_for(offset, entry[1] if entry else 0)
+
+    def _scan_for(self, offset: int, position: int) -> int | None:
+        chunk, chunk_at = b"", position
+        while position < self.size_bytes:
+            at = position - chunk_at
+            if at + _HEAD_BYTES > len(chunk):
+                size = min(_SCAN_BYTES, self.size_bytes - position)
+                chunk, chunk_at, at = self.file.read(position, size), position, 0
+                if len(chunk) < _HEAD_BYTES:
+                    raise self._damaged(position)
+            base, length, delta = _HEAD(chunk, at)
+            if base + delta >= offset:
+                return position
+            position += self._checked_size(length, position)
+        return None
+
+    def read(self, position: int, max_bytes: int, end: int, min_one: bool) -> memoryview | bytes:
+        """Whole batches from ``position`` (where one begins) up to the position ``end``.
+
+        At most ``max_bytes``, except that with ``min_one`` the first batch comes whatever its size.
+        """
+        wanted = min(max_bytes, end - position)
+        if wanted < end - position:
+            return self._read_part(position, wanted, min_one)
+        data = self.file.read(position, wanted)
+        if len(data) < wanted:
+            return self._whole_batches(data, position, 0)
+        if end == self.size_bytes:
+            self._remember(self.end_offset, end)
+        return data
+
+    def _read_part(self, position: int, wanted: int, min_one: bool) -> memoryview | bytes:
+        data = self.file.read(position, wanted) if wanted > 0 else b""
+        entry = self.offsets.floor_value(position + len(data))
+        begin = max(entry[1] - position, 0) if entry else 0
+        whole = self._whole_batches(data, position, begin)
+        if whole or not min_one:
+            return whole
+        head = self.file.read(position, HEADER_BYTES)
+        if len(head) < HEADER_BYTES:
+            raise self._damaged(position)
+        base, length, delta = _HEAD(head)
+        size = self._checked_size(length, position)
+        self._remember(base + delta + 1, position + size)
+        return self._whole_batches(self.file.read(position, size), position, 0)
+
+    def _whole_batches(self, data: bytes, position: int, at: int) -> memoryview | bytes:
+        """``data`` without its torn last batch; a batch begins at ``at``."""
+        end, next_offset = at, -1
+        while at + _HEAD_BYTES <= len(data):
+            base, length, delta = _HEAD(data, at)
+            at += self._checked_size(length, position + at)
+            if at > len(data):
+                break
+            end, next_offset = at, base + delta + 1
+        if next_offset >= 0:
+            self._remember(next_offset, position + end)
+        return data if end == len(data) else memoryview(data)[:end]
+
+    def _checked_size(self, batch_length: int, position: int) -> int:
+        size = batch_length + LENGTH_AND_OFFSET_BYTES
+        if not HEADER_BYTES <= size <= MAX_BATCH_BYTES:
+            raise self._damaged(position)
+        return size
+
+    def _damaged(self, position: int) -> LogError:
+        return LogError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{self.path} is damaged at byte {position}: no batch header there",
+        )
+
+    def _remember(self, offset: int, position: int) -> None:
+        cursors = self._cursors
+        cursors[offset] = position
+        if len(cursors) > _MAX_CURSORS:
+            del cursors[next(iter(cursors))]
+
+    def forget_cursors(self) -> None:
+        """The file is going to be cut; remembered positions may not hold any more."""
+        self._cursors.clear()
+
+    # --- moving away -----------------------------------------------------------------------------
+
+    def file_names(self) -> list[str]:
+        """Paths of all files of the segment that exist."""
+        paths = [self.path, self.offsets.path, self.times.path, self.transactions.path]
+        return [path for path in paths if self._disk.exists(path)]
+
+    def try_close_for_writing(self) -> DiskError | None:
+        """Close even if the disk refuses the indexes; they then stay in memory for a later save."""
+        try:
+            self.close_for_writing()
+        except DiskError as error:
+            return error
+        return None

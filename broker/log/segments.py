@@ -1,0 +1,112 @@
+"""The row of segments of one log, oldest first.
+
+In: offsets. Out: the segment or the bytes they stand for. Never: writing batches.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from broker.disk.port import Disk
+from broker.log.segment import Segment
+from broker.log.txnindex import AbortedTransaction
+
+_EMPTY = b""
+
+
+class Segments:
+    """Invariant: never empty; base offsets rise; ``_bases`` are those of ``all``."""
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self.all = segments
+        self._bases = [segment.base_offset for segment in segments]
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def first(self) -> Segment:
+        return self.all[0]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.all)
+
+    def add(self, segment: Segment) -> None:
+        """Put a new segment at the end."""
+        self.all.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def remove_first(self, count: int) -> list[Segment]:
+        """Take the oldest segments out."""
+        gone = self.all[:count]
+        del self.all[:count], self._bases[:count]
+        return gone
+
+    def slot_of(self, offset: int) -> int:
+        """The place of the last segment that does not begin after ``offset``."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def since(self, offset: int) -> list[Segment]:
+        """The segments that may hold batches at or after ``offset``."""
+        return self.all[self.slot_of(offset) :]
+
+    def find(self, offset: int) -> tuple[Segment, int] | None:
+        """Segment and position of the batch that contains ``offset``, or of the next one."""
+        for segment in self.since(offset):
+            position = segment.position_of(offset)
+            if position is not None:
+                return segment, position
+        return None
+
+    def read(
+        self, offset: int, max_bytes: int, upper_offset: int, min_one: bool
+    ) -> memoryview | bytes:
+        """Whole batches of one segment from ``offset`` on, none at or above ``upper_offset``."""
+        found = self.find(offset)
+        if found is None:
+            return _EMPTY
+        segment, position = found
+        end = segment.size_bytes
+        if upper_offset < segment.end_offset:
+            upper = segment.position_of(upper_offset)
+            end = end if upper is None else upper
+        if end <= position:
+            return _EMPTY
+        return segment.read(position, max_bytes, end, min_one)
+
+    def distance(self, offset: int, upper_offset: int) -> int:
+        """Bytes between two offsets."""
+        return self._bytes_before(upper_offset) - self._bytes_before(offset)
+
+    def _bytes_before(self, offset: int) -> int:
+        slot = self.slot_of(offset)
+        before = sum(segment.size_bytes for segment in self.all[:slot])
+        position = self.all[slot].position_of(offset)
+        return before + (self.all[slot].size_bytes if position is None else position)
+
+    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions that touch [start, end), from the segments their markers are in."""
+        return [
+            entry
+            for segment in self.since(start_offset)
+            for entry in segment.transactions.touching(start_offset, end_offset)
+        ]
+
+    def cut(self, offset: int, disk: Disk) -> None:
+        """Shorten the files so that ``offset`` and all after it is gone; books are not touched."""
+        slot = self.slot_of(offset)
+        for segment in self.all[slot + 1 :]:
+            segment.release()
+            for path in segment.file_names():
+                disk.remove(path)
+        last = self.all[slot]
+        position = last.position_of(offset)
+        if position is not None:
+            file = disk.open(last.path)
+            try:
+                file.truncate(position)
+            finally:
+                file.close()
+        last.save_indexes()
+        last.release()
