@@ -8,13 +8,13 @@ on as they are, smaller neighbours are joined.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple
 
 from bus.errors import ErrorCode
-from bus.protocol.apis import CONTROLLED_SHUTDOWN, api
+from bus.protocol.apis import API_VERSIONS, APIS, api
 from bus.protocol.wire import Buffer, ProtocolError, skip_tags
 
 COALESCE_BELOW_BYTES: Final = 2048
@@ -25,6 +25,13 @@ _REQUEST_HEADER = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")
 _CORRELATION_ID = Struct(">i")
 _NO_TAGS = b"\x00"
+
+
+_HEADER_VERSIONS: dict[tuple[int, int], int] = {
+    (info.key, version): info.request_header_version(version)
+    for info in APIS.values()
+    for version in range(info.first_version, info.last_version + 1)
+}
 
 
 class RequestHeader(NamedTuple):
@@ -46,17 +53,14 @@ def request_header(buf: Buffer) -> tuple[RequestHeader, int]:
         key, version, correlation_id = _REQUEST_HEADER.unpack_from(buf, 0)
     except StructError:
         raise ProtocolError(f"{len(buf)} bytes are no request") from None
-    try:
-        info = api(key)
-    except ProtocolError:
-        return RequestHeader(key, version, correlation_id, None), len(buf)
-    if not info.has(version):
+    header_version = _HEADER_VERSIONS.get((key, version))
+    if header_version is None:
         return RequestHeader(key, version, correlation_id, None), len(buf)
     at = _REQUEST_HEADER.size
-    if key == CONTROLLED_SHUTDOWN and version == 0:
+    if header_version == 0:
         return RequestHeader(key, version, correlation_id, None), at
     client_id, at = _client_id(buf, at)
-    if info.is_flexible(version):
+    if header_version == 2:
         at = _tags(buf, at)
     return RequestHeader(key, version, correlation_id, client_id), at
 
@@ -76,7 +80,7 @@ def _client_id(buf: Buffer, at: int) -> tuple[str | None, int]:
 
 def _tags(buf: Buffer, at: int) -> int:
     try:
-        return skip_tags(buf, at)
+        return skip_tags(buf, at) if buf[at] else at + 1
     except IndexError:
         raise ProtocolError("the header ends beyond its frame") from None
 
@@ -137,25 +141,24 @@ def decode_response(key: int, version: int, buf: Buffer) -> tuple[int, Any]:
     at = _CORRELATION_ID.size
     if info.response_header_version(version):
         at = _tags(buf, at)
-    if key == _API_VERSIONS and version and buf[at : at + 2] == _UNSUPPORTED:
+    if key == API_VERSIONS and version and buf[at : at + 2] == _UNSUPPORTED:
         version = 0
     response, _ = info.response_decoder(version)(buf, at)
     return correlation_id, response
 
 
-_API_VERSIONS = 18
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
-def framed(chunks: Iterable[Buffer]) -> list[Buffer]:
+def framed(chunks: Sequence[Buffer]) -> list[Buffer]:
     """Chunks with the frame's length in front, small neighbours joined, large ones untouched."""
+    total = sum(map(len, chunks))
+    if total < COALESCE_BELOW_BYTES:
+        return [b"".join((LENGTH.pack(total), *chunks))]
     joined: list[Buffer] = []
-    small: list[Buffer] = [b""]  # its first entry becomes the length
-    total = 0
+    small: list[Buffer] = [LENGTH.pack(total)]
     for chunk in chunks:
-        size = len(chunk)
-        total += size
-        if size < COALESCE_BELOW_BYTES:
+        if len(chunk) < COALESCE_BELOW_BYTES:
             small.append(chunk)
             continue
         if small:
@@ -164,5 +167,4 @@ def framed(chunks: Iterable[Buffer]) -> list[Buffer]:
         joined.append(chunk)
     if small:
         joined.append(b"".join(small))
-    joined[0] = LENGTH.pack(total) + joined[0]
     return joined

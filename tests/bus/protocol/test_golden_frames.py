@@ -1,4 +1,4 @@
-"""1,371 exchanges recorded between unmodified clients and Apache Kafka 4.3.0, the codec's oracle."""
+"""1,371 exchanges recorded between unmodified clients and Apache Kafka 4.3.0: the oracle."""
 
 from __future__ import annotations
 
