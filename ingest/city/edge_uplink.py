@@ -1,0 +1,210 @@
+"""A recognition server's line to the edge: a thread that posts what its outbox holds.
+
+Core: `outbox`. In: outgoing records. Out: acknowledgements, called back with the edge's answer.
+Never: giving a record up. Whatever fails is tried again with back-off, under the same key.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bus.contracts.meters import Sent
+from ingest.city.outbox import Outbox, Outgoing, Post
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """One entry of the edge's list of rejected records."""
+
+    index: int
+    reason: str
+
+
+class EdgeAnswer(msgspec.Struct, frozen=True):
+    """The edge's answer to a post."""
+
+    accepted: int
+    ids: list[str | None] = []
+    rejected: list[Rejected] = []
+
+
+class EdgeRefused(Exception):
+    """The edge did not take the post now; `retry_after_s` is its own wish, 0 if it has none."""
+
+    def __init__(self, status: int, detail: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(f"HTTP {status}: {detail}")
+        self.retry_after_s = retry_after_s
+
+
+class EdgeConnection:
+    """One keep-alive HTTP connection to the edge; opened when needed, dropped on any error."""
+
+    def __init__(self, edge_url: str, timeout_ms: int, headers: dict[str, str]) -> None:
+        parts = urlsplit(edge_url)
+        self._host = parts.hostname or "127.0.0.1"
+        self._port = parts.port or 80
+        self._base = parts.path.rstrip("/")
+        self._timeout_s = timeout_ms / 1000
+        self._headers = headers
+        self._connection: http.client.HTTPConnection | None = None
+
+    def post(self, path: str, body: bytes, headers: dict[str, str]) -> bytes:
+        """The answer's body if it speaks of the records (2xx, 422). Raises `EdgeRefused`."""
+        try:
+            response = self._send(path, body, self._headers | headers)
+            answer = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise EdgeRefused(0, f"{type(error).__name__}: {error}") from error
+        if response.status in (200, 202, 204, 422):
+            return answer
+        pause = response.getheader("Retry-After") or "0"
+        detail = answer[:200].decode("utf-8", "replace")
+        raise EdgeRefused(response.status, detail, float(pause) if pause.isdigit() else 0.0)
+
+    def close(self) -> None:
+        """Forget the connection; the next post opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _send(self, path: str, body: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(
+                self._host, self._port, timeout=self._timeout_s
+            )
+        self._connection.request("POST", self._base + path, body, headers)
+        return self._connection.getresponse()
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkSettings:
+    """How one server posts."""
+
+    edge_url: str
+    run: str
+    interval_ms: int
+    max_records: int
+    buffer_records: int
+    timeout_ms: int
+
+
+class EdgeUplink:
+    """Invariant: records leave in the order in which they came, one post at a time."""
+
+    def __init__(
+        self,
+        server: str,
+        settings: UplinkSettings,
+        on_answer: Callable[[Post, EdgeAnswer], None],
+        delay_ms: Callable[[int], int],
+    ) -> None:
+        self.server = server
+        self._settings = settings
+        self._on_answer = on_answer
+        self._delay_ms = delay_ms
+        self._outbox = Outbox(settings.buffer_records, settings.max_records)
+        self._condition = threading.Condition()
+        self._counters: list[Sent] = []
+        self._on_told: Callable[[list[Sent]], None] | None = None
+        self._stopping = threading.Event()
+        self._connection = EdgeConnection(settings.edge_url, settings.timeout_ms, {})
+        self._thread = threading.Thread(target=self._run, name=f"server-{server}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to post."""
+        self._thread.start()
+
+    def room(self) -> int:
+        """How many more records fit into the buffer."""
+        with self._condition:
+            return self._outbox.room
+
+    def put(self, records: Sequence[Outgoing]) -> None:
+        """Hand over records; returns at once."""
+        with self._condition:
+            self._outbox.put(records)
+            self._condition.notify()
+
+    def tell(self, counters: list[Sent], on_told: Callable[[list[Sent]], None]) -> None:
+        """Hand over counters for the edge; the newest replace those not yet told."""
+        with self._condition:
+            self._counters, self._on_told = counters, on_told
+            self._condition.notify()
+
+    def stop(self) -> None:
+        """Post what is there without waiting for more, then end."""
+        self._stopping.set()
+        with self._condition:
+            self._condition.notify()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether everything was handed over within the time."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not (self._outbox or self._counters or self._stopping.is_set()):
+                    self._condition.wait()
+                idle = not self._outbox and not self._counters
+            if idle:
+                break
+            self._hand_over()
+            self._stopping.wait(self._settings.interval_ms / 1000)
+        self._connection.close()
+
+    def _hand_over(self) -> None:
+        with self._condition:
+            counters, on_told, self._counters = self._counters, self._on_told, []
+            post = self._outbox.next_post()
+        if post is not None:
+            self._wait_for_slow_line(post)
+            answer = self._until_answered(post)
+            self._on_answer(post, answer)
+            with self._condition:
+                self._outbox.done()
+        if counters and on_told is not None:
+            self._tell(counters, on_told)
+
+    def _wait_for_slow_line(self, post: Post) -> None:
+        delay_ms = self._delay_ms(post.records[0].made_ms)
+        if delay_ms:
+            self._stopping.wait(delay_ms / 1000)
+
+    def _until_answered(self, post: Post) -> EdgeAnswer:
+        key = f"city-{self._settings.run}-{self.server}-{post.records[0].n}"
+        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}
+        body, pause_s = post.body, FIRST_PAUSE_S
+        while True:
+            try:
+                answer = self._connection.post(f"/v1/records/{post.kind}", body, headers)
+                return msgspec.json.decode(answer, type=EdgeAnswer)
+            except (EdgeRefused, msgspec.DecodeError) as error:
+                wished_s = error.retry_after_s if isinstance(error, EdgeRefused) else 0.0
+                log.warning("server %s: %s; again in %.1f s", self.server, error, pause_s)
+                time.sleep(max(pause_s, min(wished_s, LONGEST_PAUSE_S)))
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def _tell(self, counters: list[Sent], on_told: Callable[[list[Sent]], None]) -> None:
+        """Once; counters that were not taken are due again at the next interval."""
+        body = msgspec.json.encode(counters)
+        try:
+            self._connection.post("/v1/counters", body, {"Content-Type": "application/json"})
+        except EdgeRefused as error:
+            log.warning("server %s: counters not taken: %s", self.server, error)
+        else:
+            on_told(counters)

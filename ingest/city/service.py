@@ -1,0 +1,253 @@
+"""The city as a process: lets time pass, hands records to the uplinks, keeps truth and counters.
+
+Core: `assembly` (what happens), `counters`; shells: `edge_uplink`, `bus_uplink`, `truth_log`.
+In: settings. Out: records on the edge and on the bus, `register.json`, the truth. Never: judging.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaError
+
+from bus.contracts.commands import WatchCommand
+from bus.contracts.register import encode_register
+from bus.settings import BusSettings, SiteSettings
+from ingest.city.assembly import Assembly, Made
+from ingest.city.bus_uplink import BusUplink, Produced
+from ingest.city.counters import SentCounters
+from ingest.city.edge_uplink import EdgeAnswer, EdgeUplink, UplinkSettings
+from ingest.city.outbox import Outgoing, Post
+from ingest.city.settings import CitySettings
+from ingest.city.truth import RuleLine, RunLine
+from ingest.city.truth_log import TruthLog
+from ingest.city.world import World, build_world
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.02
+SYNC_S = 1.0
+LONGEST_GAP_MS = 3_000  # a city that was stopped that long does not catch up what nobody saw
+SENDER = "127.0.0.1"  # under this address the edge knows a city on its own machine
+
+
+async def serve(site: SiteSettings, bus: BusSettings, city: CitySettings, edge_url: str) -> None:
+    """Run until SIGTERM or SIGINT, hand over what is pending, write the truth's end."""
+    world = build_world(city.seed, site.name)
+    write_register(site.data_path / "register.json", world)
+    life = CityLife(site, bus, city, edge_url, world)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, life.stop)
+    await life.run()
+
+
+def write_register(path: Path, world: World) -> None:
+    """The deployment register of this city; unchanged files are left alone."""
+    text = encode_register(world.register)
+    if path.exists() and path.read_bytes() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(text)
+    fresh.replace(path)
+
+
+class CityLife:
+    """Invariant: a record has a line in the truth before any uplink sees it."""
+
+    def __init__(
+        self, site: SiteSettings, bus: BusSettings, city: CitySettings, edge_url: str, world: World
+    ) -> None:
+        self._site, self._city = site, city
+        self._edge_url = edge_url
+        self._started_ms = _now_ms()
+        self._run_name = f"{self._started_ms:x}"
+        self._truth = TruthLog(
+            site.data_path / "city",
+            RunLine(self._run_name, site.name, city.seed, self._started_ms),
+        )
+        self._bus = BusUplink(
+            bus.bootstrap_servers,
+            buffer_records=city.camera_buffer_records,
+            message_timeout_ms=city.message_timeout_ms,
+            on_sent=self._on_produced,
+        )
+        self._produced: list[int] = []
+        self._assembly = Assembly(
+            world, city, site.tz, run=self._run_name, start_ms=self._started_ms, edge_sender=SENDER
+        )
+        self._servers = {server: self._uplink(server) for server in world.servers}
+        self._counters = {server: SentCounters(self._started_ms) for server in ("", *world.servers)}
+        self._stopping = asyncio.Event()
+        self._skipped = 0
+        self.sent = 0
+
+    def stop(self) -> None:
+        """End in order, soon."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Watch list first, then traffic until `stop`, then everything out."""
+        await self._put_watch_commands()
+        for uplink in self._servers.values():
+            uplink.start()
+        tasks = [asyncio.create_task(self._sync()), asyncio.create_task(self._tell_regularly())]
+        try:
+            await self._live()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._finish()
+
+    async def _live(self) -> None:
+        for _ in self._assembly.until(_now_ms(), not_before_ms=_now_ms()):
+            pass  # the streets fill up before anybody looks
+        log.info("city %s lives: %s records/s at the peak", self._run_name, self._city.rate)
+        while not self._stopping.is_set():
+            now_ms = _now_ms()
+            self._send(list(self._assembly.until(now_ms, not_before_ms=now_ms - LONGEST_GAP_MS)))
+            self._poll_bus()
+            await asyncio.sleep(TICK_S)
+
+    def _send(self, made: Sequence[Made]) -> None:
+        if not made:
+            return
+        kept = self._that_fit(made)
+        self._truth.records([record.line for record in kept])
+        now_ms = _now_ms()
+        posts: dict[str, list[Outgoing]] = defaultdict(list)
+        for record in kept:
+            server = record.camera.recognizer_ip
+            self._counters[server].count(record.camera, record.line.minute_ms, now_ms)
+            if server:
+                posts[server].append(_outgoing(record))
+            else:
+                self._bus.put(_produced(record))
+        for server, records in posts.items():
+            self._servers[server].put(records)
+        self.sent += len(kept)
+
+    def _that_fit(self, made: Sequence[Made]) -> list[Made]:
+        """A full buffer means that a capture is never made; it is counted, not sent."""
+        room = {server: uplink.room() for server, uplink in self._servers.items()}
+        room[""] = self._bus.room
+        kept = []
+        for record in made:
+            server = record.camera.recognizer_ip
+            if room[server] > 0:
+                room[server] -= 1
+                kept.append(record)
+        self._skipped += len(made) - len(kept)
+        return kept
+
+    def _poll_bus(self) -> None:
+        self._bus.poll()
+        if self._produced:
+            acknowledged, self._produced = self._produced, []
+            self._truth.sent(acknowledged)
+
+    def _on_produced(self, n: int) -> None:
+        self._produced.append(n)
+
+    def _on_answer(self, post: Post, answer: EdgeAnswer) -> None:
+        """Called in a server's thread."""
+        ns = [record.n for record in post.records]
+        ids = {n: given for n, given in zip(ns, answer.ids, strict=False) if given}
+        self._truth.sent(ns, ids, {ns[each.index]: each.reason for each in answer.rejected})
+
+    def _uplink(self, server: str) -> EdgeUplink:
+        city, script = self._city, self._assembly.script
+        settings = UplinkSettings(
+            edge_url=self._edge_url,
+            run=self._run_name,
+            interval_ms=city.post_interval_ms,
+            max_records=city.post_max_records,
+            buffer_records=city.server_buffer_records,
+            timeout_ms=city.post_timeout_ms,
+        )
+        return EdgeUplink(
+            server, settings, self._on_answer, lambda at_ms: script.uplink_delay_ms(server, at_ms)
+        )
+
+    async def _put_watch_commands(self) -> None:
+        """Returns when the broker has them: a record sent afterwards must meet its rule."""
+        watches = self._assembly.watched.watches
+        for watch in watches:
+            command = watch.command(_now_ms())
+            while not await self._commanded(command):
+                await asyncio.sleep(TICK_S)
+                if self._stopping.is_set():
+                    return
+        self._truth.rules([RuleLine(w.rule_id, w.name, w.plate) for w in watches])
+
+    async def _commanded(self, command: WatchCommand) -> bool:
+        answers: list[KafkaError | None] = []
+        self._bus.command(command, answers.append)
+        while not answers and not self._stopping.is_set():
+            self._bus.poll()
+            await asyncio.sleep(TICK_S)
+        if answers and answers[0] is not None:
+            log.warning("watch command %s: %s; again", command.rule_id, answers[0])
+        return bool(answers) and answers[0] is None
+
+    async def _sync(self) -> None:
+        while True:
+            await asyncio.sleep(SYNC_S)
+            await asyncio.to_thread(self._truth.sync)
+
+    async def _tell_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self._city.counters_interval_ms / 1000)
+            self._tell()
+            log.info(
+                "city: %d sent, %d not acknowledged, %d skipped",
+                self.sent, self._truth.pending, self._skipped,
+            )  # fmt: skip
+
+    def _tell(self) -> None:
+        now_ms = _now_ms()
+        for server, counters in self._counters.items():
+            due = counters.due(now_ms)
+            if not due:
+                continue
+            if server:
+                self._servers[server].tell(due, counters.told)
+            else:
+                self._bus.tell(due, counters.told)
+
+    async def _finish(self) -> None:
+        """Hand over what is pending, counters last; bounded by the settings."""
+        self._tell()
+        timeout_s = self._city.flush_timeout_ms / 1000
+        for uplink in self._servers.values():
+            uplink.stop()
+        deadline = time.monotonic() + timeout_s
+        for uplink in self._servers.values():
+            done = await asyncio.to_thread(uplink.join, max(0.1, deadline - time.monotonic()))
+            if not done:
+                log.warning("server %s could not hand over everything", uplink.server)
+        await asyncio.to_thread(self._bus.flush, max(1.0, deadline - time.monotonic()))
+        self._poll_bus()
+        pending = self._truth.pending
+        self._truth.close(_now_ms(), self._skipped)
+        log.info("city %s ended: %d sent, %d unconfirmed", self._run_name, self.sent, pending)
+
+
+def _outgoing(record: Made) -> Outgoing:
+    return Outgoing(record.line.n, record.camera.kind, record.body, record.at_ms)
+
+
+def _produced(record: Made) -> Produced:
+    line = record.line
+    return Produced(line.n, line.topic, record.key, line.id, record.body)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
