@@ -107,6 +107,7 @@ _ANY = msgspec.json.Decoder()
 def read(value: bytes, kind: str) -> Wire:
     """The fields of one record; raises `Unreadable`."""
     try:
+        str(value, "utf-8")  # the typed decode skips unknown keys unread, in whatever encoding
         return _DECODERS[kind].decode(value)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return _read_leniently(read_object(value), WIRE_TYPES[kind])
