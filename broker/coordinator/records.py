@@ -8,16 +8,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bus.protocol.generated.group_metadata_key import GroupMetadataKey
-from bus.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
-from bus.protocol.generated.offset_commit_key import OffsetCommitKey
-from bus.protocol.generated.offset_commit_value import OffsetCommitValue
-from bus.protocol.records_meta import decode_coordinator, encode_coordinator_key
-from bus.protocol.records_meta import encode_coordinator_value
+from bus.protocol.generated.group_records import (
+    GROUP_METADATA_KEY_ENCODERS,
+    GROUP_METADATA_VALUE_DECODERS,
+    GROUP_METADATA_VALUE_ENCODERS,
+    KEYS,
+    OFFSET_COMMIT_KEY_ENCODERS,
+    OFFSET_COMMIT_VALUE_DECODERS,
+    OFFSET_COMMIT_VALUE_ENCODERS,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from bus.protocol.records_meta import (
+    decode_key,
+    decode_versioned,
+    encode_key,
+    encode_versioned,
+    version_of,
+)
 
-GROUP_METADATA_KEY_VERSION = 2
+OFFSET_COMMIT_KIND = 1
+GROUP_METADATA_KIND = 2
 GROUP_METADATA_VALUE_VERSION = 3
-OFFSET_COMMIT_KEY_VERSION = 1
 OFFSET_COMMIT_VALUE_VERSION = 3
 
 
@@ -88,20 +104,21 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 
 def decode(key: bytes, value: bytes | None) -> CoordinatorRecord | None:
     """The record, or None for a kind this coordinator does not know (a later Kafka's)."""
-    known_key, known_value = decode_coordinator(key, value)
-    if isinstance(known_key, OffsetCommitKey):
-        return OffsetRecord(
-            known_key.group, known_key.topic, known_key.partition, _offset(known_value)
-        )
-    if isinstance(known_key, GroupMetadataKey):
-        return GroupRecord(known_key.group, _group(known_value))
+    if version_of(key) not in KEYS:
+        return None
+    known, _ = decode_key(key, KEYS)
+    if isinstance(known, OffsetCommitKey | LegacyOffsetCommitKey):
+        return OffsetRecord(known.group, known.topic, known.partition, _offset(value))
+    if isinstance(known, GroupMetadataKey):
+        return GroupRecord(known.group, _group(value))
     return None
 
 
 def _encode_offset(record: OffsetRecord) -> tuple[bytes, bytes | None]:
-    key = encode_coordinator_key(
+    key = encode_key(
+        OFFSET_COMMIT_KIND,
         OffsetCommitKey(group=record.group_id, topic=record.topic, partition=record.partition),
-        OFFSET_COMMIT_KEY_VERSION,
+        OFFSET_COMMIT_KEY_ENCODERS,
     )
     held = record.value
     if held is None:
@@ -115,12 +132,12 @@ def _encode_offset(record: OffsetRecord) -> tuple[bytes, bytes | None]:
     )
     # Only version 1 of the value has room for an expiry time of its own (OffsetCommit 2-4).
     version = OFFSET_COMMIT_VALUE_VERSION if held.expire_timestamp_ms == -1 else 1
-    return key, encode_coordinator_value(value, version)
+    return key, encode_versioned(value, version, OFFSET_COMMIT_VALUE_ENCODERS)
 
 
 def _encode_group(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    key = encode_coordinator_key(
-        GroupMetadataKey(group=record.group_id), GROUP_METADATA_KEY_VERSION
+    key = encode_key(
+        GROUP_METADATA_KIND, GroupMetadataKey(group=record.group_id), GROUP_METADATA_KEY_ENCODERS
     )
     held = record.value
     if held is None:
@@ -133,7 +150,9 @@ def _encode_group(record: GroupRecord) -> tuple[bytes, bytes | None]:
         current_state_timestamp=held.state_timestamp_ms,
         members=[_encode_member(member) for member in held.members],
     )
-    return key, encode_coordinator_value(value, GROUP_METADATA_VALUE_VERSION)
+    return key, encode_versioned(
+        value, GROUP_METADATA_VALUE_VERSION, GROUP_METADATA_VALUE_ENCODERS
+    )
 
 
 def _encode_member(member: StoredMember) -> MemberMetadata:
@@ -149,9 +168,10 @@ def _encode_member(member: StoredMember) -> MemberMetadata:
     )
 
 
-def _offset(value: object) -> CommittedOffset | None:
-    if not isinstance(value, OffsetCommitValue):
+def _offset(data: bytes | None) -> CommittedOffset | None:
+    if data is None:
         return None
+    value, _ = decode_versioned(data, OFFSET_COMMIT_VALUE_DECODERS)
     return CommittedOffset(
         offset=value.offset,
         leader_epoch=value.leader_epoch,
@@ -161,9 +181,10 @@ def _offset(value: object) -> CommittedOffset | None:
     )
 
 
-def _group(value: object) -> StoredGroup | None:
-    if not isinstance(value, GroupMetadataValue):
+def _group(data: bytes | None) -> StoredGroup | None:
+    if data is None:
         return None
+    value, _ = decode_versioned(data, GROUP_METADATA_VALUE_DECODERS)
     return StoredGroup(
         protocol_type=value.protocol_type or None,
         generation=value.generation,

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 
 from broker.controller.decisions.decision import Decision
 from broker.metadata.image import Endpoint, MetadataImage
-from bus.protocol.generated.broker_registration_change_record import (
-    BrokerRegistrationChangeRecord,
-)
-from bus.protocol.generated.feature_level_record import FeatureLevelRecord
-from bus.protocol.generated.partition_change_record import PartitionChangeRecord
-from bus.protocol.generated.producer_ids_record import ProducerIdsRecord
-from bus.protocol.generated.register_broker_record import (
+from bus.protocol.generated.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    ProducerIdsRecord,
     RegisterBrokerRecord,
 )
 

@@ -14,7 +14,7 @@ from broker.config.keys import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigType,
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.errors import ErrorCode
-from bus.protocol.generated.config_record import ConfigRecord
+from bus.protocol.generated.metadata_records import ConfigRecord
 
 
 class AlterOperation(IntEnum):

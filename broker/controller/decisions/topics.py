@@ -18,9 +18,11 @@ from broker.controller.decisions.decision import Decision, RefusedError
 from broker.controller.decisions.placement import place
 from broker.metadata.image import MetadataImage, ResourceType, TopicImage
 from bus.errors import ErrorCode
-from bus.protocol.generated.partition_record import PartitionRecord
-from bus.protocol.generated.remove_topic_record import RemoveTopicRecord
-from bus.protocol.generated.topic_record import TopicRecord
+from bus.protocol.generated.metadata_records import (
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 MAX_NAME_LENGTH = 249
 """A topic's directory name must fit a file name with its partition and a delete suffix."""

@@ -8,7 +8,7 @@ takes its place behind the same three methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from broker.clock.port import Clock
@@ -19,12 +19,10 @@ from broker.disk.port import Disk
 from broker.log.log import Log
 from broker.log.records_in import Origin
 from bus.errors import check
-from bus.protocol.generated.k_raft_version_record import KRaftVersionRecord
-from bus.protocol.generated.leader_change_message import LeaderChangeMessage, Voter
-from bus.protocol.generated.voters_record import Endpoint as VoterEndpoint
-from bus.protocol.generated.voters_record import KRaftVersionFeature, VotersRecord
-from bus.protocol.generated.voters_record import Voter as ListedVoter
-from bus.protocol.records_meta import decode_metadata, encode_metadata
+from bus.protocol.generated import raft_records
+from bus.protocol.records_meta import Message as ControlMessage
+from bus.protocol.records_meta import decode_metadata_record, encode_metadata_record
+from bus.protocol.wire import Buffer, Write
 from bus.records.batch import header_at
 from bus.records.build import build_batch
 from bus.records.control import ControlType, control_batch
@@ -35,6 +33,14 @@ TOPIC = "__cluster_metadata"
 DIRECTORY = f"{TOPIC}-0"
 READ_BYTES = 1024 * 1024
 KRAFT_VERSION_LEVEL = 1
+
+RECORD_VERSIONS = {
+    "RegisterBrokerRecord": 3,
+    "BrokerRegistrationChangeRecord": 2,
+    "PartitionRecord": 1,
+    "PartitionChangeRecord": 1,
+}
+"""Versions of metadata.version 3.9-IV0; every record not named here has only version 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,7 @@ class MetadataLog:
         """Store one decision; durable when this returns. The offset of its last record."""
         now_ms = self._clock.now_ms()
         batch = build_batch(
-            [Record(None, encode_metadata(record), timestamp_ms=now_ms) for record in records]
+            [Record(None, encode_metadata_record(record, _version(record)), timestamp_ms=now_ms) for record in records]
         )
         last_offset = self._append(batch)
         self._log.flush()
@@ -160,7 +166,7 @@ def _decisions(data: bytes) -> Iterator[StoredBatch]:
             yield StoredBatch(last_offset, epoch, tuple(records))
             records = []
         last_offset, epoch = header.last_offset, header.partition_leader_epoch
-        records.append(decode_metadata(record.value or b""))
+        records.append(decode_metadata_record(record.value or b"")[0])
     if records:
         yield StoredBatch(last_offset, epoch, tuple(records))
 
@@ -175,27 +181,41 @@ def _end_offset(data: bytes | memoryview) -> int:
     return end
 
 
+def _version(record: object) -> int:
+    return RECORD_VERSIONS.get(type(record).__name__, 0)
+
+
 def _leader_change(voter: VoterIdentity) -> bytes:
-    seat = Voter(voter_id=voter.node_id, voter_directory_id=voter.directory_id)
-    return encode_control(
-        LeaderChangeMessage(
-            version=1, leader_id=voter.node_id, voters=[seat], granting_voters=[seat]
-        ),
-        1,
+    seat = raft_records.LeaderChangeMessageVoter(
+        voter_id=voter.node_id, voter_directory_id=voter.directory_id
     )
+    message = raft_records.LeaderChangeMessage(
+        version=1, leader_id=voter.node_id, voters=[seat], granting_voters=[seat]
+    )
+    return _encode(message, raft_records.LEADER_CHANGE_MESSAGE_ENCODERS[1])
 
 
 def _kraft_version() -> bytes:
-    return encode_control(KRaftVersionRecord(version=0, k_raft_version=KRAFT_VERSION_LEVEL), 0)
+    message = raft_records.KRaftVersionRecord(version=0, kraft_version=KRAFT_VERSION_LEVEL)
+    return _encode(message, raft_records.KRAFT_VERSION_RECORD_ENCODERS[0])
 
 
 def _voters(voter: VoterIdentity) -> bytes:
-    listed = ListedVoter(
+    listed = raft_records.VotersRecordVoter(
         voter_id=voter.node_id,
         voter_directory_id=voter.directory_id,
-        endpoints=[VoterEndpoint(name="CONTROLLER", host=voter.host, port=voter.port)],
-        k_raft_version_feature=KRaftVersionFeature(
+        endpoints=[
+            raft_records.Endpoint(name="CONTROLLER", host=voter.host, port=voter.port)
+        ],
+        kraft_version_feature=raft_records.KRaftVersionFeature(
             min_supported_version=0, max_supported_version=KRAFT_VERSION_LEVEL
         ),
     )
-    return encode_control(VotersRecord(version=0, voters=[listed]), 0)
+    message = raft_records.VotersRecord(version=0, voters=[listed])
+    return _encode(message, raft_records.VOTERS_RECORD_ENCODERS[0])
+
+
+def _encode(message: ControlMessage, encode: Callable[[ControlMessage, Write], None]) -> bytes:
+    chunks: list[Buffer] = []
+    encode(message, chunks.append)
+    return b"".join(chunks)

@@ -1,0 +1,1 @@
+"""One file per Kafka API; `registry` is the table of them."""

@@ -1,0 +1,53 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common: rights, and the controller's word.
+
+Never: a response of an API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from broker.config.keys import TOPIC_KEYS, ConfigType
+from broker.controller.decisions.configs import ConfigResult, ResourceAlteration, alter_configs
+from broker.handlers.context import RequestContext
+from broker.metadata.image import ResourceType
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from bus.errors import ErrorCode
+
+
+def alter(
+    resources: Sequence[ResourceAlteration],
+    validate_only: bool,
+    context: RequestContext,
+    done: Callable[[list[ConfigResult]], None],
+) -> None:
+    """Alter what the client may alter; `done` hears of every resource."""
+    services = context.services
+    allowed = [resource for resource in resources if _may(resource, context)]
+    refused = [
+        ConfigResult(resource.resource_type, resource.name, _refusal(resource))
+        for resource in resources
+        if not _may(resource, context)
+    ]
+    broker = services.config
+    lists = {
+        key.name: broker.text(key.topic_default_of) or ""
+        for key in TOPIC_KEYS.values()
+        if key.type is ConfigType.LIST and key.topic_default_of is not None
+    }
+    services.controller.write(
+        lambda image: alter_configs(image, allowed, lists, validate_only),
+        lambda results: done([*results, *refused]),
+    )
+
+
+def _may(resource: ResourceAlteration, context: RequestContext) -> bool:
+    if resource.resource_type == ResourceType.TOPIC:
+        return context.may(Operation.ALTER_CONFIGS, Resource.TOPIC, resource.name)
+    return context.may(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
+
+
+def _refusal(resource: ResourceAlteration) -> ErrorCode:
+    if resource.resource_type == ResourceType.TOPIC:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,0 +1,86 @@
+"""From a frame to its handler and back to a frame.
+
+In: one frame, the session it came on, where the response goes. Out: the response, now or later.
+Never: sockets. Raises `CloseClient` or the codec's `ProtocolError` for what cannot be answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from broker.handlers.context import Chunks, CloseClient, RequestContext, Services, Session
+from broker.handlers.registry import SERVED, Handle, load_handler, version_range
+from broker.metrics.registry import Meter, Metrics
+from bus.protocol.apis import APIS
+from bus.protocol.frames import encode_response, request_header
+
+API_VERSIONS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One API in one version, ready to be called."""
+
+    decode: Callable[[memoryview, int], tuple[Any, int]]
+    handle: Handle
+    encode: Callable[[int, Any], Chunks]
+    requests: Meter
+
+
+class Dispatcher:
+    """Finds the endpoint of a request; endpoints are made on their first use."""
+
+    def __init__(self, services: Services, metrics: Metrics) -> None:
+        self._services = services
+        self._metrics = metrics
+        self._endpoints: dict[tuple[int, int], Endpoint] = {}
+
+    def dispatch(
+        self, frame: memoryview, session: Session, fill: Callable[[Chunks], None]
+    ) -> None:
+        """Handle one request. Bytes behind its body are ignored, as Kafka does: librdkafka sends
+        a few after some Metadata requests."""
+        header, offset = request_header(frame)
+        key, version = header.api_key, header.api_version
+        endpoint = self._endpoints.get((key, version)) or self._resolve(key, version)
+        if endpoint is None:
+            fill(self._unknown_api_versions(header.correlation_id))
+            return
+        endpoint.requests.mark()
+        request, _ = endpoint.decode(frame, offset)
+        context = RequestContext(
+            self._services, session, version, header.correlation_id, header.client_id,
+            endpoint.encode, fill,
+        )
+        response = endpoint.handle(request, context)
+        if response is not None:
+            context.reply(response)
+
+    def _resolve(self, key: int, version: int) -> Endpoint | None:
+        """Make the endpoint; None for a version of ApiVersions that we do not know."""
+        if key not in SERVED:
+            raise CloseClient(f"API {key} is not served")
+        low, high = version_range(key)
+        if not low <= version <= high:
+            if key == API_VERSIONS:
+                return None
+            raise CloseClient(f"{APIS[key].name} version {version} is not in {low}-{high}")
+        endpoint = Endpoint(
+            decode=APIS[key].request_decoder(version),
+            handle=load_handler(key),
+            encode=partial(encode_response, key, version),
+            requests=self._metrics.meter(
+                "RequestMetrics", "RequestsPerSec", request=APIS[key].name, version=str(version)
+            ),
+        )
+        self._endpoints[key, version] = endpoint
+        return endpoint
+
+    def _unknown_api_versions(self, correlation_id: int) -> Chunks:
+        """A client from the future is told in version 0 what there is (KIP-511)."""
+        from broker.handlers.k18_api_versions import unsupported
+
+        return encode_response(API_VERSIONS, 0, correlation_id, unsupported())

@@ -1,0 +1,100 @@
+"""ListOffsets (2).
+
+Behaviour: the first offset whose record is at or after a time, or one of the special places:
+latest (-1), earliest (-2), the record with the largest time (-3), earliest local (-4), latest
+tiered (-5) and earliest pending upload (-6). Consumers see nothing above the high watermark, or
+with read_committed above the last stable offset. No record after the time: offset -1 without an
+error. Nothing is tiered here, so -5 and -6 are answered with -1.
+
+Versions: 1-11. 2 has the isolation level, 4 leader epochs, 7 allows -3, 8 -4, 9 -5, 11 -6.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.log.errors import LogError
+from broker.replica.partition import Isolation, Partition
+from broker.security.authorizer import Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
+_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+_CONSUMER, _DEBUGGER = -1, -2
+_LEVELS = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
+
+
+def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    """Look each partition up."""
+    isolation = _LEVELS.get(request.isolation_level, Isolation.READ_UNCOMMITTED)
+    if request.replica_id >= 0:
+        isolation = Isolation.LOG_END
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _look_up(topic.name, ask, isolation, context) for ask in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(
+    name: str, ask: ListOffsetsPartition, isolation: Isolation, context: RequestContext
+) -> ListOffsetsPartitionResponse:
+    if not context.may(Operation.DESCRIBE, Resource.TOPIC, name):
+        return _failure(ask, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if ask.timestamp < 0 and context.api_version < _SINCE.get(ask.timestamp, 0):
+        return _failure(ask, ErrorCode.UNSUPPORTED_VERSION)
+    if ask.timestamp < EARLIEST_PENDING:
+        return _failure(ask, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        partition = context.services.replicas.get(name, ask.partition_index)
+        partition.check_leader(ask.current_leader_epoch)
+        timestamp_ms, offset, epoch = _find(partition, ask.timestamp, isolation)
+    except LogError as error:
+        return _failure(ask, error.code)
+    return ListOffsetsPartitionResponse(
+        partition_index=ask.partition_index,
+        timestamp=timestamp_ms,
+        offset=offset,
+        leader_epoch=epoch,
+    )
+
+
+def _find(
+    partition: Partition, timestamp_ms: int, isolation: Isolation
+) -> tuple[int, int, int]:
+    """Timestamp, offset, leader epoch; -1 where there is none."""
+    if timestamp_ms == LATEST:
+        return -1, _end(partition, isolation), partition.leader_epoch
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+        start = partition.log.log_start_offset
+        return -1, start, partition.log.leader_epochs.epoch_for_offset(start)
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING):
+        return -1, -1, -1
+    found = partition.offset_for_timestamp(timestamp_ms, isolation)
+    if found is None:
+        return -1, -1, -1
+    return found.timestamp_ms, found.offset, found.leader_epoch
+
+
+def _end(partition: Partition, isolation: Isolation) -> int:
+    if isolation is Isolation.READ_COMMITTED:
+        return partition.last_stable_offset
+    if isolation is Isolation.READ_UNCOMMITTED:
+        return partition.high_watermark
+    return partition.log.end_offset
+
+
+def _failure(ask: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=ask.partition_index, error_code=error)

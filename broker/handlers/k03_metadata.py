@@ -1,0 +1,149 @@
+"""Metadata (3).
+
+Behaviour: brokers and topics from the image. A null list (version 0: an empty one) means all
+topics. A topic that does not exist is created if both the client and `auto.create.topics.enable`
+allow it, and is answered with its partitions at once: with one voter it exists by then.
+
+Versions: 0-13. 4 lets the client forbid creation, 10 has topic ids, 12 may ask by id alone, 13 has
+an error for the whole response.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.handlers.topics import auto_create, endpoint_of, is_internal
+from broker.metadata.image import PartitionImage, TopicImage
+from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+NO_ID = bytes(16)
+
+
+def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    """Create what may be created, then describe."""
+    asked = request.topics
+    if asked is None or (context.api_version == 0 and not asked):
+        topics = [
+            _topic(topic, request, context)
+            for topic in context.services.image.topics.values()
+            if context.may(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        ]
+    else:
+        topics = [_asked_topic(ask, request, context) for ask in asked]
+    image = context.services.image
+    authorized = NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        authorized = context.services.authorizer.allowed(
+            context.session.principal, Resource.CLUSTER, CLUSTER_NAME
+        )
+    return MetadataResponse(
+        brokers=brokers(context),
+        cluster_id=image.cluster_id,
+        controller_id=context.services.node_id,
+        topics=topics,
+        cluster_authorized_operations=authorized,
+    )
+
+
+def brokers(context: RequestContext) -> list[MetadataResponseBroker]:
+    """Live brokers as this client reaches them."""
+    image = context.services.image
+    found = []
+    for broker in image.alive_brokers():
+        endpoint = endpoint_of(image, broker.broker_id, context.session.listener)
+        if endpoint is not None:
+            found.append(
+                MetadataResponseBroker(
+                    node_id=broker.broker_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=broker.rack,
+                )
+            )
+    return found
+
+
+def _asked_topic(
+    ask: MetadataRequestTopic, request: MetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    services = context.services
+    if ask.name is None:
+        topic = services.image.topic_by_id(ask.topic_id)
+        if topic is None:
+            return _failed(None, ErrorCode.UNKNOWN_TOPIC_ID, ask.topic_id)
+        return _topic(topic, request, context)
+    if not context.may(Operation.DESCRIBE, Resource.TOPIC, ask.name):
+        return _failed(ask.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if ask.name not in services.image.topics:
+        error = _create(ask.name, request, context)
+        if error:
+            return _failed(ask.name, error)
+    topic = services.image.topics.get(ask.name)
+    if topic is None:
+        return _failed(ask.name, ErrorCode.LEADER_NOT_AVAILABLE)
+    return _topic(topic, request, context)
+
+
+def _create(name: str, request: MetadataRequest, context: RequestContext) -> ErrorCode:
+    services = context.services
+    wanted = request.allow_auto_topic_creation and services.config["auto.create.topics.enable"]
+    if not wanted or (is_internal(name) and name != "__consumer_offsets"):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not context.may(Operation.CREATE, Resource.TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return auto_create(services, name)
+
+
+def _topic(
+    topic: TopicImage, request: MetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    authorized = NOT_ASKED
+    if request.include_topic_authorized_operations:
+        authorized = context.services.authorizer.allowed(
+            context.session.principal, Resource.TOPIC, topic.name
+        )
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[_partition(partition, context) for partition in topic.partitions],
+        topic_authorized_operations=authorized,
+    )
+
+
+def _partition(partition: PartitionImage, context: RequestContext) -> MetadataResponsePartition:
+    alive = context.services.image.brokers
+    offline = [
+        replica
+        for replica in partition.replicas
+        if replica not in alive or alive[replica].fenced
+    ]
+    leaderless = partition.leader < 0 or partition.leader in offline
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=-1 if leaderless else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=offline,
+    )
+
+
+def _failed(
+    name: str | None, error: ErrorCode, topic_id: bytes = NO_ID
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and is_internal(name),
+    )

@@ -1,0 +1,68 @@
+"""FindCoordinator (10).
+
+Behaviour: the broker that leads the partition of `__consumer_offsets` a group belongs to; the
+topic is made when it is first needed. Transactional ids and share groups have no coordinator here
+yet and are told so in a way that ends their waiting.
+
+Versions: 0-6. 1 has the key's type, 4 asks for several keys, 6 knows share groups.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.handlers.topics import OFFSETS_TOPIC, auto_create, endpoint_of
+from broker.security.authorizer import Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+GROUP = 0
+FIRST_BATCHED_VERSION = 4
+
+
+def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    """Find one coordinator or several."""
+    if context.api_version >= FIRST_BATCHED_VERSION:
+        return FindCoordinatorResponse(
+            coordinators=[_find(key, request.key_type, context) for key in request.coordinator_keys]
+        )
+    found = _find(request.key, request.key_type, context)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
+    if key_type != GROUP:
+        return _failure(
+            key, ErrorCode.INVALID_REQUEST, "only consumer groups have a coordinator here"
+        )
+    if not context.may(Operation.DESCRIBE, Resource.GROUP, key):
+        return _failure(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    services = context.services
+    if OFFSETS_TOPIC not in services.image.topics:
+        auto_create(services, OFFSETS_TOPIC)
+    topic = services.image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return _failure(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = topic.partitions[services.groups.partition_of(key)].leader
+    endpoint = endpoint_of(services.image, leader, context.session.listener)
+    if endpoint is None:
+        return _failure(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(
+        key=key, node_id=leader, host=endpoint.host, port=endpoint.port, error_message=""
+    )
+
+
+def _failure(key: str, error: ErrorCode, message: str | None = None) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=error,
+        error_message=message or error.text,
+    )

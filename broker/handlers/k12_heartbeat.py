@@ -1,0 +1,23 @@
+"""Heartbeat (12).
+
+Behaviour: a member lives; it hears whether the group rebalances.
+
+Versions: 0-4. 3 has static members.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.security.authorizer import Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    """Note the sign of life."""
+    if not context.may(Operation.READ, Resource.GROUP, request.group_id):
+        return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    error = context.services.groups.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+    )
+    return HeartbeatResponse(error_code=error)

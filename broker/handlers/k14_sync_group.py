@@ -1,0 +1,45 @@
+"""SyncGroup (14).
+
+Behaviour: the leader brings everybody's assignment, each member gets its own once the assignment
+is stored.
+
+Versions: 0-5. 3 has static members, 5 the protocol's type and name.
+"""
+
+from __future__ import annotations
+
+from broker.coordinator.effects import SyncRequest, SyncResult
+from broker.handlers.context import RequestContext
+from broker.security.authorizer import Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def handle(request: SyncGroupRequest, context: RequestContext) -> None:
+    """Hand the member to its group; the group answers."""
+    if not context.may(Operation.READ, Resource.GROUP, request.group_id):
+        context.reply(_response(SyncResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+        return
+    context.services.groups.sync(
+        request.group_id,
+        SyncRequest(
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            token=lambda result: context.reply(_response(result)),
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignments={
+                given.member_id: bytes(given.assignment) for given in request.assignments
+            },
+        ),
+    )
+
+
+def _response(result: SyncResult) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )

@@ -1,0 +1,87 @@
+"""DescribeGroups (15).
+
+Behaviour: state, protocol and members of groups. A group nobody knows is answered as Dead, from
+version 6 on with GROUP_ID_NOT_FOUND.
+
+Versions: 0-6. 3 may ask for authorized operations, 4 has static members, 6 error messages.
+"""
+
+from __future__ import annotations
+
+from broker.coordinator.group import ClassicGroup
+from broker.coordinator.states import GroupState
+from broker.handlers.context import RequestContext
+from broker.security.authorizer import NOT_ASKED, Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+FIRST_NOT_FOUND_VERSION = 6
+
+
+def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    """Describe each group."""
+    groups = [_describe(group_id, context) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            group.authorized_operations = context.services.authorizer.allowed(
+                context.session.principal, Resource.GROUP, group.group_id
+            )
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
+    if not context.may(Operation.DESCRIBE, Resource.GROUP, group_id):
+        return _failure(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
+    group = context.services.groups.describe(group_id)
+    if group is ErrorCode.GROUP_ID_NOT_FOUND:
+        told = context.api_version >= FIRST_NOT_FOUND_VERSION
+        return _failure(
+            group_id,
+            ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE,
+            GroupState.DEAD.value,
+            f"Group {group_id} not found." if told else None,
+        )
+    if isinstance(group, ErrorCode):
+        return _failure(group_id, group, "")
+    return _described(group)
+
+
+def _described(group: ClassicGroup) -> DescribedGroup:
+    stable = group.state is GroupState.STABLE
+    shown = group.protocol_name if stable else None
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=shown or "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(shown) if stable else b"",
+                member_assignment=member.assignment if stable else b"",
+            )
+            for member in group.roster
+        ],
+        authorized_operations=NOT_ASKED,
+    )
+
+
+def _failure(
+    group_id: str, error: ErrorCode, state: str, message: str | None = None
+) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error,
+        error_message=message,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+    )

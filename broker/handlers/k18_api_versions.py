@@ -1,0 +1,75 @@
+"""ApiVersions (18).
+
+Behaviour: what this broker serves, computed from the registry, and the features it has. A feature
+is finalized only if it is true of this cluster; `transaction.version` is absent until
+transactions are served, `group.version` until KIP-848 is. A version we do not know is answered in
+version 0 with error 35 and the range, and the response header is always version 0 (KIP-511).
+
+Versions: 0-4. 3 has client software names and features, 4 allows feature minimum 0.
+"""
+
+from __future__ import annotations
+
+import re
+
+from broker.controller.decisions.cluster import (
+    KRAFT_VERSION,
+    KRAFT_VERSION_LEVEL,
+    METADATA_VERSION,
+    METADATA_VERSION_LEVEL,
+)
+from broker.handlers.context import RequestContext
+from broker.handlers.registry import advertised_ranges, version_range
+from bus.errors import ErrorCode
+from bus.protocol.generated.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+FIRST_NAMED_VERSION = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
+
+def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    """Remember the client's software, list what is served."""
+    if context.api_version >= FIRST_NAMED_VERSION:
+        named = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE.fullmatch(part) for part in named):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.session.software_name, context.session.software_version = named
+    image = context.services.image
+    levels = dict(image.features) | {KRAFT_VERSION: KRAFT_VERSION_LEVEL}
+    return ApiVersionsResponse(
+        api_keys=_keys(),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, low, high in (
+                (METADATA_VERSION, METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
+                (KRAFT_VERSION, KRAFT_VERSION_LEVEL, KRAFT_VERSION_LEVEL),
+            )
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(levels.items())
+        ],
+    )
+
+
+def unsupported() -> ApiVersionsResponse:
+    """The answer to a version we do not know."""
+    low, high = version_range(18)
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=18, min_version=low, max_version=high)],
+    )
+
+
+def _keys() -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in advertised_ranges().items()
+    ]

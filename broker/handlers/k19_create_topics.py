@@ -1,0 +1,88 @@
+"""CreateTopics (19).
+
+Behaviour: each topic succeeds or fails for itself; answered when the records are committed. From
+version 5 on the answer shows the new topic's configuration.
+
+Versions: 2-7. 4 allows -1 for the cluster's defaults, 5 shows configurations, 7 topic ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.controller.decisions.topics import NewTopic, TopicResult
+from broker.handlers.configs import topic_entries
+from broker.handlers.context import RequestContext
+from broker.handlers.topics import create
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse | None:
+    """Ask the controller."""
+    allowed, refused = [], []
+    everything = context.may(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+    for topic in request.topics:
+        if everything or context.may(Operation.CREATE, Resource.TOPIC, topic.name):
+            allowed.append(_asked(topic))
+        else:
+            refused.append(_refused(topic.name))
+    given = {topic.name: topic.configs for topic in allowed}
+
+    def done(results: tuple[TopicResult, ...]) -> None:
+        made = [_result(result, given, context) for result in results]
+        context.reply(CreateTopicsResponse(topics=made + refused))
+
+    create(context.services, allowed, done, request.validate_only)
+    return None
+
+
+def _asked(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments={
+            given.partition_index: tuple(given.broker_ids) for given in topic.assignments
+        },
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _refused(name: str) -> CreatableTopicResult:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatableTopicResult(name=name, error_code=error, error_message=error.text)
+
+
+def _result(
+    result: TopicResult, given: dict[str, Mapping[str, str | None]], context: RequestContext
+) -> CreatableTopicResult:
+    name = result.name or ""
+    if result.error:
+        return CreatableTopicResult(
+            name=name, error_code=result.error, error_message=result.message, configs=None
+        )
+    overrides = given[name]
+    return CreatableTopicResult(
+        name=name,
+        topic_id=result.topic_id,
+        num_partitions=result.partitions,
+        replication_factor=result.replication_factor,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in topic_entries(context.services, overrides)
+        ],
+    )

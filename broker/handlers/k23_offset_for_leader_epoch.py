@@ -1,0 +1,54 @@
+"""OffsetForLeaderEpoch (23).
+
+Behaviour: where an epoch ended here, so that a reader finds out what it must give up (KIP-101,
+KIP-320). An epoch nobody knows is answered with -1.
+
+Versions: 2-4. 3 has the replica's id.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.log.errors import LogError
+from broker.security.authorizer import Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    """Look each partition up."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_look_up(topic.topic, ask, context) for ask in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(
+    name: str, ask: OffsetForLeaderPartition, context: RequestContext
+) -> EpochEndOffset:
+    if not context.may(Operation.DESCRIBE, Resource.TOPIC, name):
+        return EpochEndOffset(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=ask.partition
+        )
+    try:
+        partition = context.services.replicas.get(name, ask.partition)
+        partition.check_leader(ask.current_leader_epoch)
+        end = partition.end_offset_for_epoch(ask.leader_epoch)
+    except LogError as error:
+        return EpochEndOffset(error_code=error.code, partition=ask.partition)
+    return EpochEndOffset(
+        partition=ask.partition, leader_epoch=end.epoch, end_offset=end.end_offset
+    )

@@ -1,0 +1,59 @@
+"""CreatePartitions (37).
+
+Behaviour: raises the number of partitions of topics; each topic succeeds or fails for itself.
+
+Versions: 0-3.
+"""
+
+from __future__ import annotations
+
+from broker.controller.decisions.topics import Growth, TopicResult, create_partitions
+from broker.handlers.context import RequestContext
+from broker.security.authorizer import Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
+    """Ask the controller."""
+    services = context.services
+    refused = [
+        CreatePartitionsTopicResult(
+            name=topic.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        )
+        for topic in request.topics
+        if not context.may(Operation.ALTER, Resource.TOPIC, topic.name)
+    ]
+    growths = [
+        _growth(topic)
+        for topic in request.topics
+        if context.may(Operation.ALTER, Resource.TOPIC, topic.name)
+    ]
+    start = services.clock.random.randrange(0, max(len(services.image.brokers), 1))
+
+    def done(results: tuple[TopicResult, ...]) -> None:
+        grown = [
+            CreatePartitionsTopicResult(
+                name=result.name or "", error_code=result.error, error_message=result.message
+            )
+            for result in results
+        ]
+        context.reply(CreatePartitionsResponse(results=grown + refused))
+
+    services.controller.write(
+        lambda image: create_partitions(
+            image, growths, services.topic_defaults(), start, request.validate_only
+        ),
+        done,
+    )
+
+
+def _growth(topic: CreatePartitionsTopic) -> Growth:
+    given = topic.assignments
+    assignments = None if given is None else tuple(tuple(one.broker_ids) for one in given)
+    return Growth(topic.name, topic.count, assignments)

@@ -1,0 +1,79 @@
+"""IncrementalAlterConfigs (44).
+
+Behaviour: sets, unsets, appends to or subtracts from single keys; a resource changes as a whole or
+not at all.
+
+Versions: 0-1.
+"""
+
+from __future__ import annotations
+
+from broker.controller.decisions.configs import (
+    Alteration,
+    AlterOperation,
+    ConfigResult,
+    ResourceAlteration,
+)
+from broker.handlers.alter import alter
+from broker.handlers.context import RequestContext
+from bus.errors import ErrorCode
+from bus.protocol.generated.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def handle(
+    request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse | None:
+    """Ask the controller."""
+    unknown = [
+        config.config_operation
+        for resource in request.resources
+        for config in resource.configs
+        if config.config_operation not in set(AlterOperation)
+    ]
+    if unknown:
+        return IncrementalAlterConfigsResponse(
+            responses=[_unknown(resource, unknown[0]) for resource in request.resources]
+        )
+
+    def done(results: list[ConfigResult]) -> None:
+        context.reply(IncrementalAlterConfigsResponse(responses=[_result(r) for r in results]))
+
+    alterations = [_alteration(resource) for resource in request.resources]
+    alter(alterations, request.validate_only, context, done)
+    return None
+
+
+def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
+    return ResourceAlteration(
+        resource.resource_type,
+        resource.resource_name,
+        tuple(_one(config) for config in resource.configs),
+    )
+
+
+def _one(config: AlterableConfig) -> Alteration:
+    return Alteration(config.name, AlterOperation(config.config_operation), config.value)
+
+
+def _unknown(resource: AlterConfigsResource, operation: int) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=f"unknown operation {operation}",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _result(result: ConfigResult) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=result.error,
+        error_message=result.message,
+        resource_type=result.resource_type,
+        resource_name=result.name,
+    )

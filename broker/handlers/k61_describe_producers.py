@@ -1,0 +1,66 @@
+"""DescribeProducers (61).
+
+Behaviour: the producers a partition remembers, with their last sequence.
+
+Versions: 0.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.log.errors import LogError
+from broker.security.authorizer import Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(
+    request: DescribeProducersRequest, context: RequestContext
+) -> DescribeProducersResponse:
+    """Describe each partition."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _describe(topic.name, index, context) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(name: str, index: int, context: RequestContext) -> PartitionResponse:
+    if not context.may(Operation.READ, Resource.TOPIC, name):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return PartitionResponse(partition_index=index, error_code=error)
+    try:
+        partition = context.services.replicas.get(name, index)
+        partition.check_leader()
+    except LogError as failure:
+        return PartitionResponse(
+            partition_index=index, error_code=failure.code, error_message=failure.message
+        )
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp_ms,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=-1
+                if producer.current_txn_first_offset is None
+                else producer.current_txn_first_offset,
+            )
+            for producer in partition.log.active_producers()
+        ],
+    )

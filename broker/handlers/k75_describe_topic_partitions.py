@@ -1,0 +1,112 @@
+"""DescribeTopicPartitions (75).
+
+Behaviour: topics in the order of their names, page by page: at most `response_partition_limit`
+partitions, then a cursor where to go on (KIP-966). Nothing is created.
+
+Versions: 0.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.handlers.topics import is_internal
+from broker.metadata.image import PartitionImage, TopicImage
+from broker.security.authorizer import Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.describe_topic_partitions import (
+    CursorInResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+
+def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    """One page."""
+    left = _page_size(request, context)
+    first_topic = "" if request.cursor is None else request.cursor.topic_name
+    topics = []
+    for name in _names(request, context):
+        if name < first_topic:
+            continue
+        resumed = request.cursor is not None and name == first_topic
+        start = request.cursor.partition_index if request.cursor and resumed else 0
+        topic = context.services.image.topics.get(name)
+        if topic is None:
+            topics.append(_unknown(name))
+            continue
+        if left <= 0:
+            return _page(topics, CursorInResponse(topic_name=name, partition_index=start))
+        shown = topic.partitions[start : start + left]
+        topics.append(_described(topic, shown, context))
+        left -= len(shown)
+        if start + len(shown) < len(topic.partitions):
+            cursor = CursorInResponse(topic_name=name, partition_index=start + len(shown))
+            return _page(topics, cursor)
+    return _page(topics, None)
+
+
+def _page_size(request: DescribeTopicPartitionsRequest, context: RequestContext) -> int:
+    limit: int = context.services.config["max.request.partition.size.limit"]
+    return max(1, min(request.response_partition_limit, limit))
+
+
+def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
+    names = {topic.name for topic in request.topics} or set(context.services.image.topics)
+    return sorted(
+        name for name in names if context.may(Operation.DESCRIBE, Resource.TOPIC, name)
+    )
+
+
+def _page(
+    topics: list[DescribeTopicPartitionsResponseTopic], cursor: CursorInResponse | None
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        name=name,
+        is_internal=is_internal(name),
+    )
+
+
+def _described(
+    topic: TopicImage, shown: tuple[PartitionImage, ...], context: RequestContext
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[_partition(partition, context) for partition in shown],
+        topic_authorized_operations=context.services.authorizer.allowed(
+            context.session.principal, Resource.TOPIC, topic.name
+        ),
+    )
+
+
+def _partition(
+    partition: PartitionImage, context: RequestContext
+) -> DescribeTopicPartitionsResponsePartition:
+    brokers = context.services.image.brokers
+    offline = [
+        replica
+        for replica in partition.replicas
+        if replica not in brokers or brokers[replica].fenced
+    ]
+    leaderless = partition.leader < 0 or partition.leader in offline
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=-1 if leaderless else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=offline,
+    )

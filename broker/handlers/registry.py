@@ -1,0 +1,84 @@
+"""The one table of the APIs this broker serves. The ApiVersions answer is computed from it.
+
+In: nothing. Out: module names and version ranges. A handler and its codec are imported when the
+first request of their kind comes, so that a broker holds only what its clients use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.handlers.context import RequestContext
+from bus.protocol.apis import APIS
+
+Handle = Callable[[Any, RequestContext], object | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One API: its handler's module; `advertised_min` where that is not the real minimum."""
+
+    module: str
+    advertised_min: int | None = None
+
+
+SERVED: Mapping[int, Served] = {
+    # KAFKA-18659: librdkafka up to 2.10 stops compressing unless the minimum says 0.
+    0: Served("k00_produce", advertised_min=0),
+    1: Served("k01_fetch"),
+    2: Served("k02_list_offsets"),
+    3: Served("k03_metadata"),
+    8: Served("k08_offset_commit"),
+    9: Served("k09_offset_fetch"),
+    10: Served("k10_find_coordinator"),
+    11: Served("k11_join_group"),
+    12: Served("k12_heartbeat"),
+    13: Served("k13_leave_group"),
+    14: Served("k14_sync_group"),
+    15: Served("k15_describe_groups"),
+    16: Served("k16_list_groups"),
+    18: Served("k18_api_versions"),
+    19: Served("k19_create_topics"),
+    20: Served("k20_delete_topics"),
+    21: Served("k21_delete_records"),
+    22: Served("k22_init_producer_id"),
+    23: Served("k23_offset_for_leader_epoch"),
+    32: Served("k32_describe_configs"),
+    33: Served("k33_alter_configs"),
+    35: Served("k35_describe_log_dirs"),
+    37: Served("k37_create_partitions"),
+    42: Served("k42_delete_groups"),
+    44: Served("k44_incremental_alter_configs"),
+    46: Served("k46_list_partition_reassignments"),
+    47: Served("k47_offset_delete"),
+    55: Served("k55_describe_quorum"),
+    60: Served("k60_describe_cluster"),
+    61: Served("k61_describe_producers"),
+    74: Served("k74_list_config_resources"),
+    75: Served("k75_describe_topic_partitions"),
+}
+
+
+def version_range(key: int) -> tuple[int, int]:
+    """Versions that are really served, both ends inclusive; unstable ones are not."""
+    info = APIS[key]
+    return info.first_version, info.latest
+
+
+def advertised_ranges() -> dict[int, tuple[int, int]]:
+    """What ApiVersions says, by key."""
+    ranges = {}
+    for key, served in sorted(SERVED.items()):
+        low, high = version_range(key)
+        ranges[key] = (low if served.advertised_min is None else served.advertised_min, high)
+    return ranges
+
+
+def load_handler(key: int) -> Handle:
+    """The handler of a served API."""
+    module = importlib.import_module(f"broker.handlers.{SERVED[key].module}")
+    handle: Handle = module.handle
+    return handle
