@@ -1,0 +1,272 @@
+"""The embedded store's write side: identity, counts and positions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from ingest.store import open_store
+from ingest.store.port import (
+    LatencySummary,
+    Page,
+    Position,
+    PositionsOverlap,
+    Query,
+    RecordRow,
+    RecordStore,
+    RejectedRow,
+    StoreBatch,
+    StoreError,
+    StoreUnavailable,
+)
+
+MINUTE = 1_503_566_700_000
+
+
+def row(number: int, **changes: object) -> RecordRow:
+    fields: dict[str, object] = {
+        "record_id": f"id-{number}",
+        "kind": "vehicle",
+        "checkpoint_id": "110110#1#0#0",
+        "district_id": "west",
+        "camera_ip": "10.0.0.1",
+        "recognizer_ip": "10.0.1.1",
+        "captured_at_ms": MINUTE + number,
+        "received_at_ms": MINUTE + number + 50,
+        "plate_number": "浙 AWL999",
+        "plate_key": "浙AWL999",
+        "partly_read": True,
+        "body": b'{"a": 1}',
+    }
+    return RecordRow(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def rejected(number: int, reason: str = "not-json") -> RejectedRow:
+    return RejectedRow(
+        record_id=f"bad-{number}", kind="vehicle", reason=reason, field="", camera_ip="10.0.0.1",
+        recognizer_ip="", checkpoint_id="", source="10.9.9.9", received_at_ms=MINUTE + number,
+        body=b"{", captured_at_ms=MINUTE,
+    )  # fmt: skip
+
+
+def position(end: int, start: int = -1, partition: int = 0, application: str = "ingest") -> Position:
+    return Position(
+        application=application, cluster_id="c", topic="data.vehicle", topic_id="t",
+        partition=partition, end_offset=end, start_offset=start,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/store/records.db"
+
+
+@pytest.fixture
+def store(url: str):
+    opened = open_store(url, "write")
+    yield opened
+    opened.close()
+
+
+def test_rows_come_back_as_they_were_with_the_store_time(store: RecordStore):
+    """What is applied is what is read, and only the store sets the store time."""
+    given = row(1)
+    applied = store.apply(StoreBatch(rows=[given]), [position(1)])
+    rows, cursor = store.query(Query(), Page())
+    assert (applied.stored, applied.duplicates, cursor) == (1, 0, "")
+    assert rows == [given]
+    assert rows[0].stored_at_ms == applied.stored_at_ms > 0
+    assert rows[0].partly_read is True
+
+
+def test_a_replayed_batch_changes_nothing_and_counts_nothing(store: RecordStore):
+    """The same positions again: rows, totals, quality and store time stay."""
+    batch = StoreBatch(
+        rows=[row(1), row(2)],
+        rejected=[rejected(1)],
+        quality=[quality(arrived=3)],
+    )
+    store.apply(batch, [position(3, 0)])
+    before = (store.query(Query(), Page()), store.counts(), store.quality(from_ms=0, until_ms=0))
+    again = store.apply(batch, [position(3, 0)])
+    assert again.already_applied
+    assert (store.query(Query(), Page()), store.counts(), store.quality(from_ms=0, until_ms=0)) == before
+
+
+def test_a_record_sent_twice_is_a_duplicate_once_per_arrival(store: RecordStore):
+    """New offsets with known identities are counted as duplicates; the first store time stays."""
+    store.apply(StoreBatch(rows=[row(1)]), [position(1, 0)])
+    first = store.query(Query(), Page())[0][0].stored_at_ms
+    applied = store.apply(StoreBatch(rows=[row(1), row(2), row(2)]), [position(4, 1)])
+    assert (applied.stored, applied.duplicates) == (1, 2)
+    assert store.counts().duplicates == {"vehicle": 2}
+    assert store.query(Query(record_id="id-1"), Page())[0][0].stored_at_ms == first
+
+
+def test_the_latency_callback_sees_exactly_the_new_rows(store: RecordStore):
+    """A duplicate does not count twice in the latency statistic (I-4); cells add up."""
+    seen: list[list[str]] = []
+
+    def latency(rows):
+        seen.append([r.record_id for r in rows])
+        assert all(r.stored_at_ms > 0 for r in rows)
+        return [
+            LatencyCell(kind="vehicle", district_id="west", camera_ip="10.0.0.1", minute_ms=MINUTE,
+                        buckets={7: len(rows)})
+        ]  # fmt: skip
+
+    store.apply(StoreBatch(rows=[row(1), row(2)], latency=latency), [position(2, 0)])
+    applied = store.apply(
+        StoreBatch(rows=[row(2), row(3), row(3), row(4)], latency=latency), [position(6, 2)]
+    )
+    assert seen == [["id-1", "id-2"], ["id-3", "id-4"]]
+    assert [cell.buckets for cell in applied.latency] == [{7: 4}]
+    assert store.latency_cells(from_ms=0, until_ms=0) == list(applied.latency)
+
+
+def quality(**changes: object) -> QualityCell:
+    fields: dict[str, object] = {
+        "kind": "vehicle", "camera_ip": "10.0.0.1", "recognizer_ip": "", "minute_ms": MINUTE,
+        "sent": 0, "arrived": 0, "valid": 0, "rejected": {},
+    }  # fmt: skip
+    return QualityCell(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_quality_increments_add_up_per_cell(store: RecordStore):
+    """Counters and reasons of one cell grow; other cells stay apart."""
+    store.apply(StoreBatch(quality=[quality(arrived=2, valid=1, rejected={"no-time": 1})]), [position(2)])
+    store.apply(
+        StoreBatch(quality=[quality(arrived=1, rejected={"no-time": 1}), quality(minute_ms=MINUTE + 60_000)]),
+        [position(3)],
+    )
+    cells = store.quality(from_ms=0, until_ms=0)
+    assert cells == [
+        quality(arrived=3, valid=1, rejected={"no-time": 2}),
+        quality(minute_ms=MINUTE + 60_000),
+    ]
+
+
+def sent(count: int, epoch: int = 1) -> Sent:
+    return Sent(
+        producer="server-1", epoch=epoch, kind="vehicle", camera_ip="10.0.0.1", minute_ms=MINUTE, sent=count
+    )
+
+
+def test_cumulative_sent_counters_heal_after_a_lost_or_repeated_message(store: RecordStore):
+    """Only what exceeds the stored maximum of an epoch is added."""
+    store.apply(StoreBatch(sent=[sent(3), sent(3), sent(9), sent(8)]), [position(4)])
+    store.apply(StoreBatch(sent=[sent(2, epoch=2), sent(10)]), [position(6)])
+    assert [cell.sent for cell in store.quality(from_ms=0, until_ms=0)] == [12]
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        [position(6, 2)],
+        [position(3, partition=0), position(9, partition=1)],
+        [position(4, 2, partition=0), position(5, 1, partition=1)],
+    ],
+    ids=["starts below", "goes back", "known offsets beside new ones"],
+)
+def test_a_batch_that_overlaps_what_is_stored_is_refused(store: RecordStore, positions: list[Position]):
+    """Half-known offsets cannot be counted exactly; nothing is written, the caller reads again."""
+    store.apply(StoreBatch(rows=[row(1)]), [position(4, 0), position(1, 0, partition=1)])
+    with pytest.raises(PositionsOverlap):
+        store.apply(StoreBatch(rows=[row(2)], rejected=[rejected(1)]), positions)
+    assert store.counts().stored == {"vehicle": 1}
+    assert [p.end_offset for p in store.positions("ingest")] == [4, 1]
+
+
+def test_applications_and_clusters_have_their_own_positions(store: RecordStore):
+    """The quality query does not move the ingest query's positions."""
+    store.apply(StoreBatch(), [position(5)])
+    store.apply(StoreBatch(), [position(2, application="quality")])
+    assert [p.end_offset for p in store.positions("ingest")] == [5]
+    assert [p.end_offset for p in store.positions("quality")] == [2]
+    assert store.positions("nobody") == []
+
+
+def test_a_rejected_record_counts_once_by_reason(store: RecordStore):
+    """A second arrival of the same identity is a rejected duplicate."""
+    store.apply(StoreBatch(rejected=[rejected(1), rejected(2, "no-time"), rejected(1)]), [position(3)])
+    counts = store.counts()
+    assert counts.rejected == {"vehicle": {"not-json": 1, "no-time": 1}}
+    assert counts.rejected_duplicates == {"vehicle": 1}
+    found, _ = store.rejected(kind="vehicle", reason="no-time", page=Page())
+    assert [r.record_id for r in found] == ["bad-2"]
+    assert found[0].stored_at_ms > 0
+
+
+def test_latency_summaries_replace_what_is_there(store: RecordStore):
+    """A minute that is summed up again keeps only the newest figures."""
+    old = LatencySummary(kind="vehicle", scope="district", scope_id="west", minute_ms=MINUTE, count=1,
+                         p50_ms=1, p95_ms=1, p99_ms=1, max_ms=1)  # fmt: skip
+    new = LatencySummary(kind="vehicle", scope="district", scope_id="west", minute_ms=MINUTE, count=2,
+                         p50_ms=2, p95_ms=3, p99_ms=4, max_ms=5)  # fmt: skip
+    store.apply(StoreBatch(latency_summaries=[old]), [])
+    store.apply(StoreBatch(latency_summaries=[new]), [])
+    assert store.latency(from_ms=0, until_ms=0, scope="district") == [new]
+    assert store.latency(from_ms=0, until_ms=0, scope="district", scope_id="east") == []
+
+
+def test_a_failing_callback_leaves_nothing_behind(store: RecordStore):
+    """The transaction is one: rows, totals and positions go together or not at all."""
+
+    def latency(rows):
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError):
+        store.apply(StoreBatch(rows=[row(1)], latency=latency), [position(1)])
+    assert store.count(Query()) == 0
+    assert store.positions("ingest") == []
+    assert store.apply(StoreBatch(rows=[row(1)]), [position(1)]).stored == 1
+
+
+def test_a_full_disk_is_told_and_heals(tmp_path: Path):
+    """SQLite's own page limit stands for the disk: the batch fails whole, and succeeds when there is room."""
+    store = open_store(f"sqlite://{tmp_path}/records.db", "write")
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    store._db.execute(f"PRAGMA max_page_count = {pages + 2}")
+    batch = StoreBatch(rows=[row(i, body=b"x" * 2000) for i in range(200)])
+    with pytest.raises(StoreUnavailable, match="full"):
+        store.apply(batch, [position(200, 0)])
+    assert store.count(Query()) == 0
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    assert store.apply(batch, [position(200, 0)]).stored == 200
+    store.close()
+
+
+def test_there_is_one_writer(store: RecordStore, url: str):
+    """A second writing process is told so at once."""
+    with pytest.raises(StoreUnavailable, match="another process"):
+        open_store(url, "write")
+
+
+def test_the_store_goes_on_after_it_was_closed(url: str):
+    """Rows, totals and positions are in the file."""
+    with_rows = open_store(url, "write")
+    with_rows.apply(StoreBatch(rows=[row(1)]), [position(1, 0)])
+    with_rows.close()
+    again = open_store(url, "write")
+    assert again.apply(StoreBatch(rows=[row(1)]), [position(1, 0)]).already_applied
+    assert again.counts().stored == {"vehicle": 1}
+    again.close()
+
+
+def test_a_later_programs_file_is_refused(url: str):
+    """Better no answer than a wrong one."""
+    store = open_store(url, "write")
+    store._db.execute("PRAGMA user_version = 99")
+    store.close()
+    with pytest.raises(StoreError, match="99"):
+        open_store(url, "write")
+    with pytest.raises(StoreError, match="99"):
+        open_store(url).counts()
+
+
+def test_an_unknown_url_is_an_error_that_shows_the_right_form():
+    """No silent default."""
+    with pytest.raises(StoreError, match="sqlite:///absolute/path"):
+        open_store("hbase://somewhere")
