@@ -122,10 +122,11 @@ def _flow_faults(books: FlowBooks) -> list[str]:
     line = _flow_account(books)
     rejected = sum(books.rejected.values())
     faults = []
-    if line.arrived != line.valid + rejected + line.in_flight:
+    off = line.arrived - line.valid - rejected - line.in_flight
+    if off:
         faults.append(
             f"{books.kind}: arrived {line.arrived} is not valid {line.valid} + rejected {rejected} "
-            f"+ in flight {line.in_flight}; {line.arrived - line.valid - rejected - line.in_flight} off"
+            f"+ in flight {line.in_flight}; {off} off"
         )
     if books.in_flight:
         faults.append(f"{books.kind}: {books.in_flight} records are still in flight")
@@ -142,7 +143,9 @@ def _flow_faults(books: FlowBooks) -> list[str]:
     return faults
 
 
-def _alarm_faults(raised: Sequence[str], missing: Sequence[str], unexpected: Sequence[str]) -> list[str]:
+def _alarm_faults(
+    raised: Sequence[str], missing: Sequence[str], unexpected: Sequence[str]
+) -> list[str]:
     faults = []
     if missing:
         faults.append(f"alarms: {len(missing)} expected and not raised: {_some(missing)}")

@@ -20,13 +20,26 @@ def show(account: Account, *, as_json: bool) -> None:
         return
     console = Console()
     table = Table(title="the account", title_justify="left")
-    for heading in ("flow", "sent", "arrived", "valid", "stored", "rejected", "duplicates", "in flight",
-                    "latency p50 / p99"):
+    for heading in (
+        "flow",
+        "sent",
+        "arrived",
+        "valid",
+        "stored",
+        "rejected",
+        "duplicates",
+        "in flight",
+        "latency p50 / p99",
+    ):
         table.add_column(heading, justify="left" if heading in ("flow", "rejected") else "right")
     for flow in account.flows:
         table.add_row(*_cells(flow))
     console.print(table)
-    operators = f", {account.alarms_of_operators} by rules of operators" if account.alarms_of_operators else ""
+    operators = (
+        f", {account.alarms_of_operators} by rules of operators"
+        if account.alarms_of_operators
+        else ""
+    )
     console.print(
         f"alarms: {account.alarms_expected} expected, {account.alarms_raised} raised{operators}, "
         f"{len(account.alarms_missing)} missing, {len(account.alarms_unexpected)} unexpected"
@@ -38,10 +51,20 @@ def show(account: Account, *, as_json: bool) -> None:
 
 
 def _cells(flow: FlowAccount) -> tuple[str, ...]:
-    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(flow.rejected.items())) or "0"
+    reasons = (
+        ", ".join(f"{count} {reason}" for reason, count in sorted(flow.rejected.items())) or "0"
+    )
     latency = (
-        "–" if flow.latency_p50_ms is None or flow.latency_p99_ms is None
+        "–"
+        if flow.latency_p50_ms is None or flow.latency_p99_ms is None
         else f"{flow.latency_p50_ms} / {flow.latency_p99_ms} ms"
     )
     counts = (flow.sent, flow.arrived, flow.valid, flow.stored)
-    return (flow.kind, *map(str, counts), reasons, str(flow.duplicates), str(flow.in_flight), latency)
+    return (
+        flow.kind,
+        *map(str, counts),
+        reasons,
+        str(flow.duplicates),
+        str(flow.in_flight),
+        latency,
+    )

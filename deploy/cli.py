@@ -27,8 +27,12 @@ Settings come from databus.toml, DATABUS_ROOM_KEY variables and --set room.key=v
 """
 
 app = typer.Typer(
-    name="databus", help=HELP, no_args_is_help=True, rich_markup_mode="rich",
-    pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+    name="databus",
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -36,7 +40,8 @@ app = typer.Typer(
 def read_settings(
     ctx: typer.Context,
     config: Annotated[
-        str | None, typer.Option(help="The settings file; default: databus.toml beside this command.")
+        str | None,
+        typer.Option(help="The settings file; default: databus.toml beside this command."),
     ] = None,
     assign: Annotated[
         list[str] | None,

@@ -8,4 +8,4 @@ class OperatorError(Exception):
 
 
 class Unavailable(OperatorError):
-    """A bought piece (Java, Maven, a server's jars) that cannot be had here; tests skip by its name."""
+    """A bought piece (Java, Maven, jars) that cannot be had here; tests skip by its name."""

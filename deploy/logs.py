@@ -22,7 +22,9 @@ def show(folder: Path, role: str, lines: int, follow: bool) -> None:
     path = folder / f"{role}.log"
     if not path.is_file():
         known = [log.stem for log in folder.glob("*.log")]
-        raise OperatorError(unknown("log", role, known) if known else f"there are no logs in {folder} yet")
+        raise OperatorError(
+            unknown("log", role, known) if known else f"there are no logs in {folder} yet"
+        )
     with open(path, encoding="utf-8", errors="replace") as log:
         for line in deque(log, maxlen=lines):
             sys.stdout.write(line)

@@ -31,7 +31,7 @@ def run(name: str, settings: Settings) -> None:
 
 
 def _end_with_the_supervisor() -> None:
-    """Ask the kernel for SIGTERM when the supervisor dies, even by kill -9: no orphans, no taken ports."""
+    """Ask the kernel for SIGTERM when the supervisor dies, even by kill -9: no orphans."""
     supervisor = os.environ.get("DATABUS_SUPERVISOR")
     if supervisor is None or not sys.platform.startswith("linux"):
         return

@@ -28,7 +28,7 @@ from deploy.settings_sources import (
     unknown,
 )
 from ingest.city.settings import CitySettings
-from ingest.settings import EdgeSettings, StoreSettings
+from ingest.settings import EdgeSettings, PictureSettings, StoreSettings
 from monitor.settings import ConsoleSettings
 from spark_apps.settings import StreamsSettings
 
@@ -41,6 +41,7 @@ ROOM_CLASSES: dict[str, type[msgspec.Struct]] = {
     "dispatcher": DispatcherSettings,
     "console": ConsoleSettings,
     "city": CitySettings,
+    "pictures": PictureSettings,
 }
 ROOMS = ("broker", *ROOM_CLASSES)  # `broker` holds Kafka's own keys and is validated by that room
 
@@ -60,11 +61,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dispatcher: DispatcherSettings
     console: ConsoleSettings
     city: CitySettings
+    pictures: PictureSettings
     arguments: tuple[str, ...] = ()
 
 
 def config_path(chosen: str | None, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The settings file: the flag's, the variable's, or `databus.toml` beside `databus` if there."""
+    """The settings file: the flag's, the variable's, or `databus.toml` beside `databus`."""
     named = chosen or environment.get("DATABUS_CONFIG")
     if named:
         path = Path(named).absolute()
@@ -111,7 +113,9 @@ def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct
     for entry in entries:
         field = known.get(entry.key)
         if field is None:
-            raise SettingsError(f"{entry.where}: {unknown(f'key of [{entry.room}]', entry.key, known)}")
+            raise SettingsError(
+                f"{entry.where}: {unknown(f'key of [{entry.room}]', entry.key, known)}"
+            )
         try:
             values[entry.key] = msgspec.convert(entry.plain, field.type, strict=not entry.is_text)
         except msgspec.ValidationError as error:

@@ -19,8 +19,15 @@ from deploy.errors import OperatorError
 PREFIX = "DATABUS_"
 # Variables of the set-up itself; they are no settings of a room.
 NOT_SETTINGS = frozenset(
-    {"DATABUS_PYTHON", "DATABUS_VENV", "DATABUS_CACHE", "DATABUS_CONFIG", "DATABUS_SUPERVISOR",
-     "DATABUS_NO_INSTALL", "DATABUS_SEED"}
+    {
+        "DATABUS_PYTHON",
+        "DATABUS_VENV",
+        "DATABUS_CACHE",
+        "DATABUS_CONFIG",
+        "DATABUS_SUPERVISOR",
+        "DATABUS_NO_INSTALL",
+        "DATABUS_SEED",
+    }
 )
 _TABLE = re.compile(r"^\s*\[\s*([A-Za-z0-9_\-]+)\s*\]")
 _KEY = re.compile(r"""^\s*(?:"([^"]+)"|'([^']+)'|([A-Za-z0-9_\-.]+))\s*=""")
@@ -63,7 +70,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def from_toml(path: Path, text: str) -> list[Entry]:
-    """The entries of a settings file; dotted keys inside a table (`log.segment.bytes`) stay whole."""
+    """The entries of a settings file; the broker's dotted keys stay whole."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

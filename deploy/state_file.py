@@ -39,11 +39,7 @@ class StateFile:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-            running = read_state(self._folder) or {}
-            raise OperatorError(
-                f"{self._folder} is in use by process {running.get('pid', 'unknown')}; stop it with "
-                f"'databus down', or use another with --data-dir"
-            ) from None
+            raise in_use(self._folder) from None
         self._lock = lock
         self._started_at_ms = time.time_ns() // 1_000_000
 
@@ -63,6 +59,15 @@ class StateFile:
                 (self._folder / "supervisor.json").unlink()
             self._lock.close()
             self._lock = None
+
+
+def in_use(folder: Path) -> OperatorError:
+    """The error that names who holds a data directory and what to do about it."""
+    pid = (read_state(folder) or {}).get("pid", "unknown")
+    return OperatorError(
+        f"{folder} is in use by process {pid}; stop it with 'databus down', "
+        "or use another with --data-dir"
+    )
 
 
 def is_held(folder: Path) -> bool:

@@ -53,7 +53,10 @@ class Endpoint:
 
     def answers(self) -> bool:
         """Whether somebody accepts connections there."""
-        with contextlib.suppress(OSError), socket.create_connection((self.probe_host, self.port), 1):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((self.probe_host, self.port), 1),
+        ):
             return True
         return False
 
@@ -120,8 +123,9 @@ class Supervisor:
     Invariant: every process group it signals was started by it.
     """
 
-    def __init__(self, children: Sequence[Child], folder: Path, *,
-                 policy: RestartPolicy | None = None) -> None:
+    def __init__(
+        self, children: Sequence[Child], folder: Path, *, policy: RestartPolicy | None = None
+    ) -> None:
         self.lives = {child.name: Life(child) for child in children}
         self._policy = policy or RestartPolicy()
         self._log_folder = folder / "log"
@@ -156,7 +160,7 @@ class Supervisor:
                 process.send_signal(signal.SIGTERM)
             try:
                 await asyncio.wait_for(process.wait(), life.child.stop_timeout_s)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 self._record(name, f"does not stop within {life.child.stop_timeout_s} s; killed")
             _kill_group(process.pid)
             with contextlib.suppress(asyncio.TimeoutError):
@@ -217,8 +221,12 @@ class Supervisor:
         log_path = self._log_folder / f"{child.name}.log"
         with open(log_path, "ab") as log:
             life.process = await asyncio.create_subprocess_exec(
-                *child.command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
-                env=dict(child.environment), start_new_session=True,
+                *child.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=dict(child.environment),
+                start_new_session=True,
             )
         self._become(life, RoleState.STARTING)
         self._record(child.name, f"started as process {life.process.pid}")
@@ -247,8 +255,11 @@ class Supervisor:
         self._state.write(
             {
                 name: {
-                    "state": each.state.value, "pid": each.pid, "restarts": each.restarts,
-                    "last_exit": each.last_exit, "since_ms": each.since_ms,
+                    "state": each.state.value,
+                    "pid": each.pid,
+                    "restarts": each.restarts,
+                    "last_exit": each.last_exit,
+                    "since_ms": each.since_ms,
                 }
                 for name, each in self.lives.items()
             }
@@ -278,7 +289,7 @@ def _owner(port: int) -> str:
 
     try:
         for connection in psutil.net_connections("tcp"):
-            if connection.status == "LISTEN" and connection.laddr.port == port and connection.pid:
+            if connection.status == "LISTEN" and connection.pid and connection.laddr[1] == port:
                 return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
     except psutil.Error:
         return ""

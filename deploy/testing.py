@@ -1,4 +1,4 @@
-"""`databus test`: pytest over tests/, in the parts that may run beside each other and those that may not.
+"""`databus test`: pytest over tests/, files beside each other, the tests of one file in order.
 
 In: quick or all, and pytest's own words. Out: pytest's exit status; its summary is the last line.
 Never: a test of its own.
@@ -19,20 +19,25 @@ WORKERS = 2  # the smallest machine this must run on has two cores
 
 
 def commands(*, quick: bool, arguments: Sequence[str]) -> list[str]:
-    """The one pytest call: two workers, tests of one file on one worker (their servers are shared)."""
+    """The one pytest call; tests of one file stay on one worker, for they share servers."""
     call = [sys.executable, "-m", "pytest"]
     if quick:
         call += ["-m", QUICK]
     if not any(word.startswith(("-n", "--numprocesses", "--pdb")) for word in arguments):
         call += ["-n", str(WORKERS), "--dist", "loadgroup" if quick else "loadfile"]
-    chosen = any(not word.startswith("-") and (PROJECT_ROOT / word.split("::")[0]).exists() for word in arguments)
+    chosen = any(
+        not word.startswith("-") and (PROJECT_ROOT / word.split("::")[0]).exists()
+        for word in arguments
+    )
     return [*call, *arguments, *([] if chosen else ["tests"])]
 
 
 def run(*, quick: bool, arguments: Sequence[str]) -> int:
-    """Run the tests in this environment; the seed of all property tests is printed and can be given."""
+    """Run the tests in this environment; the seed of the property tests is printed."""
     seed = os.environ.get("DATABUS_SEED") or str(random.SystemRandom().randrange(1 << 32))
     print(f"databus: seed {seed} (repeat with DATABUS_SEED={seed})", flush=True)
     environment = {**os.environ, "DATABUS_SEED": seed, "PYTHONUNBUFFERED": "1"}
-    done = subprocess.run(commands(quick=quick, arguments=arguments), cwd=PROJECT_ROOT, env=environment, check=False)
+    done = subprocess.run(
+        commands(quick=quick, arguments=arguments), cwd=PROJECT_ROOT, env=environment, check=False
+    )
     return done.returncode

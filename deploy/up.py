@@ -13,14 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.roles import PRODUCT, ROLES, children
 from deploy.settings import Settings
-from deploy.state_file import is_held, read_state
+from deploy.state_file import in_use, is_held, read_state
 from deploy.status_line import StatusLine
 from deploy.supervisor import Supervisor, check_ports
 
@@ -50,7 +49,7 @@ async def up(settings: Settings, names: Sequence[str] = PRODUCT) -> int:
     processes = children(settings, names)
     folder = settings.site.data_path
     if is_held(folder):
-        raise OperatorError(_in_use(folder))
+        raise in_use(folder)
     check_ports(processes)
     supervisor, line, asked = Supervisor(processes, folder), StatusLine(), asyncio.Event()
     stop_on_signals(asked)
@@ -59,7 +58,7 @@ async def up(settings: Settings, names: Sequence[str] = PRODUCT) -> int:
         told = False
         while not asked.is_set() and not supervisor.failed:
             if supervisor.all_ready and not told:
-                line.say(f"all roles run; logs are in {folder / 'log'}; stop with Ctrl-C or 'databus down'")
+                line.say(f"all roles run; logs: {folder / 'log'}; stop: Ctrl-C or 'databus down'")
                 told = True
             line.show(describe(supervisor))
             with contextlib.suppress(asyncio.TimeoutError):
@@ -77,13 +76,17 @@ def detach(settings: Settings) -> int:
     """Start `up` in the background and return when every role answers."""
     folder = settings.site.data_path
     if is_held(folder):
-        raise OperatorError(_in_use(folder))
+        raise in_use(folder)
     check_ports(children(settings, PRODUCT))
     (folder / "log").mkdir(parents=True, exist_ok=True)
     with open(folder / "log" / "up.log", "ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "deploy", *settings.arguments, "up"], stdin=subprocess.DEVNULL,
-            stdout=log, stderr=log, start_new_session=True, cwd=PROJECT_ROOT,
+            [sys.executable, "-m", "deploy", *settings.arguments, "up"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=PROJECT_ROOT,
         )
     deadline = time.monotonic() + DETACH_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
@@ -101,13 +104,17 @@ def down(settings: Settings) -> bool:
         return False
     pid = (read_state(folder) or {}).get("pid")
     if not isinstance(pid, int):
-        raise OperatorError(f"{folder} is in use, but its state file is missing; try again in a second")
+        raise OperatorError(
+            f"{folder} is in use, but its state file is missing; try again in a second"
+        )
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + DOWN_TIMEOUT_S
     while is_held(folder):
         if time.monotonic() > deadline:
-            raise OperatorError(f"process {pid} does not stop; see {folder / 'log' / 'supervisor.log'}")
+            raise OperatorError(
+                f"process {pid} does not stop; see {folder / 'log' / 'supervisor.log'}"
+            )
         time.sleep(TICK_S / 5)
     return True
 
@@ -129,8 +136,3 @@ def roles_state(settings: Settings) -> list[dict[str, Any]]:
         }
         for name, role in known.items()
     ]
-
-
-def _in_use(folder: Path) -> str:
-    pid = (read_state(folder) or {}).get("pid", "unknown")
-    return f"{folder} is in use by process {pid}; stop it with 'databus down', or use another with --data-dir"

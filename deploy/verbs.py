@@ -31,7 +31,7 @@ def mount_deploy(app: typer.Typer) -> None:
     app.command("logs")(logs)
     app.command("run")(run)
     app.command("account")(account)
-    app.command("test", context_settings=ANY_ARGUMENTS)(test)
+    app.command("test", context_settings=ANY_ARGUMENTS)(run_tests)
     app.command("bench")(bench)
     app.command("package")(package)
     app.command("setup")(setup)
@@ -41,11 +41,13 @@ def mount_deploy(app: typer.Typer) -> None:
 def demo(
     ctx: typer.Context,
     for_: Annotated[
-        str | None, typer.Option("--for", help="Run this long (90s, 5m), then account; else until Ctrl-C.")
+        str | None,
+        typer.Option("--for", help="Run this long (90s, 5m), then account; else until Ctrl-C."),
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Records per second at the rush hour.")] = None,
     city_hour: Annotated[
-        float | None, typer.Option(min=0, max=24, help="The hour of the city's day now: 8 is the rush.")
+        float | None,
+        typer.Option(min=0, max=24, help="The hour of the city's day now: 8 is the rush."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The city's dice: one seed, one story.")] = None,
     as_json: AsJson = False,
@@ -66,7 +68,9 @@ def demo(
 
 def up(
     ctx: typer.Context,
-    detach: Annotated[bool, typer.Option(help="Return when all roles answer; stop with `down`.")] = False,
+    detach: Annotated[
+        bool, typer.Option(help="Return when all roles answer; stop with `down`.")
+    ] = False,
 ) -> None:
     """Start broker, edge, streams, dispatcher and console, and keep them alive."""
     from deploy import up as work
@@ -91,7 +95,9 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
         return
     table = Table("role", "state", "process", "restarts", "what it is")
     for row in rows:
-        table.add_row(row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]), row["what"])
+        table.add_row(
+            row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]), row["what"]
+        )
     Console().print(table)
 
 
@@ -110,7 +116,9 @@ def logs(
 
 def run(
     ctx: typer.Context,
-    role: Annotated[str, typer.Argument(help="broker, edge, streams, dispatcher, console or city.")],
+    role: Annotated[
+        str, typer.Argument(help="broker, edge, streams, dispatcher, console or city.")
+    ],
 ) -> None:
     """One role in the foreground: what the supervisor, systemd and compose start."""
     from deploy import run as work
@@ -119,17 +127,19 @@ def run(
 
 
 def account(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Account for everything in the data directory, while the broker runs; exit status as in `demo`."""
-    from deploy import account_read, account_print
+    """Account for everything in the data directory while the broker runs; status as in `demo`."""
+    from deploy import account_print, account_read
 
     result = account_read.read(ctx.obj)
     account_print.show(result, as_json=as_json)
     raise typer.Exit(0 if result.balanced else 1)
 
 
-def test(
+def run_tests(
     ctx: typer.Context,
-    quick: Annotated[bool, typer.Option(help="Without Java, browser and slow tests: under two minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option(help="Without Java, browser and slow tests: under two minutes.")
+    ] = False,
 ) -> None:
     """Run the tests: all of them, or those that the further words (pytest's own) choose."""
     from deploy import testing
@@ -139,7 +149,9 @@ def test(
 
 def bench(
     ctx: typer.Context,
-    figure: Annotated[list[str] | None, typer.Argument(help="Only these figures; default: all.")] = None,
+    figure: Annotated[
+        list[str] | None, typer.Argument(help="Only these figures; default: all.")
+    ] = None,
     repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
     as_json: AsJson = False,
@@ -147,7 +159,7 @@ def bench(
     """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end."""
     from deploy.bench import run as work
 
-    raise typer.Exit(work.run(ctx.obj, figure or [], repeat=repeat, write=write, as_json=as_json))
+    raise typer.Exit(work.run(figure or [], repeat=repeat, write=write, as_json=as_json))
 
 
 def package(
@@ -160,7 +172,7 @@ def package(
 
 
 def setup() -> None:
-    """Fetch now what the first start would fetch: Java where we may, Spark's connector, test servers."""
+    """Fetch now what the first start would fetch: Java (where we may), connector, test servers."""
     from deploy.setup.report import pieces
 
     table, missing = Table("piece", "state"), 0
@@ -182,7 +194,6 @@ def config(ctx: typer.Context, as_json: AsJson = False) -> None:
     for room, values in tables.items():
         typer.echo(f"[{room}]")
         for key, value in values.items():
-            typer.echo(f"{json.dumps(key) if '.' in key else key} = {json.dumps(value, ensure_ascii=False)}")
+            name = json.dumps(key) if "." in key else key
+            typer.echo(f"{name} = {json.dumps(value, ensure_ascii=False)}")
         typer.echo("")
-
-

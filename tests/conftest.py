@@ -56,7 +56,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for room, seconds in sorted(_seconds.items()):
         if seconds > QUICK_BUDGET_S:
             terminalreporter.write_line(
-                f"room {room}: its quick tests take {seconds:.1f} s; the budget is {QUICK_BUDGET_S:g} s"
+                f"room {room}: quick tests take {seconds:.1f} s; the budget is {QUICK_BUDGET_S:g} s"
             )
 
 

@@ -37,7 +37,9 @@ def ensure_maven() -> Path:
     if found is None and install(["maven"], ["maven"]):
         found = shutil.which("mvn")
     if found is None:
-        raise Unavailable("needs Maven (mvn) to fetch jars; install it (Debian: apt-get install maven)")
+        raise Unavailable(
+            "needs Maven (mvn) to fetch jars; install it (Debian: apt-get install maven)"
+        )
     return Path(found)
 
 
@@ -72,17 +74,30 @@ def _fetch(pom: Path, folder: Path, name: str) -> None:
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     command = [
-        str(mvn), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies",
-        f"-DoutputDirectory={partial}", "-DincludeScope=runtime",
+        str(mvn),
+        "-B",
+        "-q",
+        "-f",
+        str(pom),
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={partial}",
+        "-DincludeScope=runtime",
     ]
     try:
         done = subprocess.run(
-            command, env={**os.environ, "JAVA_HOME": str(java_home())}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False,
+            command,
+            env={**os.environ, "JAVA_HOME": str(java_home())},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired as timeout:
         raise Unavailable(f"the jars of {name} did not arrive in {FETCH_TIMEOUT_S} s") from timeout
     if done.returncode != 0 or not any(partial.glob("*.jar")):
-        reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), "no reason given")
+        reason = next(
+            (line for line in done.stdout.splitlines() if "ERROR" in line), "no reason given"
+        )
         raise Unavailable(f"the jars of {name} could not be fetched: {reason.strip()[:300]}")
     partial.rename(folder)

@@ -72,8 +72,11 @@ def _version_of(java: Path) -> int | None:
         return None
     try:
         answer = subprocess.run(
-            [str(java), "-version"], capture_output=True, text=True,
-            timeout=PROBE_TIMEOUT_S, check=False,
+            [str(java), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

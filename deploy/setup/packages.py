@@ -40,8 +40,12 @@ def install(debian: list[str], fedora: list[str]) -> bool:
 def _run(command: list[str], environment: dict[str, str]) -> bool:
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            timeout=INSTALL_TIMEOUT_S, check=False,
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

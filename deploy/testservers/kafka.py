@@ -49,7 +49,9 @@ def kafka_jars() -> list[Path]:
     return jars_of(POM, "testserver-kafka")
 
 
-def start_kafka(folder: Path, *, settings: Mapping[str, str] | None = None, heap: str = "1g") -> JavaServer:
+def start_kafka(
+    folder: Path, *, settings: Mapping[str, str] | None = None, heap: str = "1g"
+) -> JavaServer:
     """A formatted single-node broker that answers on `server.address`."""
     folder.mkdir(parents=True, exist_ok=True)
     jars, port = kafka_jars(), free_port()
@@ -58,19 +60,39 @@ def start_kafka(folder: Path, *, settings: Mapping[str, str] | None = None, heap
     _format(properties, jars)
     log4j = _log4j(folder, "info", "SYSTEM_OUT")
     server = launch(
-        "Apache Kafka 4.3", folder, port, jars, ["kafka.Kafka", str(properties)],
-        options=[f"-Xmx{heap}", f"-Xms{heap}", "-XX:+UseG1GC", f"-Dlog4j2.configurationFile=file:{log4j}"],
+        "Apache Kafka 4.3",
+        folder,
+        port,
+        jars,
+        ["kafka.Kafka", str(properties)],
+        options=[
+            f"-Xmx{heap}",
+            f"-Xms{heap}",
+            "-XX:+UseG1GC",
+            f"-Dlog4j2.configurationFile=file:{log4j}",
+        ],
     )
     return server.wait_until(lambda: "Kafka Server started" in server.log and accepts(port))
 
 
-def run_tool(tool: str, arguments: Sequence[str], *, folder: Path, stdin: bytes = b"",
-             timeout_s: float = TOOL_TIMEOUT_S) -> subprocess.CompletedProcess[bytes]:
+def run_tool(
+    tool: str,
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    stdin: bytes = b"",
+    timeout_s: float = TOOL_TIMEOUT_S,
+) -> subprocess.CompletedProcess[bytes]:
     """Run one of Kafka's own tools (`kafka-topics`, …) and return what it said."""
     command = [
-        str(ensure_java()), "-Xmx256m", "-XX:TieredStopAtLevel=1",
+        str(ensure_java()),
+        "-Xmx256m",
+        "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile=file:{_log4j(folder, 'warn', 'SYSTEM_ERR')}",
-        "-cp", class_path(kafka_jars()), TOOLS[tool], *arguments,
+        "-cp",
+        class_path(kafka_jars()),
+        TOOLS[tool],
+        *arguments,
     ]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s, check=False)
 
@@ -105,9 +127,22 @@ def _properties(folder: Path, port: int, settings: Mapping[str, str]) -> str:
 def _format(properties: Path, jars: Sequence[Path]) -> None:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
     done = subprocess.run(
-        [str(ensure_java()), "-cp", class_path(jars), "kafka.tools.StorageTool", "format",
-         "--ignore-formatted", "-t", cluster, "-c", str(properties)],
-        capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False,
+        [
+            str(ensure_java()),
+            "-cp",
+            class_path(jars),
+            "kafka.tools.StorageTool",
+            "format",
+            "--ignore-formatted",
+            "-t",
+            cluster,
+            "-c",
+            str(properties),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=FORMAT_TIMEOUT_S,
+        check=False,
     )
     if done.returncode != 0:
         raise Unavailable(f"Apache Kafka's storage could not be formatted: {done.stderr[-300:]}")

@@ -21,7 +21,7 @@ POLL_S = 0.1
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on right now; a race with others is possible, and then start fails."""
+    """A TCP port nobody listens on now; who loses a race for it fails at its start."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -41,7 +41,9 @@ class JavaServer:
     Invariant: `process` was started by this object and by nobody else.
     """
 
-    def __init__(self, name: str, folder: Path, port: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, name: str, folder: Path, port: int, process: subprocess.Popen[bytes]
+    ) -> None:
         self.name = name
         self.folder = folder
         self.port = port
@@ -58,7 +60,7 @@ class JavaServer:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
 
     def wait_until(self, ready: Callable[[], bool]) -> JavaServer:
-        """Return when `ready` holds; a death or the time limit is `Unavailable` with the log's end."""
+        """Return when `ready` holds; death or the limit is `Unavailable` with the log's end."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -89,13 +91,24 @@ def class_path(jars: Sequence[Path]) -> str:
     return ":".join(str(jar) for jar in jars)
 
 
-def launch(name: str, folder: Path, port: int, jars: Sequence[Path], arguments: Sequence[str],
-           *, options: Sequence[str] = ()) -> JavaServer:
+def launch(
+    name: str,
+    folder: Path,
+    port: int,
+    jars: Sequence[Path],
+    arguments: Sequence[str],
+    *,
+    options: Sequence[str] = (),
+) -> JavaServer:
     """Start `java OPTIONS -cp JARS ARGUMENTS…` with its output in `folder/server.log`."""
     command = [str(ensure_java()), *options, "-cp", class_path(jars), *arguments]
     with open(folder / "server.log", "wb") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder,
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
             start_new_session=True,
         )
     return JavaServer(name, folder, port, process)

@@ -13,10 +13,23 @@ from deploy.testservers.process import JavaServer, accepts, free_port, launch
 
 MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 # With only these it is up in a second and needs half the memory of all 280 jars.
-NEEDED = ("zookeeper", "slf4j", "jul-to-slf4j", "log4j", "netty", "metrics-core", "snappy-java", "commons-io")
+NEEDED = (
+    "zookeeper",
+    "slf4j",
+    "jul-to-slf4j",
+    "log4j",
+    "netty",
+    "metrics-core",
+    "snappy-java",
+    "commons-io",
+)
 OPTIONS = (
-    "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-    "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.jmx.log4j.disable=true",
+    "-Xms32m",
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dzookeeper.admin.enableServer=false",
+    "-Dzookeeper.jmx.log4j.disable=true",
     "-Dzookeeper.4lw.commands.whitelist=ruok,stat,srvr,mntr",
 )
 
@@ -43,5 +56,7 @@ def start_zookeeper(folder: Path) -> JavaServer:
         "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\n",
         encoding="utf-8",
     )
-    server = launch("ZooKeeper", folder, port, zookeeper_jars(), [MAIN, str(config)], options=OPTIONS)
+    server = launch(
+        "ZooKeeper", folder, port, zookeeper_jars(), [MAIN, str(config)], options=OPTIONS
+    )
     return server.wait_until(lambda: accepts(port))

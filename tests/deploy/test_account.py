@@ -8,8 +8,15 @@ import pytest
 from deploy.account import AlarmBooks, FlowBooks, balance
 
 GOOD = FlowBooks(
-    kind="vehicle", on_topic=103, edge_rejected=2, in_flight=0, counted_sent=102, truth_sent=102,
-    stored=98, duplicates=3, rejected={"not-json": 2, "all-unreadable": 2},
+    kind="vehicle",
+    on_topic=103,
+    edge_rejected=2,
+    in_flight=0,
+    counted_sent=102,
+    truth_sent=102,
+    stored=98,
+    duplicates=3,
+    rejected={"not-json": 2, "all-unreadable": 2},
 )
 
 
@@ -22,10 +29,18 @@ def test_books_that_agree_balance():
     account = balance([GOOD], AlarmBooks())
     assert account.balanced
     (line,) = account.flows
-    assert (line.sent, line.arrived, line.valid, line.stored, line.duplicates) == (102, 105, 101, 98, 3)
+    assert (line.sent, line.arrived, line.valid, line.stored, line.duplicates) == (
+        102,
+        105,
+        101,
+        98,
+        3,
+    )
 
 
-@pytest.mark.parametrize("book", ["on_topic", "edge_rejected", "stored", "duplicates", "truth_sent", "counted_sent"])
+@pytest.mark.parametrize(
+    "book", ["on_topic", "edge_rejected", "stored", "duplicates", "truth_sent", "counted_sent"]
+)
 @pytest.mark.parametrize("step", [-1, 1])
 def test_one_record_more_or_less_in_any_book_is_a_fault(book: str, step: int):
     """No tolerance anywhere."""
@@ -69,15 +84,23 @@ def test_alarms_missing_unexpected_and_doubled_are_three_faults():
 
 
 def test_a_random_history_balances_and_any_lost_or_doubled_record_does_not(dice: random.Random):
-    """Property over histories: the equations hold for all of them and for none that was tampered with."""
+    """Property: the equations hold for every history and for none that was tampered with."""
     for _ in range(300):
         stored, duplicates, here, edge = (dice.randrange(1, 1000) for _ in range(4))
         books = FlowBooks(
-            kind="face", on_topic=stored + duplicates + here, edge_rejected=edge, in_flight=0,
-            counted_sent=stored + here + edge, truth_sent=stored + here + edge, stored=stored,
-            duplicates=duplicates, rejected={"no-time": here, "not-json": edge},
+            kind="face",
+            on_topic=stored + duplicates + here,
+            edge_rejected=edge,
+            in_flight=0,
+            counted_sent=stored + here + edge,
+            truth_sent=stored + here + edge,
+            stored=stored,
+            duplicates=duplicates,
+            rejected={"no-time": here, "not-json": edge},
         )
         assert balance([books], AlarmBooks()).balanced
         victim = dice.choice(["on_topic", "edge_rejected", "stored", "duplicates"])
-        lost = msgspec.structs.replace(books, **{victim: getattr(books, victim) + dice.choice([-1, 1])})
+        lost = msgspec.structs.replace(
+            books, **{victim: getattr(books, victim) + dice.choice([-1, 1])}
+        )
         assert not balance([lost], AlarmBooks()).balanced

@@ -50,18 +50,23 @@ def test_a_value_outside_a_table_is_told_with_its_line():
 def test_variables_name_room_and_key_and_the_set_up_has_its_own():
     """For the broker the underscore stands for the dot."""
     environment = {
-        "DATABUS_EDGE_SPOOL_BYTES": "9", "DATABUS_BROKER_LOG_SEGMENT_BYTES": "7",
-        "DATABUS_CACHE": "/elsewhere", "HOME": "/",
+        "DATABUS_EDGE_SPOOL_BYTES": "9",
+        "DATABUS_BROKER_LOG_SEGMENT_BYTES": "7",
+        "DATABUS_CACHE": "/elsewhere",
+        "HOME": "/",
     }
     entries = from_environment(environment, ("edge", "broker"))
     assert [(e.room, e.key, e.value) for e in entries] == [
-        ("broker", "log.segment.bytes", "7"), ("edge", "spool_bytes", "9"),
+        ("broker", "log.segment.bytes", "7"),
+        ("edge", "spool_bytes", "9"),
     ]
 
 
 def test_a_variable_of_an_unknown_room_names_the_nearest_room():
     """A misspelt variable must not be ignored."""
-    with pytest.raises(SettingsError, match=r"DATABUS_EGDE_PORT: there is no room 'egde'; did you mean 'edge'"):
+    with pytest.raises(
+        SettingsError, match=r"DATABUS_EGDE_PORT: there is no room 'egde'; did you mean 'edge'"
+    ):
         from_environment({"DATABUS_EGDE_PORT": "1"}, ("edge", "console"))
 
 
@@ -87,7 +92,23 @@ def test_an_unknown_name_far_from_all_lists_what_there_is():
 
 def test_any_line_soup_is_read_or_refused_with_a_settings_error(dice):
     """Property: the reader raises nothing but its own error."""
-    pieces = ["[edge]", "[", "]", "port", "=", "8650", "\n", '"', "'", "#", " ", ".", "[[a]]", "é", "true"]
+    pieces = [
+        "[edge]",
+        "[",
+        "]",
+        "port",
+        "=",
+        "8650",
+        "\n",
+        '"',
+        "'",
+        "#",
+        " ",
+        ".",
+        "[[a]]",
+        "é",
+        "true",
+    ]
     for _ in range(2000):
         text = "".join(dice.choices(pieces, k=dice.randrange(1, 14)))
         try:

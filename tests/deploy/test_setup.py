@@ -25,7 +25,9 @@ def test_the_version_of_java_is_read_from_its_banner(banner: str, version: int |
     assert major_version(banner) == version
 
 
-def test_a_changed_pom_has_another_folder_and_a_half_fetched_one_is_never_used(tmp_path, monkeypatch):
+def test_a_changed_pom_has_another_folder_and_a_half_fetched_one_is_never_used(
+    tmp_path, monkeypatch
+):
     """The folder carries the pom's hash and appears whole."""
     monkeypatch.setenv("DATABUS_CACHE", str(tmp_path / "cache"))
     pom = tmp_path / "pom.xml"
@@ -49,7 +51,8 @@ def test_a_changed_pom_has_another_folder_and_a_half_fetched_one_is_never_used(t
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("5m", 300), ("1.5h", 5400), ("250ms", 0.25), ("7", 7), (" 2d ", 172800)]
+    ("text", "seconds"),
+    [("90s", 90), ("5m", 300), ("1.5h", 5400), ("250ms", 0.25), ("7", 7), (" 2d ", 172800)],
 )
 def test_durations_are_read_as_people_write_them(text: str, seconds: float):
     """With the unit last."""
@@ -68,7 +71,11 @@ def test_a_real_kafka_and_its_tools_start(apache_kafka, tmp_path):
     """The fixture every comparison stands on."""
     from deploy.testservers.kafka import run_tool
 
-    made = run_tool("kafka-topics", ["--bootstrap-server", apache_kafka.address, "--create", "--topic", "x"], folder=tmp_path)
+    made = run_tool(
+        "kafka-topics",
+        ["--bootstrap-server", apache_kafka.address, "--create", "--topic", "x"],
+        folder=tmp_path,
+    )
     assert b"Created topic x" in made.stdout, made.stderr
 
 

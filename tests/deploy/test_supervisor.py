@@ -45,7 +45,9 @@ async def test_a_killed_process_is_started_again_and_the_restart_is_on_record(tm
     assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
     first = supervisor.lives["one"].pid
     os.kill(first, signal.SIGKILL)
-    assert await supervisor.wait_until(lambda: supervisor.lives["one"].pid not in (None, first), LIMIT_S)
+    assert await supervisor.wait_until(
+        lambda: supervisor.lives["one"].pid not in (None, first), LIMIT_S
+    )
     assert supervisor.restarts == 1
     await supervisor.stop()
     assert "exit -9; restart in" in (tmp_path / "log" / "supervisor.log").read_text()
@@ -76,7 +78,9 @@ async def test_a_role_starts_only_when_the_roles_it_needs_answer(tmp_path: Path)
     first = child("first", server, endpoint=Endpoint("127.0.0.1", port, "first.port"))
     supervisor = Supervisor([first, child("second", SLEEPER, needs=("first",))], tmp_path)
     await supervisor.start()
-    assert await supervisor.wait_until(lambda: state_of(supervisor, "first") is RoleState.STARTING, LIMIT_S)
+    assert await supervisor.wait_until(
+        lambda: state_of(supervisor, "first") is RoleState.STARTING, LIMIT_S
+    )
     await asyncio.sleep(0.3)
     assert state_of(supervisor, "second") is RoleState.WAITING
     gate.touch()
@@ -101,7 +105,10 @@ async def test_stopping_goes_in_the_reverse_order_and_leaves_nothing_behind(tmp_
     """
     names = ("a", "b", "c")
     supervisor = Supervisor(
-        [child(name, program.format(told=str(told), grandchild=str(grandchild), name=name)) for name in names],
+        [
+            child(name, program.format(told=str(told), grandchild=str(grandchild), name=name))
+            for name in names
+        ],
         tmp_path,
     )
     await supervisor.start()
@@ -151,7 +158,9 @@ async def test_a_taken_port_is_an_error_that_names_the_owner_and_the_remedy(tmp_
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     taken = child("edge", SLEEPER, endpoint=Endpoint("127.0.0.1", port, "edge.port"))
-    with pytest.raises(OperatorError, match=rf"{port} for edge is taken.*process {os.getpid()}.*--set edge\.port"):
+    with pytest.raises(
+        OperatorError, match=rf"{port} for edge is taken.*process {os.getpid()}.*--set edge\.port"
+    ):
         check_ports([taken])
     server.close()
     await server.wait_closed()

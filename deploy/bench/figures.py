@@ -1,0 +1,91 @@
+"""What is measured and what it must reach; and how runs become one line of the table.
+
+In: samples of a figure. Out: medians, ratios, verdicts. Never: running anything.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: `must` and `aim` are ratios to Kafka where `compared`, else values in `unit`."""
+
+    name: str
+    title: str
+    unit: str
+    must: float
+    aim: float
+    compared: bool
+    less_is_better: bool = False
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one figure, in its unit; `kafka` is empty where nothing is compared."""
+
+    figure: str
+    ours: Sequence[float]
+    kafka: Sequence[float] = ()
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table: medians, their ratio, and whether must and aim are reached."""
+
+    figure: Figure
+    runs: int
+    ours: float
+    kafka: float | None
+    ratio: float | None
+    must_met: bool
+    aim_met: bool
+
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for figure in (
+        Figure(name="produce-single", title="produce, single records, acks=all", unit="records/s",
+               must=1.0, aim=1.5, compared=True),
+        Figure(name="produce-batches", title="produce, 16 KiB batches", unit="MB/s",
+               must=1.0, aim=1.5, compared=True),
+        Figure(name="consume-hot", title="consume, hot", unit="MB/s",
+               must=0.7, aim=1.0, compared=True),
+        Figure(name="ack-idle", title="produce ack p99, idle", unit="ms",
+               must=0.5, aim=0.2, compared=True, less_is_better=True),
+        Figure(name="memory", title="broker memory after 1 GB of traffic", unit="MB",
+               must=150, aim=80, compared=False, less_is_better=True),
+        Figure(name="stored", title="camera → stored, 500 records/s, p99", unit="s",
+               must=1.2, aim=0.7, compared=False, less_is_better=True),
+        Figure(name="alarm", title="camera → alarm, 500 records/s, p99", unit="s",
+               must=0.8, aim=0.2, compared=False, less_is_better=True),
+        Figure(name="backlog", title="catch-up of a 1-million-record backlog", unit="records/s",
+               must=15_000, aim=40_000, compared=False),
+        Figure(name="second-start", title="demo, second start → first record stored", unit="s",
+               must=25, aim=15, compared=False, less_is_better=True),
+    )
+}  # fmt: skip
+
+
+def row(samples: Samples) -> Row:
+    """The line of one figure."""
+    figure = FIGURES[samples.figure]
+    ours = statistics.median(samples.ours)
+    kafka = statistics.median(samples.kafka) if samples.kafka else None
+    ratio = ours / kafka if kafka else None
+    measured = ratio if figure.compared and ratio is not None else ours
+    comparable = ratio is not None or not figure.compared
+    return Row(
+        figure=figure,
+        runs=len(samples.ours),
+        ours=ours,
+        kafka=kafka,
+        ratio=ratio,
+        must_met=comparable and _reaches(measured, figure.must, figure.less_is_better),
+        aim_met=comparable and _reaches(measured, figure.aim, figure.less_is_better),
+    )
+
+
+def _reaches(value: float, bound: float, less_is_better: bool) -> bool:
+    return value <= bound if less_is_better else value >= bound

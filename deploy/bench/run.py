@@ -1,0 +1,122 @@
+"""Runs the chosen figures, prints the table, and keeps it in docs/benchmarks.md if asked to.
+
+In: names of figures, how often. Out: a table or JSON; exit status 1 if a `must` is missed.
+Never: a figure in the file that this run did not measure, other than those marked with their date.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Sequence
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from deploy.bench import broker_side, flow_side
+from deploy.bench.figures import FIGURES, Figure, Row, Samples, row
+from deploy.bench.machine import facts
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+from deploy.settings_sources import unknown
+
+DOCUMENT = PROJECT_ROOT / "docs" / "benchmarks.md"
+KEPT = PROJECT_ROOT / "docs" / "benchmarks.json"
+
+
+def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int:
+    """Measure; every target has a folder and ports of its own."""
+    for name in names:
+        if name not in FIGURES:
+            raise OperatorError(unknown("figure", name, FIGURES))
+    rows = []
+    for samples in _measure(names or list(FIGURES), repeat):
+        rows.append(row(samples))
+        if write:
+            keep(rows)
+    if as_json:
+        print(json.dumps({"machine": facts(), "rows": msgspec.to_builtins(rows)}))
+    else:
+        Console().print(table(rows))
+    return 0 if all(each.must_met for each in rows) else 1
+
+
+def _measure(names: Sequence[str], repeat: int) -> list[Samples]:
+    samples = [
+        broker_side.measure(name, repeat, _say) for name in names if name in broker_side.MEASURES
+    ]
+    return samples + flow_side.measure([n for n in names if n in flow_side.NAMES], repeat, _say)
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """For people."""
+    shown = Table(title="measured now, on this machine", title_justify="left")
+    for heading in ("figure", "runs", "ours", "Apache Kafka", "ratio", "must", "aim", ""):
+        shown.add_column(heading, justify="left" if heading == "figure" else "right")
+    for each in rows:
+        shown.add_row(*cells(each))
+    return shown
+
+
+def cells(each: Row) -> tuple[str, ...]:
+    """One line as texts."""
+    figure = each.figure
+    verdict = "aim" if each.aim_met else "must" if each.must_met else "MISSED"
+    return (
+        figure.title,
+        str(each.runs),
+        f"{each.ours:.4g} {figure.unit}",
+        "–" if each.kafka is None else f"{each.kafka:.4g} {figure.unit}",
+        "–" if each.ratio is None else f"{each.ratio:.2f} ×",
+        _bound(figure, figure.must),
+        _bound(figure, figure.aim),
+        verdict,
+    )
+
+
+def keep(rows: Sequence[Row]) -> None:
+    """Put the rows into the kept results, and write the page anew from all that are kept."""
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    for each in rows:
+        kept[each.figure.name] = {"measured": today, "cells": cells(each), "machine": facts()}
+    KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    DOCUMENT.write_text(page(kept), encoding="utf-8")
+
+
+def page(kept: dict[str, dict[str, object]]) -> str:
+    """The text of docs/benchmarks.md."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `./databus bench --write`; not by hand. Every line says how often it was run and",
+        "when; medians. Ratios are against Apache Kafka 4.3 in the same run on the same cores, with",
+        "the same client (librdkafka, in a process of its own). `must` and `aim` are the project's",
+        "bounds; MISSED is said where a bound is missed.",
+        "",
+        "| figure | runs | ours | Apache Kafka | ratio | must | aim | reached | measured |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    machines: dict[str, str] = {}
+    for name in FIGURES:
+        if name in kept:
+            texts, day = kept[name]["cells"], kept[name]["measured"]
+            lines.append(f"| {' | '.join(texts)} | {day} |")  # type: ignore[arg-type]
+            machines.update(kept[name]["machine"])  # type: ignore[call-overload]
+    missing = [FIGURES[name].title for name in FIGURES if name not in kept]
+    if missing:
+        lines += ["", "Not measured yet: " + "; ".join(missing) + "."]
+    if machines:
+        lines += ["", "The machine:", "", *(f"- {key}: {value}" for key, value in machines.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _bound(figure: Figure, value: float) -> str:
+    sign = "≤" if figure.less_is_better else "≥"
+    return f"{sign} {value:g} {'×' if figure.compared else figure.unit}"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

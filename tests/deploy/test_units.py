@@ -1,0 +1,112 @@
+"""The systemd units and the compose file start what `databus up` starts: compared with the role table."""
+
+import configparser
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.paths import PROJECT_ROOT
+from deploy.roles import PRODUCT, ROLES, broker_endpoint, console_endpoint, edge_endpoint
+from deploy.settings import ROOMS, compose, load
+from deploy.settings_sources import from_environment
+
+SYSTEMD = PROJECT_ROOT / "deploy" / "systemd"
+COMPOSE = PROJECT_ROOT / "deploy" / "compose" / "compose.yaml"
+
+
+class Unit(configparser.ConfigParser):
+    """systemd's format: keys keep their case and may repeat."""
+
+    optionxform = staticmethod(str)  # type: ignore[assignment]
+
+
+def unit(path: Path) -> Unit:
+    read = Unit(strict=False, interpolation=None)
+    read.read(path, encoding="utf-8")
+    return read
+
+
+def environment_of(path: Path) -> dict[str, str]:
+    return dict(re.findall(r"^Environment=(\w+)=(.*)$", path.read_text(), re.MULTILINE))
+
+
+def services() -> dict[str, dict]:
+    return yaml.safe_load(COMPOSE.read_text())["services"]
+
+
+def test_there_is_a_unit_for_every_role_of_up_and_no_other():
+    """And the target wants them all."""
+    names = {path.stem.removeprefix("databus-") for path in SYSTEMD.glob("databus-*.service")}
+    assert names == set(PRODUCT)
+    wanted = unit(SYSTEMD / "databus.target")["Unit"]["Wants"].split()
+    assert wanted == [f"databus-{name}.service" for name in PRODUCT]
+
+
+@pytest.mark.parametrize("name", PRODUCT)
+def test_a_unit_runs_its_role_after_what_it_needs_and_gives_it_time_to_stop(name: str):
+    """As the role table says."""
+    read = unit(SYSTEMD / f"databus-{name}.service")
+    assert read["Service"]["ExecStart"].endswith(f"databus run {name}")
+    assert float(read["Service"]["TimeoutStopSec"]) == ROLES[name].stop_timeout_s
+    assert read["Service"]["Restart"] == "always"
+    after = read["Unit"]["After"].split()
+    assert {f"databus-{need}.service" for need in ROLES[name].needs} <= set(after)
+
+
+@pytest.mark.parametrize("path", sorted(SYSTEMD.glob("*.service")), ids=lambda path: path.stem)
+def test_the_variables_of_a_unit_are_settings_that_exist(path: Path):
+    """A misspelt one would stop the role."""
+    environment = {k: v for k, v in environment_of(path).items() if k != "DATABUS_CONFIG"}
+    assert load(environment=environment).site.data_dir == "/var/lib/databus"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
+def test_systemd_itself_accepts_the_units(tmp_path: Path):
+    """With the command replaced by one that exists on this machine."""
+    for path in SYSTEMD.iterdir():
+        text = path.read_text().replace("/opt/databus/databus run", "/bin/true run")
+        text = text.replace("User=databus\nGroup=databus\n", "")
+        (tmp_path / path.name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--recursive-errors=no", *map(str, sorted(tmp_path.iterdir()))],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    ours = [line for line in done.stderr.splitlines() if "databus" in line]
+    assert done.returncode == 0, done.stderr
+    assert ours == []
+
+
+def test_the_compose_file_runs_every_role_of_up_with_its_needs_and_its_time_to_stop():
+    """As the role table says."""
+    found = services()
+    assert set(found) == set(PRODUCT)
+    for name, service in found.items():
+        assert service["command"] == ["run", name]
+        assert set(service.get("depends_on", {})) == set(ROLES[name].needs)
+        assert service["stop_grace_period"] == f"{ROLES[name].stop_timeout_s:g}s"
+        assert all("healthcheck" in found[need] for need in ROLES[name].needs)
+
+
+def test_the_compose_file_gives_settings_that_exist_and_publishes_the_ports_of_the_product():
+    """Only to the machine itself, as every listener is."""
+    for name, service in services().items():
+        settings = compose(from_environment(service["environment"], ROOMS), base=Path("/data"))
+        endpoint = ROLES[name].endpoint
+        ports = service.get("ports", [])
+        if endpoint is None:
+            assert ports == []
+        else:
+            port = endpoint(settings).port
+            assert ports == [f"127.0.0.1:{port}:{port}"]
+            assert str(port) in service["healthcheck"]["test"][-1]
+
+
+def test_without_any_setting_every_listener_is_on_the_loopback():
+    """Design: addresses and accounts."""
+    settings = load(environment={})
+    for endpoint in (broker_endpoint, edge_endpoint, console_endpoint):
+        assert endpoint(settings).host == "127.0.0.1"
