@@ -159,7 +159,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Struct, gc=False):
 class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct, gc=False):
     topic_id: bytes = NO_UUID
     partitions: list[int] = []
-    assignment_epochs: list[int] | None = None
+    assignment_epochs: list[int] | None = []
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Struct, gc=False):
@@ -276,7 +276,7 @@ class StreamsGroupMetadataValue(Struct, gc=False):
     epoch: int = 0
     metadata_hash: int = 0
     validated_topology_epoch: int = -1
-    last_assignment_configs: list[LastAssignmentConfig] | None = None
+    last_assignment_configs: list[LastAssignmentConfig] | None = []
 
 
 class StreamsGroupMemberMetadataKey(Struct, gc=False):
@@ -339,7 +339,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Struct, gc=False):
 class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct, gc=False):
     subtopology_id: str = ''
     partitions: list[int] = []
-    assignment_epochs: list[int] | None = None
+    assignment_epochs: list[int] | None = []
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Struct, gc=False):
@@ -1975,7 +1975,7 @@ def _read_consumer_group_current_member_assignment_value_topic_partitions_0(buf,
         raise array_too_long('ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
-    assignment_epochs = None
+    assignment_epochs = []
     count, at = read_uvarint(buf, at)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
@@ -2009,7 +2009,7 @@ def _put_consumer_group_current_member_assignment_value_topic_partitions_0(msg, 
     write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
     write(pack(f">{n}i", *items))
     tags = []
-    if msg.assignment_epochs is not None:
+    if msg.assignment_epochs != []:
         put = []
         items = msg.assignment_epochs
         if items is None:
@@ -2798,7 +2798,7 @@ def decode_streams_group_metadata_value_0(buf, at):
         epoch, metadata_hash = _u_iq(buf, at)
         at += 12
         validated_topology_epoch = -1
-        last_assignment_configs = None
+        last_assignment_configs = []
         count, at = read_uvarint(buf, at)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
@@ -2843,7 +2843,7 @@ def encode_streams_group_metadata_value_0(msg, write):
         put = []
         put.append(_p_i(msg.validated_topology_epoch))
         tags.append((0, put))
-    if msg.last_assignment_configs is not None:
+    if msg.last_assignment_configs != []:
         put = []
         items = msg.last_assignment_configs
         if items is None:
@@ -3330,7 +3330,7 @@ def _read_streams_group_current_member_assignment_value_task_ids_0(buf, at):
         raise array_too_long('StreamsGroupCurrentMemberAssignmentValueTaskIds.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
-    assignment_epochs = None
+    assignment_epochs = []
     count, at = read_uvarint(buf, at)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
@@ -3367,7 +3367,7 @@ def _put_streams_group_current_member_assignment_value_task_ids_0(msg, write):
     write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
     write(pack(f">{n}i", *items))
     tags = []
-    if msg.assignment_epochs is not None:
+    if msg.assignment_epochs != []:
         put = []
         items = msg.assignment_epochs
         if items is None:

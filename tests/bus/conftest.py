@@ -1,0 +1,53 @@
+"""Kafka's own jars and a way to run one small Java file against them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deploy.errors import Unavailable
+from deploy.setup.jars import spark_connector_jars
+from deploy.setup.java import ensure_java
+from deploy.testservers.kafka import kafka_jars
+
+JAVA_FILES = Path(__file__).parent / "java"
+JAVA_TIMEOUT_S = 100
+
+RunJava = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def jars_of_kafka_43() -> list[Path]:
+    """All jars of Apache Kafka 4.3."""
+    try:
+        return kafka_jars()
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka 4.3: {missing}")
+
+
+@pytest.fixture(scope="session")
+def jars_of_kafka_39() -> list[Path]:
+    """kafka-clients 3.9, the last with keys 4-7; Spark's connector brings it along."""
+    try:
+        return [jar for jar in spark_connector_jars() if jar.name.startswith("kafka-clients-3.9")]
+    except Unavailable as missing:
+        pytest.skip(f"kafka-clients 3.9: {missing}")
+
+
+@pytest.fixture(scope="session")
+def run_java() -> RunJava:
+    """Run a file of tests/bus/java with a class path; its standard output."""
+
+    def run(file: str, jars: list[Path], *arguments: str, stdin: str = "") -> str:
+        command = [str(ensure_java()), "-cp", ":".join(map(str, jars))]
+        done = subprocess.run(
+            [*command, str(JAVA_FILES / file), *arguments],
+            input=stdin, capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
