@@ -117,9 +117,7 @@ class Script:
 
 
 def _middle(world: World) -> list[Device]:
-    crossings = [
-        c.index for c in world.graph.crossings if 2 <= c.row <= 5 and 3 <= c.column <= 8
-    ]
+    crossings = [c.index for c in world.graph.crossings if 2 <= c.row <= 5 and 3 <= c.column <= 8]
     return [camera for index in crossings for camera in world.street_cameras[index]]
 
 

@@ -120,9 +120,7 @@ def _roads(graph: RoadGraph) -> Iterator[Road]:
         yield from _stretches(graph, name, name_en, chain)
 
 
-def _stretches(
-    graph: RoadGraph, name: str, name_en: str, chain: list[Crossing]
-) -> Iterator[Road]:
+def _stretches(graph: RoadGraph, name: str, name_en: str, chain: list[Crossing]) -> Iterator[Road]:
     line = [chain[0]]
     for crossing in chain[1:]:
         if crossing.index not in graph.seconds[line[-1].index]:

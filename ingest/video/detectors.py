@@ -1,0 +1,107 @@
+"""OpenCV finds people (HOG), movers (MOG2) and faces (Haar) in one frame.
+
+In: a frame (BGR, uint8, height x width x 3). Out: detections. Never: tracking, files, clock.
+Needs OpenCV 4: from 5 on there are neither cascades nor HOG.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ingest.video.settings import VideoSettings
+from ingest.video.tracks import Box, Detection, without_covered
+
+Frame = NDArray[np.uint8]
+
+FACE_CASCADE = Path(cv2.__file__).parent / "data" / "haarcascade_frontalface_default.xml"
+HOG_BORDER = 0.12  # the people detector was trained on people with air around them
+SAME_PERSON = 0.45  # overlap of two boxes that are one person found twice
+LEARNING_LOOKS = 3  # until the background model knows the empty street
+
+
+class Detectors:
+    """Holds the models of one film; the background model learns as the film goes on."""
+
+    def __init__(self, settings: VideoSettings) -> None:
+        self._settings = settings
+        self._looks = 0
+        self._people = cv2.HOGDescriptor()
+        self._people.setSVMDetector(cv2.HOGDescriptor.getDefaultPeopleDetector())
+        self._background = cv2.createBackgroundSubtractorMOG2(
+            history=200, varThreshold=25, detectShadows=True
+        )
+        self._faces = cv2.CascadeClassifier(str(FACE_CASCADE))
+        self._kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
+
+    def targets(self, frame: Frame) -> list[Detection]:
+        """People, and movers that are not those people."""
+        people = self._find_people(frame)
+        movers = self._find_movers(frame)
+        self._looks += 1
+        return [*people, *without_covered(movers, people)]
+
+    def faces(self, frame: Frame) -> list[Detection]:
+        """Faces that look at us and are large enough to be somebody's."""
+        grey = cv2.equalizeHist(cv2.cvtColor(frame, cv2.COLOR_BGR2GRAY))
+        smallest = self._settings.smallest_face_px
+        boxes, _, weights = self._faces.detectMultiScale3(
+            grey, scaleFactor=1.15, minNeighbors=6, minSize=(smallest, smallest),
+            outputRejectLevels=True,
+        )  # fmt: skip
+        return [
+            Detection(_box(box), round(_logistic(float(weight) / 4), 3))
+            for box, weight in zip(boxes, np.ravel(weights), strict=True)
+        ]
+
+    def _find_people(self, frame: Frame) -> list[Detection]:
+        boxes, weights = self._people.detectMultiScale(
+            frame, winStride=(8, 8), padding=(8, 8), scale=1.1
+        )
+        found = [
+            Detection(_tightened(box), round(_logistic(float(weight)), 3), person=True)
+            for box, weight in zip(boxes, np.ravel(weights), strict=True)
+            if weight > self._settings.person_score
+        ]
+        return _strongest(found)
+
+    def _find_movers(self, frame: Frame) -> list[Detection]:
+        mask = self._background.apply(frame)
+        mask = cv2.threshold(mask, 200, 255, cv2.THRESH_BINARY)[1]  # shadows are grey
+        moving_share = cv2.countNonZero(mask) / mask.size
+        if self._looks < LEARNING_LOOKS or moving_share > self._settings.restless_share:
+            return []
+        mask = cv2.morphologyEx(mask, cv2.MORPH_OPEN, self._kernel)
+        mask = cv2.dilate(mask, self._kernel, iterations=2)
+        _, _, stats, _ = cv2.connectedComponentsWithStats(mask)
+        least = self._settings.smallest_mover_share * mask.size
+        return [Detection(_box(row[:4])) for row in stats[1:] if row[4] >= least]
+
+
+def _strongest(found: list[Detection]) -> list[Detection]:
+    """Of boxes that are one person found twice, the surest."""
+    kept: list[Detection] = []
+    for detection in sorted(found, key=lambda d: -d.score):
+        if all(detection.box.overlap(other.box) < SAME_PERSON for other in kept):
+            kept.append(detection)
+    return kept
+
+
+def _box(values: Any) -> Box:
+    x, y, w, h = (float(value) for value in values)
+    return Box(x, y, w, h)
+
+
+def _tightened(values: Any) -> Box:
+    x, y, w, h = (float(value) for value in values)
+    dx, dy = w * HOG_BORDER, h * HOG_BORDER / 2
+    return Box(x + dx, y + dy, w - 2 * dx, h - 2 * dy)
+
+
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
