@@ -21,7 +21,7 @@ UNDEFINED_OFFSET = -1
 class EpochEnd(NamedTuple):
     """The largest epoch not above the one asked for, and the offset after its last record."""
 
-    leader_epoch: int
+    epoch: int
     end_offset: int
 
 
@@ -69,7 +69,7 @@ class LeaderEpochs:
             return EpochEnd(epoch, self._starts[0])
         return EpochEnd(self._epochs[after - 1], self._starts[after])
 
-    def epoch_of(self, offset: int) -> int:
+    def epoch_for_offset(self, offset: int) -> int:
         """The epoch a batch at ``offset`` was written in; -1 if that is not known any more."""
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else UNDEFINED_EPOCH

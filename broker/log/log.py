@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from typing import NamedTuple
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
@@ -44,6 +45,13 @@ from bus.records.batch import (
 log = logging.getLogger("broker.log")
 
 _EMPTY = b""
+
+
+class FetchSlice(NamedTuple):
+    """What a read found: whole batches, all of them below ``upper_offset``."""
+
+    data: memoryview | bytes
+    upper_offset: int
 
 
 class Log:
@@ -106,6 +114,31 @@ class Log:
         if self.end_offset < log_start_offset:
             self.truncate_fully_and_start_at(log_start_offset, now_ms)
 
+    @classmethod
+    def open(
+        cls,
+        directory: str,
+        *,
+        disk: Disk,
+        config: TopicConfig,
+        now_ms: int,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        files: FilePool | None = None,
+    ) -> Log:
+        """The log in ``directory``, made if there is none, recovered unless ``clean``."""
+        return cls(
+            directory,
+            disk=disk,
+            config=config,
+            now_ms=now_ms,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            files=files,
+        )
+
     # --- appending -------------------------------------------------------------------------------
 
     def append(
@@ -150,7 +183,7 @@ class Log:
         if header.producer_id >= 0:
             self._note_producer(header, base_offset, marker)
         if self.end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush(now_ms)
+            self.flush()
         return AppendInfo(
             base_offset,
             last_offset,
@@ -196,7 +229,7 @@ class Log:
         append_time_ms = timestamp_ms if self.config.log_append_time else -1
         return AppendInfo(
             base_offset, last_offset, timestamp_ms, append_time_ms, self.log_start_offset,
-            0, 0, self.leader_epochs.epoch_of(base_offset), duplicate=True,
+            0, 0, self.leader_epochs.epoch_for_offset(base_offset), duplicate=True,
         )  # fmt: skip
 
     def _note_producer(
@@ -283,7 +316,7 @@ class Log:
         *,
         upper_offset: int | None = None,
         min_one: bool = True,
-    ) -> memoryview | bytes:
+    ) -> FetchSlice:
         """Whole batches from the one that contains ``offset``, none at or above ``upper_offset``.
 
         At most ``max_bytes``; with ``min_one`` the first batch comes even if it is larger. Raises
@@ -296,9 +329,9 @@ class Log:
                 f"offset {offset} is outside [{self.log_start_offset}, {self.end_offset}]",
             )
         if offset >= end:
-            return _EMPTY
+            return FetchSlice(_EMPTY, end)
         try:
-            return self._segments.read(offset, max_bytes, end, min_one)
+            return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
         except DiskError as error:
             raise storage_error(error) from error
 
@@ -338,6 +371,11 @@ class Log:
         """The end of what a read-committed consumer may see."""
         unstable = self.producers.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the newest batch; -1 in an empty log."""
+        return self.leader_epochs.latest
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """The largest epoch not above ``epoch``, and where it ends here."""
@@ -385,7 +423,7 @@ class Log:
 
     # --- durability and end ----------------------------------------------------------------------
 
-    def flush(self, now_ms: int) -> None:
+    def flush(self) -> None:
         """Force everything to the device; the recovery point is the log's end then."""
         offset = self.end_offset
         try:
@@ -395,7 +433,7 @@ class Log:
             self.leader_epochs.save()
         except DiskError as error:
             raise storage_error(error) from error
-        self.mark_flushed(offset, now_ms)
+        self.recovery_point = max(self.recovery_point, offset)
 
     def begin_flush(self) -> tuple[int, list[str]]:
         """For a flush on a worker thread: the offset it will reach and the files to force."""
@@ -415,9 +453,9 @@ class Log:
         self.snapshots.take(self.end_offset, self.producers)
         self.snapshots.keep_only({segment.base_offset for segment in self._segments.all})
 
-    def close(self, now_ms: int) -> None:
+    def close(self) -> None:
         """Flush and finish all files, so that the next opening is a clean one."""
-        self.flush(now_ms)
+        self.flush()
         self.take_snapshot()
         self._active.close_for_writing()
         self.release()

@@ -94,8 +94,9 @@ class Walk:
             return self._stop("the CRC does not match")
         return Found(self.position, header, data)
 
-    def _stop(self, fault: str) -> None:
+    def _stop(self, fault: str) -> Found | None:
         self.fault = fault
+        return None
 
     def _bytes(self, size: int) -> memoryview | None:
         """``size`` bytes at the present position, from the chunk or from a new one."""

@@ -1,0 +1,67 @@
+"""What a configuration value must be beyond its type. Each check gives a reason, or none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Check = Callable[[Any], str | None]
+
+_THROTTLED = re.compile(r"\d+:\d+")
+
+
+def at_least(low: float) -> Check:
+    """A number not below ``low``."""
+
+    def check(value: float) -> str | None:
+        return None if value >= low else f"Value must be at least {low}"
+
+    return check
+
+
+def between(low: float, high: float, *, also: float | None = None) -> Check:
+    """A number from ``low`` to ``high``, or the one exception."""
+
+    def check(value: float) -> str | None:
+        fits = low <= value <= high or value == also
+        return None if fits else f"Value must be in [{low}, {high}]"
+
+    return check
+
+
+def one_of(*allowed: str) -> Check:
+    """One of some words."""
+
+    def check(value: str) -> str | None:
+        return None if value in allowed else f"String must be one of: {', '.join(allowed)}"
+
+    return check
+
+
+def one_of_any_case(*allowed: str) -> Check:
+    """One of some words, however written."""
+
+    def check(value: str) -> str | None:
+        fits = value.lower() in {word.lower() for word in allowed}
+        return None if fits else f"String must be one of: {', '.join(allowed)}"
+
+    return check
+
+
+def each_one_of(*allowed: str) -> Check:
+    """A list of which every item is one of some words, none twice, not empty."""
+
+    def check(values: Sequence[str]) -> str | None:
+        if values and len(set(values)) == len(values) and set(values) <= set(allowed):
+            return None
+        return f"List must hold some of: {', '.join(allowed)}, each once"
+
+    return check
+
+
+def throttled_replicas(values: Sequence[str]) -> str | None:
+    """``partition:broker`` pairs, or ``*`` alone."""
+    if list(values) == ["*"] or all(_THROTTLED.fullmatch(value) for value in values):
+        return None
+    return "List must be * or pairs like 0:101,1:102"

@@ -1,0 +1,168 @@
+"""One configuration key: its type, how its text becomes a value and back.
+
+In: text from a file, a request or an operator. Out: typed values, or ``ConfigError`` in the words
+Kafka's clients show. Never: where a value comes from; that is the views' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NamedTuple
+
+from broker.config.checks import Check
+
+MAX_INT = (1 << 31) - 1
+MAX_LONG = (1 << 63) - 1
+MAX_DOUBLE = 1.7976931348623157e308
+
+
+class ConfigType(Enum):
+    """Kafka's types, with the numbers DescribeConfigs uses for them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Scope(Enum):
+    """Whose key it is."""
+
+    BROKER = "broker"
+    TOPIC = "topic"
+
+
+class Dynamic(Enum):
+    """Whether a broker key may be changed while the broker runs, and for whom."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+BOOLEAN, STRING, INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+SHORT, LONG, DOUBLE = ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE
+LIST, CLASS, PASSWORD = ConfigType.LIST, ConfigType.CLASS, ConfigType.PASSWORD
+READ_ONLY, PER_BROKER = Dynamic.READ_ONLY, Dynamic.PER_BROKER
+CLUSTER_WIDE = Dynamic.CLUSTER_WIDE
+
+
+class ConfigError(Exception):
+    """A key nobody knows or a value it cannot have. ``str()`` is fit for the operator."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+        self.message = message
+
+
+class ConfigKey(NamedTuple):
+    """One row of the table. ``default`` is a typed value; ``None`` means unset."""
+
+    name: str
+    type: ConfigType
+    default: Any
+    doc: str
+    scope: Scope
+    dynamic: Dynamic
+    check: Check | None
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether the value must never be shown."""
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Any:
+        """The value a text stands for, or ConfigError."""
+        try:
+            value = _PARSERS[self.type](text.strip())
+        except ValueError as error:
+            raise self._error(text, str(error)) from None
+        reason = self.check(value) if self.check else None
+        if reason is not None:
+            raise self._error(text, reason)
+        return value
+
+    def text(self, value: Any) -> str | None:
+        """How Kafka writes a value of this key; ``None`` for unset."""
+        if value is None:
+            return None
+        if self.type is ConfigType.LIST:
+            return ",".join(value)
+        if self.type is ConfigType.BOOLEAN:
+            return "true" if value else "false"
+        return str(value)
+
+    def _error(self, text: str, reason: str) -> ConfigError:
+        shown = "[hidden]" if self.sensitive else text
+        return ConfigError(
+            self.name, f"Invalid value {shown} for configuration {self.name}: {reason}"
+        )
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("Expected value to be either true or false")
+    return text.lower() == "true"
+
+
+def _whole_number(low: int, high: int, name: str) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"Not a number of type {name}") from None
+        if not low <= value <= high:
+            raise ValueError(f"Not a number of type {name}")
+        return value
+
+    return parse
+
+
+def _double(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("Not a number of type DOUBLE") from None
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",")) if text else ()
+
+
+_PARSERS: dict[ConfigType, Callable[[str], Any]] = {
+    ConfigType.BOOLEAN: _boolean,
+    ConfigType.STRING: str,
+    ConfigType.INT: _whole_number(-MAX_INT - 1, MAX_INT, "INT"),
+    ConfigType.SHORT: _whole_number(-(1 << 15), (1 << 15) - 1, "SHORT"),
+    ConfigType.LONG: _whole_number(-MAX_LONG - 1, MAX_LONG, "LONG"),
+    ConfigType.DOUBLE: _double,
+    ConfigType.LIST: _list,
+    ConfigType.CLASS: str,
+    ConfigType.PASSWORD: str,
+}
+
+
+def key(
+    name: str,
+    kind: ConfigType,
+    default: Any,
+    doc: str,
+    dynamic: Dynamic = READ_ONLY,
+    check: Check | None = None,
+) -> ConfigKey:
+    """A row of a broker table."""
+    return ConfigKey(name, kind, default, doc, Scope.BROKER, dynamic, check)
+
+
+def topic_key(
+    name: str, kind: ConfigType, default: Any, doc: str, check: Check | None = None
+) -> ConfigKey:
+    """A row of the topic table."""
+    return ConfigKey(name, kind, default, doc, Scope.TOPIC, CLUSTER_WIDE, check)

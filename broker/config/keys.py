@@ -1,0 +1,136 @@
+"""All configuration keys of broker and topics in two tables.
+
+In: names and texts. Out: rows, typed values, and for an unknown name the nearest known one.
+Never: a default or a type anywhere else. DescribeConfigs and the documentation are made from here.
+
+Names and defaults are Kafka 4.3's. Three keys Kafka wants to be told have a default here, so that a
+single broker starts without a file: node.id 1, process.roles, controller.listener.names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from broker.config import (
+    keys_controller,
+    keys_groups,
+    keys_log,
+    keys_network,
+    keys_replication,
+    keys_topic,
+)
+from broker.config.key import ConfigError, ConfigKey, ConfigType, Dynamic, Scope
+
+__all__ = [
+    "BROKER_KEYS",
+    "TOPIC_DEFAULTS",
+    "TOPIC_KEYS",
+    "ConfigError",
+    "ConfigKey",
+    "ConfigType",
+    "Dynamic",
+    "Scope",
+    "is_foreign",
+    "parse",
+    "unknown",
+]
+
+BROKER_KEYS: dict[str, ConfigKey] = {
+    row.name: row
+    for table in (keys_log, keys_network, keys_replication, keys_groups, keys_controller)
+    for row in table.KEYS
+}
+TOPIC_KEYS: dict[str, ConfigKey] = {row.name: row for row in keys_topic.KEYS}
+
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+TOPIC_DEFAULTS: dict[str, tuple[tuple[str, int], ...]] = {
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", _MINUTE_MS),
+        ("log.retention.hours", _HOUR_MS),
+    ),
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+}
+"""For each topic key the broker keys its default comes from, the first one set wins, with the
+factor from that key's unit to milliseconds."""
+
+_FOREIGN_PREFIXES = (
+    "delegation.token.",
+    "group.share.",
+    "group.streams.",
+    "internal.",
+    "listener.name.",
+    "log.local.retention.",
+    "remote.",
+    "rlmm.config.",
+    "rsm.config.",
+    "sasl.",
+    "share.",
+    "ssl.",
+)
+_FOREIGN = frozenset(
+    {
+        "auto.include.jmx.reporter",
+        "config.providers",
+        "follower.fetch.last.tiered.offset.enable",
+        "inter.broker.protocol.version",
+        "kafka.metrics.polling.interval.secs",
+        "kafka.metrics.reporters",
+        "log.message.downconversion.enable",
+        "log.message.format.version",
+        "principal.builder.class",
+        "security.providers",
+        "telemetry.max.bytes",
+    }
+)
+
+
+def is_foreign(name: str) -> bool:
+    """Whether Kafka knows the key but nothing here depends on it (tiering, Java security, ...).
+
+    Such keys are accepted, so that a server.properties of Kafka is read as it is.
+    """
+    return name in _FOREIGN or name.startswith(_FOREIGN_PREFIXES)
+
+
+def unknown(name: str, table: Mapping[str, ConfigKey]) -> ConfigError:
+    """The error for a name nobody knows, with the nearest one somebody does."""
+    nearest = get_close_matches(name, table, n=1, cutoff=0.6)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return ConfigError(name, f"Unknown configuration {name}{hint}")
+
+
+def parse(name: str, text: str, table: Mapping[str, ConfigKey] = BROKER_KEYS) -> Any:
+    """The typed value of a key's text; raises ConfigError."""
+    row = table.get(name)
+    if row is None:
+        raise unknown(name, table)
+    return row.parse(text)

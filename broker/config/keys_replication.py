@@ -1,0 +1,93 @@
+"""Replicas, fetchers, in-sync sets, leader elections and reassignment.
+
+One row per key: type, Kafka 4.3's default, what it does here.
+"""
+
+from __future__ import annotations
+
+from broker.config.checks import at_least
+from broker.config.key import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    INT,
+    LONG,
+    STRING,
+    ConfigKey,
+    key,
+)
+
+# fmt: off
+KEYS: tuple[ConfigKey, ...] = (
+    key("default.replication.factor", INT, 1,
+        "Replicas of topics that are made by themselves or without saying how many."),
+    key("num.partitions", INT, 1,
+        "Partitions of topics that are made by themselves or without saying how many.",
+        check=at_least(1)),
+    key("auto.create.topics.enable", BOOLEAN, True,
+        "Whether asking for the metadata of an unknown topic makes it, if the client allows "
+        "that."),
+    key("delete.topic.enable", BOOLEAN, True,
+        "Whether topics may be deleted."),
+    key("min.insync.replicas", INT, 1,
+        "How many replicas must be in sync for a write with acks=all to be taken.",
+        dynamic=CLUSTER_WIDE,
+        check=at_least(1)),
+    key("unclean.leader.election.enable", BOOLEAN, False,
+        "Whether a replica outside the in-sync set may lead when no other is left; "
+        "acknowledged records may be lost then.",
+        dynamic=CLUSTER_WIDE),
+    key("unclean.leader.election.interval.ms", LONG, 300_000,
+        "How often to look for partitions that need such an election.",
+        check=at_least(1)),
+    key("auto.leader.rebalance.enable", BOOLEAN, True,
+        "Whether leadership goes back to the preferred replicas by itself."),
+    key("leader.imbalance.check.interval.seconds", LONG, 300,
+        "How often to look for partitions that are not led by their preferred replica.",
+        check=at_least(1)),
+    key("num.replica.fetchers", INT, 1,
+        "Fetchers per source broker.",
+        dynamic=CLUSTER_WIDE,
+        check=at_least(1)),
+    key("replica.fetch.backoff.ms", INT, 1000,
+        "How long a fetcher rests after an error.",
+        check=at_least(0)),
+    key("replica.fetch.max.bytes", INT, 1_048_576,
+        "How much a fetcher asks for per partition.",
+        check=at_least(0)),
+    key("replica.fetch.min.bytes", INT, 1,
+        "How much must be there before a fetcher is answered early."),
+    key("replica.fetch.response.max.bytes", INT, 10_485_760,
+        "How much a fetcher takes in one answer.",
+        check=at_least(0)),
+    key("replica.fetch.wait.max.ms", INT, 500,
+        "How long a leader may hold a fetcher's request when there is nothing new."),
+    key("replica.high.watermark.checkpoint.interval.ms", LONG, 5000,
+        "How often high watermarks are written to the disk."),
+    key("replica.lag.time.max.ms", LONG, 30_000,
+        "A follower that has not caught up for so long leaves the in-sync set."),
+    key("replica.selector.class", STRING, None,
+        "How a consumer's nearest replica is chosen; empty is always the leader."),
+    key("replica.socket.receive.buffer.bytes", INT, 65_536,
+        "The receive buffer of a fetcher's connection."),
+    key("replica.socket.timeout.ms", INT, 30_000,
+        "How long a fetcher's request may take."),
+    key("replication.quota.window.num", INT, 11,
+        "How many samples a replication throttle is measured over.",
+        check=at_least(1)),
+    key("replication.quota.window.size.seconds", INT, 1,
+        "How long one such sample is.",
+        check=at_least(1)),
+    key("alter.log.dirs.replication.quota.window.num", INT, 11,
+        "The same for moves between log directories.",
+        check=at_least(1)),
+    key("alter.log.dirs.replication.quota.window.size.seconds", INT, 1,
+        "How long one such sample is.",
+        check=at_least(1)),
+    key("num.replica.alter.log.dirs.threads", INT, None,
+        "Workers that move replicas between log directories."),
+    key("controlled.shutdown.enable", BOOLEAN, True,
+        "Whether a stopping broker hands its leaderships over first."),
+    key("broker.rack", STRING, None,
+        "Where the broker stands; replicas of a partition are spread over racks."),
+)
+# fmt: on

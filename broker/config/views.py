@@ -1,0 +1,188 @@
+"""Configuration as the rooms read it: ``BrokerConfig`` by key, ``TopicConfig`` by attribute.
+
+In: texts by layer (the file, what was set while running). Out: typed values with their source.
+Never: a value nobody checked; both are made from text by the tables and refuse what does not fit.
+Both are frozen; a change makes a new one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from broker.config.key import MAX_LONG
+from broker.config.keys import (
+    BROKER_KEYS,
+    TOPIC_DEFAULTS,
+    TOPIC_KEYS,
+    ConfigError,
+    is_foreign,
+    parse,
+    unknown,
+)
+
+log = logging.getLogger("broker.config")
+
+COMPACT, DELETE = "compact", "delete"
+
+
+class Source(Enum):
+    """Where a value comes from, with the numbers DescribeConfigs uses."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class BrokerConfig:
+    """All broker keys. Invariant: every value in ``_layers`` was parsed by its row."""
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        dynamic_default: Mapping[str, str] | None = None,
+        dynamic_broker: Mapping[str, str] | None = None,
+    ) -> None:
+        self._texts = {
+            Source.DYNAMIC_BROKER: dict(dynamic_broker or {}),
+            Source.DYNAMIC_DEFAULT_BROKER: dict(dynamic_default or {}),
+            Source.STATIC_BROKER: dict(static),
+        }
+        self._layers = {source: _parsed(texts) for source, texts in self._texts.items()}
+        self._values = {name: row.default for name, row in BROKER_KEYS.items()}
+        for source in (Source.STATIC_BROKER, Source.DYNAMIC_DEFAULT_BROKER, Source.DYNAMIC_BROKER):
+            self._values.update(self._layers[source])
+
+    @classmethod
+    def from_mapping(cls, static: Mapping[str, str]) -> BrokerConfig:
+        """From a ``server.properties``; raises ConfigError on unknown keys and bad values."""
+        for name in static:
+            if name not in BROKER_KEYS and is_foreign(name):
+                log.warning("%s is a key of Kafka that has no effect here", name)
+        return cls(static)
+
+    def with_dynamic(
+        self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]
+    ) -> BrokerConfig:
+        """The same file with what operators have set while running, for all and for this one."""
+        return BrokerConfig(self._texts[Source.STATIC_BROKER], dynamic_default, dynamic_broker)
+
+    def __getitem__(self, name: str) -> Any:
+        """The typed value in force."""
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(BROKER_KEYS)
+
+    def source(self, name: str) -> Source:
+        """The layer the value in force comes from."""
+        return next((s for s, values in self._layers.items() if name in values), Source.DEFAULT)
+
+    def sources(self, name: str) -> list[tuple[Source, str | None]]:
+        """All layers that have a value, the one in force first, the default last."""
+        row = BROKER_KEYS[name]
+        found = [(s, row.text(values[name])) for s, values in self._layers.items() if name in values]
+        return [*found, (Source.DEFAULT, row.text(row.default))]
+
+    def text(self, name: str) -> str | None:
+        """The value in force as Kafka writes it."""
+        return BROKER_KEYS[name].text(self._values[name])
+
+    @property
+    def node_id(self) -> int:
+        """node.id, or broker.id where only that is set."""
+        if self.source("node.id") is Source.DEFAULT and self["broker.id"] >= 0:
+            return int(self["broker.id"])
+        return int(self["node.id"])
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """log.dirs, or log.dir; without trailing slashes."""
+        directories = self["log.dirs"] or self["log.dir"]
+        return tuple(directory.rstrip("/") or "/" for directory in directories)
+
+    @property
+    def metadata_log_dir(self) -> str:
+        """Where the metadata log lies."""
+        chosen = self["metadata.log.dir"]
+        return str(chosen).rstrip("/") if chosen else self.log_dirs[0]
+
+
+def _parsed(texts: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        if name in BROKER_KEYS:
+            values[name] = parse(name, text, BROKER_KEYS)
+        elif not is_foreign(name):
+            raise unknown(name, BROKER_KEYS)
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """A topic's keys that the log and the replicas depend on; the rest through ``values``."""
+
+    compacted: bool = False
+    deletes: bool = True
+    log_append_time: bool = False
+    compression_type: str = "producer"
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = MAX_LONG
+    flush_ms: int = MAX_LONG
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = MAX_LONG
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = MAX_LONG
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+    values: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
+        """The broker's defaults with what the topic sets itself; raises ConfigError."""
+        values = {name: topic_default(broker, name)[0] for name in TOPIC_KEYS}
+        for name, text in overrides.items():
+            values[name] = parse(name, text, TOPIC_KEYS)
+        if values["remote.storage.enable"]:
+            raise ConfigError("remote.storage.enable", "Tiered storage is not offered here")
+        policy = values["cleanup.policy"]
+        return cls(
+            compacted=COMPACT in policy,
+            deletes=DELETE in policy,
+            log_append_time=values["message.timestamp.type"] == "LogAppendTime",
+            values=values,
+            overrides=dict(overrides),
+            **{attribute: values[name] for attribute, name in _PLAIN.items()},
+        )
+
+
+_PLAIN = {
+    name.replace(".", "_"): name
+    for name in TOPIC_KEYS
+    if name.replace(".", "_") in TopicConfig.__dataclass_fields__
+}
+
+
+def topic_default(broker: BrokerConfig, name: str) -> tuple[Any, Source, str | None]:
+    """A topic key's value where the topic sets none: value, source, the broker key it is from."""
+    for broker_key, factor in TOPIC_DEFAULTS.get(name, ()):
+        value = broker[broker_key]
+        if value is not None:
+            return (value * factor if factor != 1 else value), broker.source(broker_key), broker_key
+    return TOPIC_KEYS[name].default, Source.DEFAULT, None
