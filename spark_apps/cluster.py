@@ -5,6 +5,7 @@ In: bootstrap servers. Out: plain values. Never: records. Any Kafka cluster answ
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -53,18 +54,15 @@ def look(admin: AdminClient, topics: Iterable[str]) -> Cluster:
     )
 
 
-def wait_for(
-    admin: AdminClient, topics: Iterable[str], *, within_s: float = TOPIC_WAIT_S
-) -> Cluster:
+def wait_for(admin: AdminClient, topics: Iterable[str], stopping: threading.Event) -> Cluster:
     """As `look`, but waits for the broker to come up and for the topics to be made."""
-    wanted, deadline = list(topics), time.monotonic() + within_s
+    wanted, deadline = list(topics), time.monotonic() + TOPIC_WAIT_S
     while True:
         try:
             return look(admin, wanted)
         except ClusterError:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or stopping.wait(0.2):
                 raise
-            time.sleep(0.2)
 
 
 def offsets(

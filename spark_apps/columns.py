@@ -1,4 +1,5 @@
-"""The columns every application takes from Kafka's source: flat, so that Arrow carries them cheaply.
+"""The columns every application takes from Kafka's source: flat, so that Arrow carries them
+cheaply.
 
 In: the DataFrame of Spark's Kafka source with headers. Out: a DataFrame of plain columns.
 Never: a session, I/O.

@@ -27,11 +27,15 @@ def valid_positions(stored: Iterable[Position], cluster: Cluster) -> dict[Partit
 
 
 def begin(
-    stored: Mapping[Partition, int], cluster: Cluster, earliest: Mapping[Partition, int]
+    stored: Mapping[Partition, int],
+    partitions: Iterable[Partition],
+    earliest: Mapping[Partition, int],
 ) -> tuple[dict[Partition, int], dict[Partition, int]]:
-    """Where to begin in every partition, and how many records retention cut before they were read."""
+    """Where to begin in every partition, and how many records retention cut before they were
+    read.
+    """
     starts, lost = {}, {}
-    for partition in cluster.partitions:
+    for partition in partitions:
         position, first = stored.get(partition, EARLIEST), earliest.get(partition, 0)
         starts[partition] = position if position >= first else EARLIEST
         if EARLIEST < position < first:
@@ -47,22 +51,23 @@ def starting_offsets(starts: Mapping[Partition, int]) -> str:
     return json.dumps(nested)
 
 
-def ends(
+def covered(
     topics: Sequence[str], partitions: Sequence[int], offsets: Sequence[int]
-) -> dict[Partition, int]:
-    """The exclusive end offset per partition of a batch, from the columns of its records."""
-    found: dict[Partition, int] = {}
+) -> dict[Partition, tuple[int, int]]:
+    """Per partition the first offset of a batch and its exclusive end, from its records'
+    columns.
+    """
+    found: dict[Partition, tuple[int, int]] = {}
     for topic, partition, offset in zip(topics, partitions, offsets, strict=True):
-        key = (topic, partition)
-        if offset >= found.get(key, 0):
-            found[key] = offset + 1
+        first, end = found.get((topic, partition), (offset, 0))
+        found[topic, partition] = (min(first, offset), max(end, offset + 1))
     return found
 
 
 def positions(
-    application: str, cluster: Cluster, end_offsets: Mapping[Partition, int]
+    application: str, cluster: Cluster, offsets: Mapping[Partition, tuple[int, int]]
 ) -> list[Position]:
-    """End offsets as the store keeps them."""
+    """What a batch covers, as the store keeps it."""
     return [
         Position(
             application=application,
@@ -70,7 +75,8 @@ def positions(
             topic=topic,
             topic_id=cluster.topic_ids[topic],
             partition=partition,
+            start_offset=first,
             end_offset=end_offset,
         )
-        for (topic, partition), end_offset in sorted(end_offsets.items())
+        for (topic, partition), (first, end_offset) in sorted(offsets.items())
     ]

@@ -1,7 +1,8 @@
 """The Spark session of one driver.
 
 In: `StreamsSettings`. Out: a session tuned for many small batches on few cores.
-Never: a query. Settings measured in docs/decisions/0007-micro-batches.md carry the reason beside them.
+Never: a query. Settings measured in docs/decisions/0007-micro-batches.md carry the reason beside
+them.
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     latency_minutes: int = 3
     quality_gap_share: float = 0.2  # of what a device sent in a minute
     quality_gap_minutes: int = 2
-    counters_lookback_minutes: int = 30  # counter messages read again at a start
     stop_timeout_s: float = 10.0
 
 

@@ -2,25 +2,27 @@
 
 In: what devices and operators write. Out: one form per value. Never: I/O.
 Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once), nor does
-the dot that people print in plates. A value that says "not read" is no value, nor is a masked plate.
-The plate's form is that of `plate_key` in the store; a test holds the two together.
+the dot that people print in plates. A value that says "not read" is no value, nor is a masked
+plate. The plate's form is that of `plate_key` in the store; a test holds the two together.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE, VIDEO
+from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE
 
 PLATE = "plate_number"
-KINDS: dict[str, Mapping[str, str]] = {"vehicle": VEHICLE, "face": FACE}
+KEYS: dict[str, dict[str, str]] = {  # kind -> English attribute -> wire key
+    "vehicle": {name: key for key, name in VEHICLE.items()},
+    "face": {name: key for key, name in FACE.items()},
+}
 
 _PLATE_SEPARATORS = str.maketrans("", "", "·•・.‧∙")
 _MASKS = frozenset("*?#_-×")  # characters that stand for an unread one
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
-_OTHER = {key: name for table in (VIDEO, FACE, VEHICLE) for key, name in table.items()}
 
 
 @lru_cache(maxsize=65_536)  # plates repeat all day, features take few values
@@ -41,15 +43,23 @@ def normal_as(attribute: str, value: str) -> str:
     return normal_plate(value) if attribute == PLATE else normal(value)
 
 
-def attributes_of(kind: str, message: Mapping[str, object]) -> dict[str, str]:
-    """The comparable attributes of a record: English name -> value, only those that were read."""
-    names = KINDS.get(kind, _OTHER)
+def attributes_of(
+    kind: str, message: Mapping[str, object], names: Collection[str] | None = None
+) -> dict[str, str]:
+    """The comparable attributes of a record: English name -> value, only those that were read.
+
+    `names` restricts the answer to the attributes that somebody asks for.
+    """
     found = {}
-    for key, raw in message.items():
-        name = names.get(key)
-        if name is None or not isinstance(raw, str | int | float):
+    for name, key in KEYS.get(kind, {}).items():
+        if names is not None and name not in names:
             continue
-        value = normal_as(name, raw if isinstance(raw, str) else str(raw))
+        raw = message.get(key)
+        if not isinstance(raw, str):
+            if not isinstance(raw, int | float) or isinstance(raw, bool):
+                continue
+            raw = str(raw)
+        value = normal_as(name, raw)
         if value:
             found[name] = value
     return found

@@ -12,11 +12,12 @@ against the whole rule.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from alarm.rules.fields import normal_as
+from alarm.rules.fields import attributes_of, normal_as
 from bus.contracts.commands import WatchCommand
 
 MAX_CELLS = 64  # memory per rule; 10,000 rules stay below a million cells
@@ -71,6 +72,7 @@ class RuleSet:
     newest: dict[str, WatchCommand] = field(default_factory=dict)
     rules: dict[str, Rule] = field(default_factory=dict)
     index: dict[tuple[str, Signature], dict[Values, set[str]]] = field(default_factory=dict)
+    asked: Counter[tuple[str, str]] = field(default_factory=Counter)  # (kind, attribute) -> rules
 
     def apply(self, command: WatchCommand) -> bool:
         """Take a command; False if a later one for the same rule is already known."""
@@ -88,18 +90,30 @@ class RuleSet:
     ) -> list[Rule]:
         """The rules that a record meets, in the order of their ids."""
         times_ms = tuple(times_ms)
+        rules = (self.rules[rule_id] for rule_id in sorted(self._found(kind, attributes)))
+        return [rule for rule in rules if rule.meets(kind, attributes, times_ms)]
+
+    def attributes(self, kind: str, message: Mapping[str, object]) -> dict[str, str]:
+        """The attributes of a message that any rule of its kind asks for."""
+        return attributes_of(kind, message, {name for of, name in self.asked if of == kind})
+
+    def could_meet(self, kind: str, attributes: Mapping[str, str]) -> bool:
+        """False if no rule can match, whatever the times; costs only the look-up."""
+        return bool(self._found(kind, attributes))
+
+    def _found(self, kind: str, attributes: Mapping[str, str]) -> set[str]:
         found: set[str] = set()
         for (rule_kind, signature), cells in self.index.items():
             if rule_kind == kind:
                 found |= cells.get(tuple(attributes.get(n, "") for n in signature), frozenset())
-        rules = (self.rules[rule_id] for rule_id in sorted(found))
-        return [rule for rule in rules if rule.meets(kind, attributes, times_ms)]
+        return found
 
     def __len__(self) -> int:
         return len(self.rules)
 
     def _add(self, rule: Rule) -> None:
         self.rules[rule.rule_id] = rule
+        self.asked.update((rule.command.kind, name) for name in rule.accepted)
         place, cells = _cells(rule)
         for values in cells:
             self.index.setdefault(place, {}).setdefault(values, set()).add(rule.rule_id)
@@ -108,6 +122,7 @@ class RuleSet:
         rule = self.rules.pop(rule_id, None)
         if rule is None:
             return
+        self.asked -= Counter((rule.command.kind, name) for name in rule.accepted)
         place, cells = _cells(rule)
         for values in cells:
             holders = self.index[place][values]

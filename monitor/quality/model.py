@@ -17,7 +17,8 @@ from bus.contracts.alarms import Incident
 from bus.contracts.meters import QualityCell
 from bus.contracts.register import Register
 from monitor.latency.hysteresis import Change, Hysteresis, Watch
-from monitor.quality.sent import CellKey
+
+CellKey = tuple[str, str, str, int]  # kind, camera, server, capture minute
 
 MINUTE_MS = 60_000
 SERVER_SHARE = 0.5  # from this share of bad devices on, the server is the fault and not its devices
@@ -37,18 +38,13 @@ class CellCounter:
         """One record arrived and was not valid."""
         self._add(key, arrived=1, reason=reason)
 
-    def sent(self, key: CellKey, number: int) -> None:
-        """A producer says it sent so many more."""
-        if number:
-            self._add(key, sent=number)
-
     def increments(self) -> list[QualityCell]:
         """What was counted, as increments."""
         return list(self.cells.values())
 
     def _add(
-        self, key: CellKey, *, sent: int = 0, arrived: int = 0, valid: int = 0,
-        partly_read: int = 0, reason: str = "",
+        self, key: CellKey, *, arrived: int = 0, valid: int = 0, partly_read: int = 0,
+        reason: str = "",
     ) -> None:  # fmt: skip
         kind, camera_ip, recognizer_ip, minute_ms = key
         old = self.cells.get(key)
@@ -57,7 +53,7 @@ class CellCounter:
             rejected[reason] = rejected.get(reason, 0) + 1
         self.cells[key] = QualityCell(
             kind=kind, camera_ip=camera_ip, recognizer_ip=recognizer_ip, minute_ms=minute_ms,
-            sent=sent + (old.sent if old else 0),
+            sent=0,
             arrived=arrived + (old.arrived if old else 0),
             valid=valid + (old.valid if old else 0),
             partly_read=partly_read + (old.partly_read if old else 0),

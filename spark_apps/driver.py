@@ -1,0 +1,161 @@
+"""One Spark driver with all micro-batch queries (or some): `python -m spark_apps.driver
+--settings FILE`.
+
+In: settings. Out: an exit status: 0 asked to stop, 1 a query failed, 2 it could not start.
+Never: a restart of its own: a driver that lost a query ends, and the supervisor starts a new one,
+which begins at the store's positions.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+if (
+    __name__ == "__main__" and not __package__
+):  # `spark-submit …/driver.py`: our folder's names would
+    sys.path.pop(0)  # hide the rooms of the same names
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_INCIDENT
+from ingest.store import open_store
+from ingest.store.port import StoreError
+from spark_apps.application import Application
+from spark_apps.cluster import ClusterError, admin_client, wait_for
+from spark_apps.context import Context, RegisterFile, StoreWriter
+from spark_apps.events import Events
+from spark_apps.ingest.job import Ingest
+from spark_apps.latency.job import Latency
+from spark_apps.quality.job import Quality
+from spark_apps.queries import start
+from spark_apps.session import SessionError, open_session
+from spark_apps.settings import JobSettings, read_settings
+from spark_apps.watchlist.job import Watchlist
+
+log = logging.getLogger(__name__)
+
+# In the order of their start: what must be quick comes first.
+APPLICATIONS: dict[str, Callable[[Context], Application]] = {
+    Watchlist.name: Watchlist,
+    Ingest.name: Ingest,
+    Latency.name: Latency,
+    Quality.name: Quality,
+}
+_TOPICS = {CONTROL_WATCHLIST, EVENT_INCIDENT}.union(
+    *(kind.topics for kind in (Watchlist, Ingest, Latency, Quality))
+)
+_WATCH_INTERVAL_S = 0.5
+
+
+class Driver:
+    """A session and its queries, from start to stop."""
+
+    def __init__(self, settings: JobSettings, applications: Sequence[str]) -> None:
+        self._settings = settings
+        self._names = [name for name in APPLICATIONS if name in applications]
+        self._stopping = threading.Event()
+        self._queries: list[StreamingQuery] = []
+
+    def stop(self) -> None:
+        """Ask `run` to end; safe from a signal handler and from other threads."""
+        self._stopping.set()
+
+    def run(self) -> int:
+        """Start everything, watch it, stop everything."""
+        began = time.monotonic()
+        try:
+            session, context = self._open()
+        except (ClusterError, SessionError, StoreError) as error:
+            log.error("streams: cannot start: %s", error)
+            return 2
+        try:
+            self._start(session, context)
+            log.info("streams: ready after %.1f s: %s", time.monotonic() - began, self._names)
+            return self._watch()
+        finally:
+            self._close(session, context)
+
+    def _open(self) -> tuple[SparkSession, Context]:
+        """The JVM starts while we wait for the broker, the topics and the store."""
+        with ThreadPoolExecutor(1) as pool:
+            context: Future[Context] = pool.submit(self._context)
+            session = open_session(self._settings.streams, len(self._names))
+            return session, context.result()
+
+    def _context(self) -> Context:
+        settings = self._settings
+        admin = admin_client(settings.bus.bootstrap_servers)
+        store = open_store(settings.store.records_url(settings.site), "write")
+        return Context(
+            settings=settings,
+            cluster=wait_for(admin, sorted(_TOPICS), self._stopping),
+            admin=admin,
+            store=StoreWriter(store, self._stopping),
+            reader=store,
+            events=Events(settings.bus.bootstrap_servers, settings.site.name),
+            register=RegisterFile(settings.site.data_path / "register.json"),
+        )
+
+    def _start(self, session: SparkSession, context: Context) -> None:
+        for name in self._names:
+            if self._stopping.is_set():
+                return
+            self._queries.append(start(session, context, APPLICATIONS[name](context)))
+
+    def _watch(self) -> int:
+        while not self._stopping.wait(_WATCH_INTERVAL_S):
+            for query in self._queries:
+                if not query.isActive:
+                    log.error("streams: query %s ended: %s", query.name, _cause(query))
+                    return 1
+        return 0
+
+    def _close(self, session: SparkSession, context: Context) -> None:
+        """Stop the queries, then what they write to. A batch under way ends or never happened."""
+        guard = threading.Timer(self._settings.streams.stop_timeout_s, os._exit, (3,))
+        guard.daemon = True
+        guard.start()
+        for query in self._queries:
+            query.stop()
+        context.reader.close()
+        session.stop()
+        guard.cancel()
+
+
+def _cause(query: StreamingQuery) -> str:
+    """The first lines of what ended a query; Java's traces are long."""
+    lines = str(query.exception() or "stopped by itself").splitlines()
+    return " | ".join(line.strip() for line in lines[:6])[:2000]
+
+
+def run(settings: JobSettings, applications: Sequence[str] = ()) -> int:
+    """Run in this process until SIGTERM, Ctrl-C or a failure."""
+    driver = Driver(settings, applications or settings.streams.applications)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: driver.stop())
+    return driver.run()
+
+
+def main(arguments: Sequence[str] | None = None, applications: Sequence[str] = ()) -> int:
+    """`--settings FILE`; used by `python -m spark_apps.driver` and by every `job.py`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if len(words) != 2 or words[0] != "--settings":
+        print("usage: --settings FILE.json", file=sys.stderr)
+        return 2
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for chatty in ("py4j", "pyspark"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    return run(read_settings(Path(words[1])), applications)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

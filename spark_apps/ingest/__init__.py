@@ -1,0 +1,1 @@
+"""Data topics and quarantine into the store."""

@@ -1,0 +1,1 @@
+"""Latency per minute, district and device."""

@@ -1,0 +1,49 @@
+"""Latency cells of one batch to summaries and incidents. Pure.
+
+In: messages of `meter.latency`, what is kept in `LatencyBook` and `LatencyWatch`. Out: `Outcome`.
+Never: I/O, a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from bus.contracts.alarms import Incident
+from bus.contracts.meters import LatencyCell
+from ingest.store.port import LatencySummary
+from monitor.latency.model import MINUTE_MS, LatencyBook, LatencyWatch, minute_of
+
+_DECODER = msgspec.json.Decoder(LatencyCell)
+JUDGED_MINUTES = 10  # older minutes were judged, or nobody was there to judge them
+
+
+class Outcome(NamedTuple):
+    """What one batch changes."""
+
+    summaries: list[LatencySummary]
+    incidents: list[Incident]
+
+
+def cells_of(values: Iterable[bytes | None]) -> list[LatencyCell]:
+    """The cells of readable messages; others are not ours."""
+    cells = []
+    for value in values:
+        try:
+            cells.append(_DECODER.decode(value or b""))
+        except msgspec.DecodeError:
+            continue
+    return cells
+
+
+def digest(
+    book: LatencyBook, watch: LatencyWatch, cells: Iterable[LatencyCell], now_ms: int
+) -> Outcome:
+    """Take cells; summarise the minutes they touch; judge the minutes that are over."""
+    touched = book.take(cells)
+    book.forget()
+    recent = {m for m in book.minutes if m >= minute_of(now_ms) - JUDGED_MINUTES * MINUTE_MS}
+    incidents = watch.judge(book.summaries(recent), now_ms)
+    return Outcome(book.summaries(touched), incidents)

@@ -1,0 +1,1 @@
+"""Vehicle and face records against the watch list."""
