@@ -22,7 +22,9 @@ Frame = NDArray[np.uint8]
 FACE_CASCADE = Path(cv2.__file__).parent / "data" / "haarcascade_frontalface_default.xml"
 HOG_BORDER = 0.12  # the people detector was trained on people with air around them
 SAME_PERSON = 0.45  # overlap of two boxes that are one person found twice
-LEARNING_LOOKS = 3  # until the background model knows the empty street
+LEARNING_LOOKS = 3  # steady looks until the background model knows the empty street
+STEADY_WIDTH_PX = 192  # the camera's own movement is measured on a small grey picture
+STEADY_SHIFT_PX = 0.5  # of that picture, from look to look; more is a hand or a turning camera
 
 
 class Detectors:
@@ -30,7 +32,8 @@ class Detectors:
 
     def __init__(self, settings: VideoSettings) -> None:
         self._settings = settings
-        self._looks = 0
+        self._steady_looks = 0
+        self._last_small: NDArray[np.float32] | None = None
         self._people = cv2.HOGDescriptor()
         self._people.setSVMDetector(cv2.HOGDescriptor.getDefaultPeopleDetector())
         self._background = cv2.createBackgroundSubtractorMOG2(
@@ -43,7 +46,6 @@ class Detectors:
         """People, and movers that are not those people."""
         people = self._find_people(frame)
         movers = self._find_movers(frame)
-        self._looks += 1
         return [*people, *without_covered(movers, people)]
 
     def faces(self, frame: Frame) -> list[Detection]:
@@ -71,16 +73,28 @@ class Detectors:
         return _strongest(found)
 
     def _find_movers(self, frame: Frame) -> list[Detection]:
+        self._steady_looks = self._steady_looks + 1 if self._is_steady(frame) else 0
         mask = self._background.apply(frame)
         mask = cv2.threshold(mask, 200, 255, cv2.THRESH_BINARY)[1]  # shadows are grey
         moving_share = cv2.countNonZero(mask) / mask.size
-        if self._looks < LEARNING_LOOKS or moving_share > self._settings.restless_share:
+        if self._steady_looks < LEARNING_LOOKS or moving_share > self._settings.restless_share:
             return []
         mask = cv2.morphologyEx(mask, cv2.MORPH_OPEN, self._kernel)
         mask = cv2.dilate(mask, self._kernel, iterations=2)
         _, _, stats, _ = cv2.connectedComponentsWithStats(mask)
         least = self._settings.smallest_mover_share * mask.size
         return [Detection(_box(row[:4])) for row in stats[1:] if row[4] >= least]
+
+    def _is_steady(self, frame: Frame) -> bool:
+        """Whether the whole picture stayed where it was (phase correlation with the last look)."""
+        height, width = frame.shape[:2]
+        size = (STEADY_WIDTH_PX, max(8, round(height * STEADY_WIDTH_PX / width)))
+        small = cv2.cvtColor(cv2.resize(frame, size), cv2.COLOR_BGR2GRAY).astype(np.float32)
+        last, self._last_small = self._last_small, small
+        if last is None:
+            return True
+        (dx, dy), _ = cv2.phaseCorrelate(last, small)
+        return math.hypot(dx, dy) < STEADY_SHIFT_PX
 
 
 def _strongest(found: list[Detection]) -> list[Detection]:

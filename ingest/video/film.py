@@ -71,7 +71,8 @@ def _narrowed(frame: Frame, width_px: int) -> Frame:
     height, width = frame.shape[:2]
     if width <= width_px:
         return frame
-    return cv2.resize(frame, (width_px, round(height * width_px / width)))
+    narrow: Frame = cv2.resize(frame, (width_px, round(height * width_px / width)))
+    return narrow
 
 
 def film_identity(path: Path) -> str:

@@ -75,9 +75,10 @@ def recognise(
 ) -> Iterator[Report]:
     """Reports of all targets and faces of the film."""
     detectors, reporter = Detectors(settings), Reporter(place, settings, time)
-    targets = _Follower(Tracker(int(settings.lost_seconds * 1000)))
+    lost_ms = int(settings.lost_seconds * 1000)
+    targets = _Follower(Tracker(lost_ms))
     face_gap_ms = 1000 * settings.faces_every_looks / settings.looks_per_second
-    faces = _Follower(Tracker(int(settings.lost_seconds * 1000 + face_gap_ms)))
+    faces = _Follower(Tracker(lost_ms + int(face_gap_ms)))
     for look, moment in enumerate(
         film.moments(settings.looks_per_second, settings.analysed_width_px)
     ):
