@@ -1,0 +1,6 @@
+"""The spool: what the edge has acknowledged and the bus has not yet (design: *acknowledgement*)."""
+
+from ingest.spool.frame import Entry
+from ingest.spool.spool import Queued, Spool, SpoolFull
+
+__all__ = ["Entry", "Queued", "Spool", "SpoolFull"]

@@ -1,0 +1,104 @@
+"""Reads a spool in order while it is being written.
+
+In: the writer's segments. Out: messages with their sequence numbers. Never: deleting, acknowledging.
+A frame that is damaged inside (bit rot, a foreign hand) ends its segment: the rest is counted as damaged.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from ingest.spool.frame import Entry, decode, payloads
+from ingest.spool.segment import Segment
+from ingest.spool.writer import SpoolWriter
+
+log = logging.getLogger(__name__)
+
+_READ_BYTES = 1 << 20
+
+
+class SpoolReader:
+    """Invariant: the next message has number `sequence` and begins at `offset` of `segment`."""
+
+    def __init__(self, writer: SpoolWriter, sequence: int) -> None:
+        self.damaged = 0
+        self._writer = writer
+        self._fd = -1
+        self.seek(sequence)
+
+    def seek(self, sequence: int) -> None:
+        """Go on at `sequence`, which must not be deleted."""
+        segments = self._writer.segments
+        found = next((s for s in segments if sequence < s.end_sequence), segments[-1])
+        self._enter(found)
+        self._skip_to = sequence
+
+    def read(self, max_messages: int) -> list[tuple[int, Entry]]:
+        """Up to `max_messages` of what is durable; empty when there is no more for now."""
+        messages: list[tuple[int, Entry]] = []
+        while len(messages) < max_messages:
+            data = self._read_chunk()
+            if not data:
+                if not self._next_segment():
+                    break
+                continue
+            self._take(data, messages, max_messages)
+        return messages
+
+    def forget(self, segment: Segment) -> None:
+        """The segment is about to be deleted."""
+        if segment is self._segment:
+            self._next_segment()
+
+    def close(self) -> None:
+        """Release the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _enter(self, segment: Segment) -> None:
+        self.close()
+        self._segment = segment
+        self._sequence, self._offset = segment.first_sequence, segment.data_start
+        self._chunk_bytes = _READ_BYTES
+        self._fd = os.open(segment.path, os.O_RDONLY)
+
+    def _read_chunk(self) -> bytes:
+        left = self._segment.end_bytes - self._offset
+        return os.pread(self._fd, min(left, self._chunk_bytes), self._offset) if left > 0 else b""
+
+    def _take(self, data: bytes, messages: list[tuple[int, Entry]], max_messages: int) -> None:
+        """Messages of a chunk that ends anywhere."""
+        start = self._offset
+        for payload, end in payloads(data):
+            if self._sequence >= self._skip_to:
+                messages.append((self._sequence, decode(payload)))
+            self._sequence += 1
+            self._offset = start + end
+            if len(messages) >= max_messages:
+                return
+        if self._offset == start:
+            self._grow_or_give_up(len(data))
+        else:
+            self._chunk_bytes = _READ_BYTES
+
+    def _grow_or_give_up(self, had_bytes: int) -> None:
+        """No whole message: it is longer than the chunk, or damaged."""
+        left = self._segment.end_bytes - self._offset
+        if had_bytes < left:
+            self._chunk_bytes = min(self._chunk_bytes * 4, left)
+            return
+        lost = self._segment.end_sequence - self._sequence
+        self.damaged += lost
+        log.error("%s is damaged at byte %d: %d messages lost", self._segment.path, self._offset, lost)
+        self._sequence, self._offset = self._segment.end_sequence, self._segment.end_bytes
+
+    def _next_segment(self) -> bool:
+        """Move on; False when this is the newest."""
+        segments = self._writer.segments
+        later = [s for s in segments if s.first_sequence >= self._segment.end_sequence]
+        if self._segment is segments[-1] or not later or self._offset < self._segment.end_bytes:
+            return False
+        self._enter(later[0])
+        return True

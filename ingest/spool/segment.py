@@ -1,0 +1,124 @@
+"""One file of the spool: `<first sequence number>.spool`, its header, its recovery after a crash.
+
+In: a folder. Out: `Segment`s. Never: threads, bounds, the bus.
+The header carries the totals up to the segment's beginning, so that they outlive the files before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from ingest.spool.frame import decode, frame, payloads
+
+log = logging.getLogger(__name__)
+
+SUFFIX = ".spool"
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """First frame of every segment. `totals`: tally -> messages before this segment."""
+
+    version: int = 1
+    first_sequence: int
+    totals: dict[str, int]
+
+
+class Segment(msgspec.Struct, kw_only=True):
+    """A segment on disk. Invariant: bytes before `end_bytes` are whole frames, fsynced if it is sealed."""
+
+    path: Path
+    first_sequence: int
+    end_sequence: int
+    data_start: int
+    end_bytes: int
+
+
+def create(folder: Path, first_sequence: int, totals: Counter[str]) -> Segment:
+    """A new empty segment; durable, with its name, when this returns."""
+    path = folder / f"{first_sequence:020d}{SUFFIX}"
+    header = Header(first_sequence=first_sequence, totals=dict(totals))
+    data = frame(msgspec.msgpack.encode(header))
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
+    try:
+        os.write(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    sync_folder(folder)
+    return Segment(
+        path=path,
+        first_sequence=first_sequence,
+        end_sequence=first_sequence,
+        data_start=len(data),
+        end_bytes=len(data),
+    )
+
+
+def load(folder: Path) -> tuple[list[Segment], Counter[str]]:
+    """All segments in order and the totals after the last; a torn tail of the last is cut off.
+
+    A file without a whole header was being created when the process died and holds nothing.
+    """
+    paths = sorted(folder.glob(f"*{SUFFIX}"))
+    segments, totals = [], Counter[str]()
+    for path in paths:
+        scanned = _scan(path, totals)
+        if scanned is None:
+            path.unlink()
+        else:
+            segments.append(scanned)
+    for earlier, later in pairwise(segments):
+        # Sealed whole: should it have been damaged since, the reader finds out and counts what is lost.
+        earlier.end_sequence = later.first_sequence
+        earlier.end_bytes = earlier.path.stat().st_size
+    if segments:
+        _cut(segments[-1])
+    return segments, totals
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names of the folder durable."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _scan(path: Path, totals: Counter[str]) -> Segment | None:
+    """Count the frames; `totals` becomes what the header says plus what follows it."""
+    data = path.read_bytes()
+    found = payloads(data)
+    try:
+        first, offset = next(found)
+        header = msgspec.msgpack.decode(first, type=Header)
+    except (StopIteration, msgspec.DecodeError):
+        return None
+    totals.clear()
+    totals.update(header.totals)
+    segment = Segment(
+        path=path,
+        first_sequence=header.first_sequence,
+        end_sequence=header.first_sequence,
+        data_start=offset,
+        end_bytes=offset,
+    )
+    for payload, end in found:
+        totals[decode(payload).tally] += 1
+        segment.end_sequence += 1
+        segment.end_bytes = end
+    return segment
+
+
+def _cut(segment: Segment) -> None:
+    """Drop what was being written at the crash; it was never acknowledged."""
+    torn = segment.path.stat().st_size - segment.end_bytes
+    if torn > 0:
+        log.warning("%s: cut %d bytes of an unfinished write", segment.path, torn)
+        os.truncate(segment.path, segment.end_bytes)
