@@ -86,7 +86,8 @@ class BrokerConfig:
     def sources(self, name: str) -> list[tuple[Source, str | None]]:
         """All layers that have a value, the one in force first, the default last."""
         row = BROKER_KEYS[name]
-        found = [(s, row.text(values[name])) for s, values in self._layers.items() if name in values]
+        layers = self._layers.items()
+        found = [(source, row.text(held[name])) for source, held in layers if name in held]
         return [*found, (Source.DEFAULT, row.text(row.default))]
 
     def text(self, name: str) -> str | None:

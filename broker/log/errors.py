@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bus.errors import BusError, ErrorCode
 from broker.disk.port import DiskError
+from bus.errors import BusError, ErrorCode
 
 
 class LogError(BusError):

@@ -31,7 +31,8 @@ def segment_path(directory: str, base_offset: int, suffix: str) -> str:
 def base_offset_of(name: str) -> int | None:
     """The base offset in a segment's file name; ``None`` for other files."""
     digits, dot, _ = name.partition(".")
-    return int(digits) if dot and len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+    is_number = len(digits) == 20 and digits.isascii() and digits.isdigit()
+    return int(digits) if dot and is_number else None
 
 
 class FilePool:

@@ -7,9 +7,9 @@ watermark is told to it and only bounds what may be deleted and what is stable.
 Durability: what ``append`` has returned is in the system's page cache and survives the death of
 the process; ``flush`` (or flush.messages, flush.ms) makes it survive the death of the machine.
 
-A full disk: the append fails with KAFKA_STORAGE_ERROR, the torn tail is cut off at once (or, if even
-that fails, before the next append), and appends succeed again when there is room. Apache Kafka
-takes the whole log directory offline instead; on a single disk that would stop the bus.
+A full disk: the append fails with KAFKA_STORAGE_ERROR, the torn tail is cut off at once (or, if
+even that fails, before the next append), and appends succeed again when there is room. Apache
+Kafka takes the whole log directory offline instead; on a single disk that would stop the bus.
 """
 
 from __future__ import annotations
@@ -195,7 +195,9 @@ class Log:
             leader_epoch,
         )
 
-    def append_as_follower(self, records: bytes | bytearray | memoryview, now_ms: int) -> AppendInfo:
+    def append_as_follower(
+        self, records: bytes | bytearray | memoryview, now_ms: int
+    ) -> AppendInfo:
         """Append whole batches as the leader has them, offsets and epochs kept."""
         batches = list(iter_batches(records))
         check(batches, "a follower appends at least one whole batch")
@@ -344,6 +346,11 @@ class Log:
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in [start, end), oldest first."""
         return self._segments.aborted(start_offset, end_offset)
+
+    @property
+    def first_base_offset(self) -> int:
+        """Where the oldest segment begins; the log may start inside it."""
+        return self._segments.first.base_offset
 
     @property
     def size_bytes(self) -> int:

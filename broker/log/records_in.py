@@ -42,7 +42,7 @@ class Origin(Enum):
 
 
 class AppendInfo:
-    """What became of an append. ``last_offset`` is inclusive; ``duplicate`` means nothing was written."""
+    """What became of an append; ``last_offset`` is inclusive, a ``duplicate`` was not written."""
 
     __slots__ = (
         "base_offset",

@@ -124,7 +124,7 @@ class Recovery:
     def _find(self, bases: list[int]) -> list[Segment]:
         """The segments as files: size known, nothing inside believed yet."""
         segments = [self._segment(base) for base in bases]
-        for segment, following in zip(segments, [*bases[1:], -1], strict=True):
+        for segment, following in zip(segments, [*bases[1:], -1], strict=False):
             segment.size_bytes = self._disk.size_of(segment.path)
             segment.end_offset = following
             segment.transactions.load()
@@ -234,7 +234,9 @@ class Recovery:
         return entry[1]
 
     @staticmethod
-    def _header_of(entry: tuple[int, int] | None, segment: Segment, file: File) -> BatchHeader | None:
+    def _header_of(
+        entry: tuple[int, int] | None, segment: Segment, file: File
+    ) -> BatchHeader | None:
         """The header an index entry points to; ``None`` if it is not the one it speaks of."""
         if entry is None:
             return None

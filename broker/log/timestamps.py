@@ -26,7 +26,7 @@ class TimestampOffset(NamedTuple):
 
 
 def first_at_or_after(partition: Log, timestamp_ms: int) -> TimestampOffset | None:
-    """The first record whose timestamp is not before ``timestamp_ms``; ``None`` if there is none."""
+    """The first record whose timestamp is not before ``timestamp_ms``, if there is one."""
     try:
         for segment in partition.segments.since(partition.log_start_offset):
             if segment.max_timestamp_ms >= timestamp_ms:

@@ -1,1 +1,1 @@
-"""Where requests wait: one hierarchical timing wheel, watchers by key. Entry: ``purgatory.Purgatory``."""
+"""Where requests wait: one timing wheel, watchers by key. Entry: ``purgatory.Purgatory``."""

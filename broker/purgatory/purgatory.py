@@ -118,6 +118,6 @@ class Purgatory:
 
     @staticmethod
     def _release(watch: Watch) -> None:
-        """Drop the callables, and with them the request and its buffers, whoever keeps the watch."""
+        """Drop the callables, and with them the request and its buffers."""
         watch.done = True
         watch.try_complete = watch.on_expire = watch.timer_entry = None

@@ -34,7 +34,10 @@ class TimerEntry:
 
 
 class Timer:
-    """Calls back at deadlines. Invariant: while entries wait, ``_wake_at_ms`` is not after any of them."""
+    """Calls back at deadlines.
+
+    Invariant: while entries wait, ``_wake_at_ms`` is not after any of them.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -50,7 +53,7 @@ class Timer:
         return int(self._clock.monotonic() * 1000)
 
     def add(self, delay_ms: int, callback: Callback) -> TimerEntry:
-        """Call ``callback`` once, not before ``delay_ms`` milliseconds (at least one) have passed."""
+        """Call ``callback`` once, when ``delay_ms`` milliseconds (at least one) have passed."""
         # One tick more than asked: the present millisecond is already partly gone. So the wheel,
         # which is never ahead of the clock, always takes the entry.
         deadline_ms = self._now_ms() + max(delay_ms, 0) + 1

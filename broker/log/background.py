@@ -1,0 +1,206 @@
+"""The work that goes on behind the logs: retention, flushing, checkpoints, removal of files.
+
+In: the logs of a ``LogManager``. Out: effects on the disk. Never: a wait that holds up the loop;
+flushes and removals run on the disk's worker threads. An error of one log is logged, the rest goes
+on.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Protocol
+
+from broker.clock.port import Clock, TaskHandle
+from broker.config.views import BrokerConfig
+from broker.disk.port import Disk, DiskError, PathMissing
+from broker.log.errors import LogError
+from broker.log.log import Log
+from broker.log.retention import retain
+
+log = logging.getLogger("broker.log")
+
+INITIAL_DELAY_MS = 30_000
+"""As Kafka's log.initial.task.delay.ms: a starting broker has better things to do."""
+
+LONGEST_FLUSH_WAIT_MS = 1000
+"""So that a flush.ms that a topic gets while we wait is seen within a second."""
+
+SNAPSHOT_EVERY_BYTES = 64 << 20
+"""After so much log a background flush also saves the producers; recovery reads no more."""
+
+
+class Logs(Protocol):
+    """What this room needs of the log manager."""
+
+    config: BrokerConfig
+
+    def logs(self) -> list[Log]: ...
+    def checkpoint_recovery_points(self) -> None: ...
+    def checkpoint_log_starts(self) -> None: ...
+
+
+class Background:
+    """Invariant: between ``start`` and ``stop`` one task per kind of work runs."""
+
+    def __init__(self, manager: Logs, disk: Disk, clock: Clock) -> None:
+        self._manager = manager
+        self._disk = disk
+        self._clock = clock
+        self._tasks: list[TaskHandle] = []
+        self._removals: set[TaskHandle] = set()
+        self._waiting: list[tuple[str, int]] = []
+        self._running = False
+        self._snapshot_size: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Begin."""
+        config = self._manager.config
+        self._running = True
+        for name, every_ms, work in (
+            ("log-retention", config["log.retention.check.interval.ms"], self.retain_all),
+            (
+                "recovery-point-checkpoint",
+                config["log.flush.offset.checkpoint.interval.ms"],
+                self.flush_and_checkpoint,
+            ),
+            (
+                "log-start-checkpoint",
+                config["log.flush.start.offset.checkpoint.interval.ms"],
+                self.checkpoint_starts,
+            ),
+            (
+                "producer-expiry",
+                config["producer.id.expiration.check.interval.ms"],
+                self.expire_producers,
+            ),
+        ):
+            self._tasks.append(self._clock.spawn(self._every(name, every_ms, work), name=name))
+        self._tasks.append(self._clock.spawn(self._flush_loop(), name="log-flusher"))
+        while self._waiting:
+            self.remove_later(*self._waiting.pop())
+
+    async def stop(self) -> None:
+        """End; what was waiting to be removed is removed at the next start."""
+        self._running = False
+        ending = [*self._tasks, *self._removals]
+        self._tasks.clear()
+        self._removals.clear()
+        for task in ending:
+            task.cancel()
+        for task in ending:
+            with suppress(CancelledError):
+                await task
+
+    async def _every(self, name: str, every_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        await self._clock.sleep(min(INITIAL_DELAY_MS, every_ms) / 1000)
+        while self._running:
+            try:
+                await work()
+            except (LogError, DiskError) as error:
+                log.error("%s: %s", name, error)
+            await self._clock.sleep(max(every_ms, 1) / 1000)
+
+    # --- retention -------------------------------------------------------------------------------
+
+    async def retain_all(self) -> None:
+        """Let every log shed what its retention allows."""
+        shortened = False
+        for partition in self._manager.logs():
+            try:
+                paths = retain(partition, self._disk, self._clock.now_ms())
+            except (LogError, DiskError) as error:
+                log.error("retention of %s: %s", partition.directory, error)
+                continue
+            shortened = shortened or bool(paths)
+            for path in paths:
+                self.remove_later(path, partition.config.file_delete_delay_ms)
+            await self._clock.sleep(0)
+        if shortened:
+            self._manager.checkpoint_log_starts()
+
+    def remove_later(self, path: str, delay_ms: int) -> None:
+        """Remove a file or directory after a while, off the loop."""
+        if not self._running:
+            self._waiting.append((path, delay_ms))
+            return
+        task = self._clock.spawn(self._remove(path, delay_ms), name="log-delete")
+        self._removals = {other for other in self._removals if not other.done()} | {task}
+
+    async def _remove(self, path: str, delay_ms: int) -> None:
+        await self._clock.sleep(delay_ms / 1000)
+        is_directory = path.endswith("-delete")
+        remove = self._disk.remove_tree if is_directory else self._disk.remove
+        try:
+            await self._disk.run(remove, path)
+        except DiskError as error:
+            log.warning("%s is left for the next start: %s", path, error)
+
+    # --- flushing and checkpoints ----------------------------------------------------------------
+
+    async def _flush_loop(self) -> None:
+        while self._running:
+            await self._clock.sleep(self._next_flush_ms() / 1000)
+            now_ms = self._clock.now_ms()
+            for partition in self._manager.logs():
+                is_dirty = partition.recovery_point < partition.end_offset
+                if is_dirty and now_ms - partition.last_flush_ms >= partition.config.flush_ms:
+                    await self.flush(partition)
+
+    def _next_flush_ms(self) -> int:
+        shortest = min((p.config.flush_ms for p in self._manager.logs()), default=1 << 62)
+        scheduled = int(self._manager.config["log.flush.scheduler.interval.ms"])
+        return min(shortest, scheduled, LONGEST_FLUSH_WAIT_MS)
+
+    async def flush(self, partition: Log) -> None:
+        """Force one log to the device without holding up the loop."""
+        try:
+            self._maybe_snapshot(partition)  # first, so that it lies below the recovery point then
+            offset, paths = partition.begin_flush()
+            await self._disk.run(_force, self._disk, paths)
+            partition.leader_epochs.save()
+            partition.mark_flushed(offset, self._clock.now_ms())
+        except DiskError as error:
+            log.error("%s was not flushed: %s", partition.directory, error)
+
+    def _maybe_snapshot(self, partition: Log) -> None:
+        written = partition.size_bytes
+        if abs(written - self._snapshot_size.get(partition.directory, 0)) >= SNAPSHOT_EVERY_BYTES:
+            partition.take_snapshot()
+            self._snapshot_size[partition.directory] = written
+
+    async def flush_and_checkpoint(self) -> None:
+        """Flush what is dirty in the background, then write the recovery points.
+
+        Apache Kafka only writes them; the kernel has mostly written the data by then anyway, and a
+        recovery point near the end makes the next start after a crash quick.
+        """
+        for partition in self._manager.logs():
+            if partition.recovery_point < partition.end_offset:
+                await self.flush(partition)
+        self._manager.checkpoint_recovery_points()
+
+    async def checkpoint_starts(self) -> None:
+        """Write the logs' start offsets."""
+        self._manager.checkpoint_log_starts()
+
+    async def expire_producers(self) -> None:
+        """Forget producers that were silent for producer.id.expiration.ms."""
+        expiration_ms = self._manager.config["producer.id.expiration.ms"]
+        for partition in self._manager.logs():
+            partition.producers.expire(self._clock.now_ms(), expiration_ms)
+
+
+def _force(disk: Disk, paths: list[str]) -> None:
+    """Flush files through handles of our own; the logs may close theirs meanwhile."""
+    for path in paths:
+        try:
+            file = disk.open(path)
+        except PathMissing:
+            continue  # deleted since; nothing is lost that anybody wants
+        try:
+            file.flush()
+        finally:
+            file.close()

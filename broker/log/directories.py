@@ -1,0 +1,134 @@
+"""The files at the top of a log directory: who it belongs to and how it was left.
+
+In: a directory and a disk. Out: its identity (``meta.properties``), whether it was left in order
+(``.kafka_cleanshutdown``), partition ids (``partition.metadata``). Never: a file overwritten that
+names another cluster or node; that is an error with the remedy.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import NamedTuple
+
+from broker.config.properties import read_properties
+from broker.disk.port import Disk
+
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+PARTITION_METADATA = "partition.metadata"
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class WrongDirectory(Exception):
+    """The log directory belongs to somebody else, or does not say whose it is."""
+
+
+class Identity(NamedTuple):
+    """What ``meta.properties`` says."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+
+
+def encode_uuid(value: bytes) -> str:
+    """A UUID as Kafka prints it: base64, URL alphabet, no padding."""
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+
+
+def decode_uuid(text: str) -> bytes:
+    """The sixteen bytes of a printed UUID; ValueError if it is none."""
+    try:
+        value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except binascii.Error as error:
+        raise ValueError(f"{text} is no UUID") from error
+    if len(value) != 16:
+        raise ValueError(f"{text} is no UUID")
+    return value
+
+
+def read_identity(disk: Disk, directory: str) -> Identity | None:
+    """Whose directory it is; ``None`` for a new one. Raises WrongDirectory if it makes no sense."""
+    path = f"{directory}/{META_PROPERTIES}"
+    if not disk.exists(path):
+        return None
+    found = read_properties(disk.read_text(path))
+    try:
+        return Identity(
+            found["cluster.id"],
+            int(found["node.id"]),
+            decode_uuid(found["directory.id"]) if "directory.id" in found else b"",
+        )
+    except (KeyError, ValueError) as error:
+        raise WrongDirectory(
+            f"{path} is damaged ({error}); restore it from a backup, or name another log.dirs"
+        ) from error
+
+
+def write_identity(disk: Disk, directory: str, identity: Identity) -> None:
+    """Say whose directory it is."""
+    lines = {
+        "cluster.id": identity.cluster_id,
+        "directory.id": encode_uuid(identity.directory_id),
+        "node.id": str(identity.node_id),
+        "version": "1",
+    }
+    text = "#\n" + "".join(f"{name}={value}\n" for name, value in lines.items())
+    disk.replace_text_durably(f"{directory}/{META_PROPERTIES}", text)
+
+
+def check_identity(directory: str, found: Identity, cluster_id: str | None, node_id: int) -> None:
+    """Refuse the directory of another cluster or node."""
+    if cluster_id is not None and found.cluster_id != cluster_id:
+        raise WrongDirectory(
+            f"{directory} belongs to cluster {found.cluster_id}, not to {cluster_id}; "
+            "name the right log.dirs, nothing was changed"
+        )
+    if found.node_id != node_id:
+        raise WrongDirectory(
+            f"{directory} belongs to node {found.node_id}, this is node {node_id}; "
+            "set node.id or name the right log.dirs, nothing was changed"
+        )
+
+
+def take_clean_shutdown(disk: Disk, directory: str) -> int | None:
+    """The broker epoch at the last clean stop, ``None`` if there was none; the mark is removed.
+
+    From now on the directory counts as left in disorder until it is closed in order again.
+    """
+    path = f"{directory}/{CLEAN_SHUTDOWN}"
+    if not disk.exists(path):
+        return None
+    text = disk.read_text(path)
+    disk.remove(path)
+    try:
+        found = json.loads(text)
+        return int(found["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return UNKNOWN_BROKER_EPOCH  # Kafka before 3.7 leaves the file empty
+
+
+def leave_clean_shutdown(disk: Disk, directory: str, broker_epoch: int) -> None:
+    """Mark the directory as closed in order."""
+    text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    disk.replace_text_durably(f"{directory}/{CLEAN_SHUTDOWN}", text)
+
+
+def read_topic_id(disk: Disk, directory: str) -> bytes | None:
+    """The topic id in a partition's ``partition.metadata``; ``None`` if there is none to be had."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if not disk.exists(path):
+        return None
+    found = read_properties(disk.read_text(path))
+    try:
+        return decode_uuid(found["topic_id"])
+    except (KeyError, ValueError):
+        return None
+
+
+def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
+    """Say which topic the partition belongs to."""
+    text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n"
+    disk.replace_text_durably(f"{directory}/{PARTITION_METADATA}", text)

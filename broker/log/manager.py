@@ -1,0 +1,275 @@
+"""All logs of a broker: opening, creating, deleting, and the work that goes on behind them.
+
+In: configuration, ports, topics and partitions. Out: ``Log`` objects. Never: leadership or
+metadata; which partitions ought to exist is told by the replica manager.
+
+``prepare`` takes the directories, ``load`` opens what is there, ``start`` begins the background
+work (retention, flushing, checkpoints, removal of deleted files), ``stop`` ends it in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.clock.port import Clock
+from broker.config.views import BrokerConfig, TopicConfig
+from broker.disk.port import DirectoryLock, Disk, DiskError
+from broker.log.background import Background
+from broker.log.checkpoint import TopicPartition, read_offsets, write_offsets
+from broker.log.directories import (
+    UNKNOWN_BROKER_EPOCH,
+    Identity,
+    WrongDirectory,
+    check_identity,
+    encode_uuid,
+    leave_clean_shutdown,
+    read_identity,
+    read_topic_id,
+    take_clean_shutdown,
+    write_identity,
+    write_topic_id,
+)
+from broker.log.errors import LogError, storage_error
+from broker.log.files import FilePool
+from broker.log.log import Log, parse_directory
+from bus.errors import ErrorCode, check
+
+log = logging.getLogger("broker.log")
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+METADATA_DIRECTORY = "__cluster_metadata-0"
+DELETE_SUFFIX = "-delete"
+
+
+class LogManager:
+    """The logs of one broker. Invariant: a log stands in exactly one of the log directories."""
+
+    def __init__(self, *, config: BrokerConfig, disk: Disk, clock: Clock) -> None:
+        self.config = config
+        self.cluster_id = ""
+        self.directory_ids: dict[str, bytes] = {}
+        self.was_clean = True
+        self.broker_epoch_at_shutdown = UNKNOWN_BROKER_EPOCH
+        self.disk = disk
+        self._clock = clock
+        self._files = FilePool(disk)
+        self._locks: list[DirectoryLock] = []
+        self._clean: dict[str, bool] = {}
+        self._logs: dict[TopicPartition, Log] = {}
+        self._background = Background(self, disk, clock)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        return self.config.log_dirs
+
+    # --- start-up --------------------------------------------------------------------------------
+
+    def prepare(self, cluster_id: str | None = None) -> str:
+        """Take the log directories: make, lock, check whose they are. The cluster's id.
+
+        Without ``cluster_id`` the directories say it; new ones get a new one. Raises
+        WrongDirectory or DirectoryLocked; then nothing has been changed.
+        """
+        for directory in self.directories:
+            self.disk.mkdirs(directory)
+            self._locks.append(self.disk.lock(directory))
+        found = {d: read_identity(self.disk, d) for d in self.directories}
+        known = [identity for identity in found.values() if identity is not None]
+        self.cluster_id = cluster_id or (known[0].cluster_id if known else self._new_id())
+        for directory, identity in found.items():
+            if identity is not None:
+                check_identity(directory, identity, self.cluster_id, self.config.node_id)
+        for directory, identity in found.items():
+            self._claim(directory, identity)
+        if len(set(self.directory_ids.values())) != len(self.directory_ids):
+            raise WrongDirectory("two log.dirs carry the same directory.id; one is a copy")
+        return self.cluster_id
+
+    def _new_id(self) -> str:
+        while (text := encode_uuid(self._clock.new_uuid())).startswith("-"):
+            pass  # a leading dash would look like an option on a command line
+        return text
+
+    def _claim(self, directory: str, identity: Identity | None) -> None:
+        if identity is None or not identity.directory_id:
+            identity = Identity(self.cluster_id, self.config.node_id, self._clock.new_uuid())
+            write_identity(self.disk, directory, identity)
+        self.directory_ids[directory] = identity.directory_id
+
+    def load(self, topic_config: Callable[[str], TopicConfig]) -> None:
+        """Open every log in the directories, recovering what was not closed in order."""
+        for directory in self.directories:
+            epoch = take_clean_shutdown(self.disk, directory)
+            self.was_clean = self.was_clean and epoch is not None
+            if epoch is not None:
+                self.broker_epoch_at_shutdown = max(self.broker_epoch_at_shutdown, epoch)
+            self._load_directory(directory, epoch is not None, topic_config)
+
+    def _load_directory(
+        self, directory: str, clean: bool, topic_config: Callable[[str], TopicConfig]
+    ) -> None:
+        recovery_points = read_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}")
+        starts = read_offsets(self.disk, f"{directory}/{LOG_STARTS}")
+        for name in self.disk.listdir(directory):
+            path = f"{directory}/{name}"
+            if name.endswith(DELETE_SUFFIX):
+                self._background.remove_later(path, 0)
+            elif name != METADATA_DIRECTORY and _is_log_directory(path):
+                key = parse_directory(path)
+                point, start = recovery_points.get(key, 0), starts.get(key, 0)
+                self._logs[key] = self._open(path, topic_config(key[0]), clean, point, start)
+
+    def _open(
+        self, path: str, config: TopicConfig, clean: bool, recovery_point: int, start: int
+    ) -> Log:
+        opened = Log.open(
+            path,
+            disk=self.disk,
+            config=config,
+            now_ms=self._clock.now_ms(),
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=start,
+            files=self._files,
+        )
+        opened.topic_id = read_topic_id(self.disk, path)
+        return opened
+
+    def start(self) -> None:
+        """Begin the work behind the logs."""
+        self._background.start()
+
+    async def stop(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+        """Close all logs in order and give the directories back."""
+        await self._background.stop()
+        closed = dict.fromkeys(self.directories, True)
+        for partition in self._logs.values():
+            if not _closed_in_order(partition):
+                closed[parent_of(partition)] = False
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        for directory, in_order in closed.items():
+            if in_order:
+                leave_clean_shutdown(self.disk, directory, broker_epoch)
+        self._files.close()
+        while self._locks:
+            self._locks.pop().release()
+
+    # --- the logs --------------------------------------------------------------------------------
+
+    def get(self, topic: str, index: int) -> Log | None:
+        """The log of a partition, if it is here."""
+        return self._logs.get((topic, index))
+
+    def logs(self) -> list[Log]:
+        """All logs."""
+        return list(self._logs.values())
+
+    def create(self, topic: str, index: int, topic_id: bytes, config: TopicConfig) -> Log:
+        """The log of a partition, made if it is not here. A log of another topic id is an error."""
+        known = self._logs.get((topic, index))
+        if known is not None:
+            if known.topic_id is None:
+                self._mark(known, topic_id)
+            if known.topic_id != topic_id:
+                raise LogError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID,
+                    f"{known.directory} holds another topic of that name",
+                )
+            return known
+        try:
+            path = f"{self._emptiest()}/{topic}-{index}"
+            created = self._open(path, config, False, 0, 0)
+            self._mark(created, topic_id)
+        except DiskError as error:
+            raise storage_error(error) from error
+        self._logs[topic, index] = created
+        return created
+
+    def _mark(self, partition: Log, topic_id: bytes) -> None:
+        write_topic_id(self.disk, partition.directory, topic_id)
+        partition.topic_id = topic_id
+
+    def _emptiest(self) -> str:
+        count = {d: 0 for d in self.directories if d not in self.config["cordoned.log.dirs"]}
+        check(count, "cordoned.log.dirs leaves no directory for new partitions")
+        for partition in self._logs.values():
+            parent = parent_of(partition)
+            if parent in count:
+                count[parent] += 1
+        return min(count, key=count.__getitem__)
+
+    def delete(self, topic: str, index: int) -> None:
+        """Take a log away at once; its files go after file.delete.delay.ms."""
+        partition = self._logs.pop((topic, index), None)
+        if partition is None:
+            return
+        partition.release()
+        unique = self._clock.new_uuid().hex
+        aside = f"{parent_of(partition)}/{topic[:200]}-{index}.{unique}{DELETE_SUFFIX}"
+        try:
+            self.disk.rename(partition.directory, aside)
+        except DiskError as error:
+            raise storage_error(error) from error
+        self._background.remove_later(aside, partition.config.file_delete_delay_ms)
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+
+    def reconfigure(self, topic: str, config: TopicConfig) -> None:
+        """New settings for all partitions of a topic."""
+        for (name, _), partition in self._logs.items():
+            if name == topic:
+                partition.config = config
+
+    def unknown(self, known: Callable[[str, int, bytes | None], bool]) -> list[Log]:
+        """Logs of partitions the metadata does not know (any more)."""
+        return [p for p in self._logs.values() if not known(p.topic, p.index, p.topic_id)]
+
+    # --- checkpoints -----------------------------------------------------------------------------
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write down below which offset each log is flushed."""
+        self._checkpoint(RECOVERY_POINTS, lambda partition: partition.recovery_point)
+
+    def checkpoint_log_starts(self) -> None:
+        """Write down where each log begins, where its first segment does not say it."""
+        self._checkpoint(
+            LOG_STARTS,
+            lambda p: p.log_start_offset if p.log_start_offset > p.first_base_offset else None,
+        )
+
+    def _checkpoint(self, name: str, value: Callable[[Log], int | None]) -> None:
+        for directory in self.directories:
+            offsets = {
+                key: offset
+                for key, partition in self._logs.items()
+                if parent_of(partition) == directory and (offset := value(partition)) is not None
+            }
+            try:
+                write_offsets(self.disk, f"{directory}/{name}", offsets)
+            except DiskError as error:
+                log.error("%s/%s was not written: %s", directory, name, error)
+
+
+def parent_of(partition: Log) -> str:
+    """The log directory a log stands in."""
+    return partition.directory.rpartition("/")[0]
+
+
+def _is_log_directory(path: str) -> bool:
+    try:
+        parse_directory(path)
+    except LogError:
+        return False
+    return True
+
+
+def _closed_in_order(partition: Log) -> bool:
+    try:
+        partition.close()
+    except (LogError, DiskError) as error:
+        log.error("%s was not closed in order: %s", partition.directory, error)
+        return False
+    return True
