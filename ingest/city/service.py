@@ -22,7 +22,8 @@ from bus.settings import BusSettings, SiteSettings
 from ingest.city.assembly import Assembly, Made
 from ingest.city.bus_uplink import BusUplink, Produced
 from ingest.city.counters import SentCounters
-from ingest.city.edge_uplink import EdgeAnswer, EdgeUplink, UplinkSettings
+from ingest.city.edge_connection import EdgeAnswer
+from ingest.city.edge_uplink import EdgeUplink, UplinkSettings
 from ingest.city.outbox import Outgoing, Post
 from ingest.city.settings import CitySettings
 from ingest.city.truth import RuleLine, RunLine
