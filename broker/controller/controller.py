@@ -31,9 +31,10 @@ class Controller:
         self._store = store
         self._publish = publish
         self.image = MetadataImage(cluster_id=cluster_id)
+        self.voter = VoterIdentity(-1, bytes(16), "", 0)
 
-    def start(self, voter: VoterIdentity) -> None:
-        """Replay the log, lead, and give an empty cluster its first records."""
+    def load(self) -> Changes:
+        """Replay the log: the image as this broker left it, all of it as changes."""
         delta = MetadataDelta(self.image)
         last_offset, epoch = -1, 0
         for batch in self._store.read_all():
@@ -42,8 +43,12 @@ class Controller:
             last_offset, epoch = batch.last_offset, batch.epoch
         changes = delta.apply(last_offset, epoch)
         self.image = changes.image
+        return changes
+
+    def lead(self, voter: VoterIdentity) -> None:
+        """Lead under a new epoch, and give an empty cluster its first records."""
+        self.voter = voter
         self._store.become_leader(voter)
-        self._publish(changes)
         self.write(cluster.bootstrap, lambda _: None)
 
     @property
@@ -55,6 +60,11 @@ class Controller:
     def end_offset(self) -> int:
         """The offset the next record gets."""
         return self._store.end_offset
+
+    @property
+    def log_bytes(self) -> int:
+        """What the metadata log occupies on disk."""
+        return self._store.size_bytes
 
     def write(self, decide: Decide[Reply], done: Callable[[Reply], None]) -> None:
         """Decide on the newest image, store the records, replay them, publish, answer."""

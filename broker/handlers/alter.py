@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broker.config.keys import TOPIC_KEYS, ConfigType
+from broker.config.views import topic_default
 from broker.controller.decisions.configs import ConfigResult, ResourceAlteration, alter_configs
 from broker.handlers.context import RequestContext
 from broker.metadata.image import ResourceType
@@ -29,11 +30,10 @@ def alter(
         for resource in resources
         if not _may(resource, context)
     ]
-    broker = services.config
     lists = {
-        key.name: broker.text(key.topic_default_of) or ""
+        key.name: key.text(topic_default(services.config, key.name)[0]) or ""
         for key in TOPIC_KEYS.values()
-        if key.type is ConfigType.LIST and key.topic_default_of is not None
+        if key.type is ConfigType.LIST
     }
     services.controller.write(
         lambda image: alter_configs(image, allowed, lists, validate_only),

@@ -6,7 +6,7 @@ Never: sockets. A handler returns its response, or None when `context.reply` wil
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from broker.clock.port import Clock
@@ -50,8 +50,7 @@ class Services:
     authorizer: Authorizer
     topic_defaults: Callable[[], Defaults]
     topic_config: Callable[[str], TopicConfig]
-    data_root: str
-    api_ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    volume_bytes: Callable[[str], tuple[int, int]]
 
     @property
     def image(self) -> MetadataImage:

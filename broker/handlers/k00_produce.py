@@ -100,6 +100,7 @@ def _append(
         )
     except LogError as error:
         return _log_failure(data.index, error)
+    services.replicas.count_produced(info)
     response = PartitionProduceResponse(
         index=data.index,
         base_offset=info.base_offset,
@@ -129,7 +130,7 @@ def _log_failure(index: int, error: LogError) -> PartitionProduceResponse:
         index=index,
         error_code=error.code,
         base_offset=-1,
-        error_message=error.message,
+        error_message=error.detail or None,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=text)
             for position, text in error.record_errors

@@ -111,7 +111,7 @@ def _read(reading: Reading) -> tuple[int, bool, FetchResponse]:
         size = len(data.records) if data.records else 0
         found_bytes += size
         left_bytes = max(left_bytes - size, 0)
-        failed = failed or data.error_code != 0 or data.diverging_epoch.epoch >= 0
+        failed = failed or data.error_code != 0 or data.diverging_epoch is not None
         topics.setdefault((wanted.topic, wanted.topic_id), []).append(data)
     responses = [
         FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)

@@ -77,12 +77,12 @@ def _result(
         replication_factor=result.replication_factor,
         configs=[
             CreatableTopicConfigs(
-                name=entry.name,
-                value=entry.value,
+                name=entry.key.name,
+                value=entry.shown_value,
                 read_only=entry.read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
+                config_source=entry.source.value,
+                is_sensitive=entry.key.sensitive,
             )
-            for entry in topic_entries(context.services, overrides)
+            for entry in topic_entries(context.services.config, overrides)
         ],
     )

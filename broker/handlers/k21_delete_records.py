@@ -21,7 +21,6 @@ from bus.protocol.generated.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-HIGH_WATERMARK = -1
 NO_WATERMARK = -1
 
 
@@ -45,11 +44,7 @@ def _delete(
         return _failure(ask, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         partition = context.services.replicas.get(name, ask.partition_index)
-        partition.check_leader()
-        if "delete" not in partition.log.config.cleanup_policy:
-            return _failure(ask, ErrorCode.POLICY_VIOLATION)
-        wanted = partition.high_watermark if ask.offset == HIGH_WATERMARK else ask.offset
-        low_watermark = partition.delete_records(wanted)
+        low_watermark = partition.delete_records(ask.offset)
     except LogError as error:
         return _failure(ask, error.code)
     return DeleteRecordsPartitionResult(

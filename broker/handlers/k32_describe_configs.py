@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.handlers.configs import Entry, broker_entries, topic_entries
+from broker.handlers.configs import Entry, broker_entries, shared_entries, topic_entries
 from broker.handlers.context import RequestContext
 from broker.metadata.image import ResourceType
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -51,7 +51,7 @@ def _describe(
         configs=[
             _result(entry, request)
             for entry in found
-            if wanted is None or entry.name in wanted
+            if wanted is None or entry.key.name in wanted
         ],
     )
 
@@ -65,14 +65,14 @@ def _entries(
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED, name
         if name not in services.image.topics:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist."
-        return topic_entries(services, dict(services.image.topic_config(name)))
+        return topic_entries(services.config, dict(services.image.topic_config(name)))
     if not context.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, name
     if resource.resource_type == ResourceType.BROKER:
         if not name:
-            return broker_entries(services, None)
+            return shared_entries(services.image.configs.get((ResourceType.BROKER, ""), {}))
         if name == str(services.node_id):
-            return broker_entries(services, services.node_id)
+            return broker_entries(services.config)
         return ErrorCode.INVALID_REQUEST, f"this is broker {services.node_id}, not {name}"
     if resource.resource_type in (ResourceType.BROKER_LOGGER, ResourceType.GROUP,
                                   ResourceType.CLIENT_METRICS):
@@ -82,20 +82,20 @@ def _entries(
 
 def _result(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = []
-    if request.include_synonyms:
+    if request.include_synonyms and not entry.key.sensitive:
         synonyms = [
             DescribeConfigsSynonym(
-                name=synonym.name, value=synonym.value, source=int(synonym.source)
+                name=synonym.name, value=synonym.value, source=synonym.source.value
             )
             for synonym in entry.synonyms
         ]
     return DescribeConfigsResourceResult(
-        name=entry.name,
-        value=entry.value,
+        name=entry.key.name,
+        value=entry.shown_value,
         read_only=entry.read_only,
-        config_source=int(entry.source),
-        is_sensitive=entry.is_sensitive,
+        config_source=entry.source.value,
+        is_sensitive=entry.key.sensitive,
         synonyms=synonyms,
-        config_type=entry.type_code,
-        documentation=entry.documentation if request.include_documentation else None,
+        config_type=entry.key.type.value,
+        documentation=entry.key.doc if request.include_documentation else None,
     )

@@ -46,7 +46,7 @@ def _describe(name: str, index: int, context: RequestContext) -> PartitionRespon
         partition.check_leader()
     except LogError as failure:
         return PartitionResponse(
-            partition_index=index, error_code=failure.code, error_message=failure.message
+            partition_index=index, error_code=failure.code, error_message=failure.detail
         )
     return PartitionResponse(
         partition_index=index,
@@ -57,10 +57,8 @@ def _describe(name: str, index: int, context: RequestContext) -> PartitionRespon
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp_ms,
                 coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=-1
-                if producer.current_txn_first_offset is None
-                else producer.current_txn_first_offset,
+                current_txn_start_offset=producer.transaction_first_offset,
             )
-            for producer in partition.log.active_producers()
+            for producer in partition.log.producers.active()
         ],
     )

@@ -77,7 +77,8 @@ class MetadataLog:
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
-            "compression.type": "producer",
+            "segment.bytes": str(config["metadata.log.segment.bytes"]),
+            "segment.ms": str(config["metadata.log.segment.ms"]),
         }
         self._log = Log.open(
             f"{root}/{DIRECTORY}",
@@ -130,7 +131,7 @@ class MetadataLog:
         self._log.close()
 
     @property
-    def directory_bytes(self) -> int:
+    def size_bytes(self) -> int:
         """What the log occupies on disk."""
         return self._log.size_bytes
 
@@ -144,16 +145,13 @@ class MetadataLog:
             now_ms=self._clock.now_ms(),
             origin=Origin.RAFT_LEADER,
         )
+        self._log.advance_high_watermark(info.last_offset + 1)
         return info.last_offset
 
     def _read_state(self) -> QuorumState:
         if not self._disk.exists(self._state_path):
             return QuorumState()
-        file = self._disk.open(self._state_path, create=False)
-        try:
-            return quorum_state.decode(bytes(file.read(0, file.size())).decode())
-        finally:
-            file.close()
+        return quorum_state.decode(self._disk.read_text(self._state_path))
 
 
 def _decisions(data: bytes) -> Iterator[StoredBatch]:

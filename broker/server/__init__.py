@@ -1,0 +1,1 @@
+"""Assembly and life of one broker."""

@@ -1,0 +1,91 @@
+"""What a broker's rooms do when the metadata changes.
+
+In: `Changes`. Out: calls of the replica manager and the group coordinator. Never: decisions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.config.views import TopicConfig
+from broker.coordinator.appender import OFFSETS_TOPIC
+from broker.coordinator.service import GroupCoordinator
+from broker.log.errors import LogError
+from broker.metadata.delta import Changes
+from broker.metadata.image import PartitionImage, ResourceType, TopicImage
+from broker.replica.manager import ReplicaManager
+
+log = logging.getLogger("broker.server")
+
+
+class ReplicaSubscriber:
+    """Creates, changes and deletes this broker's replicas."""
+
+    def __init__(
+        self, node_id: int, replicas: ReplicaManager, topic_config: Callable[[str], TopicConfig]
+    ) -> None:
+        self._node_id = node_id
+        self._replicas = replicas
+        self._topic_config = topic_config
+
+    def __call__(self, changes: Changes) -> None:
+        """Carry the changes out."""
+        for topic in changes.deleted_topics:
+            for partition in topic.partitions:
+                if self._node_id in partition.replicas:
+                    self._replicas.delete_partition(topic.name, partition.index)
+        configs: dict[str, TopicConfig] = {}
+        for topic, partition in changes.changed_partitions:
+            if self._node_id in partition.replicas:
+                if topic.name not in configs:
+                    configs[topic.name] = self._topic_config(topic.name)
+                self._put(topic, partition, configs[topic.name])
+        self._update_configs(changes)
+
+    def _put(self, topic: TopicImage, partition: PartitionImage, config: TopicConfig) -> None:
+        try:
+            self._replicas.create_partition(
+                topic.name,
+                topic.topic_id,
+                partition.index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch,
+                replicas=list(partition.replicas),
+                isr=list(partition.isr),
+                config=config,
+            )
+        except LogError as error:
+            # The disk refuses: its clients hear UNKNOWN_TOPIC_OR_PARTITION, the others are served.
+            log.error("no replica of %s-%d here: %s", topic.name, partition.index, error)
+
+    def _update_configs(self, changes: Changes) -> None:
+        kinds = {kind for kind, _ in changes.changed_configs}
+        names = {name for kind, name in changes.changed_configs if kind is ResourceType.TOPIC}
+        if ResourceType.BROKER in kinds:
+            names = set(changes.image.topics)
+        for name in names & set(changes.image.topics):
+            self._replicas.update_config(name, self._topic_config(name))
+
+
+class GroupSubscriber:
+    """Leads and resigns partitions of `__consumer_offsets`; forgets deleted topics."""
+
+    def __init__(self, node_id: int, groups: GroupCoordinator) -> None:
+        self._node_id = node_id
+        self._groups = groups
+
+    def __call__(self, changes: Changes) -> None:
+        """Carry the changes out."""
+        for topic in changes.deleted_topics:
+            if topic.name == OFFSETS_TOPIC:
+                for partition in topic.partitions:
+                    self._groups.resign(partition.index)
+        for topic, partition in changes.changed_partitions:
+            if topic.name == OFFSETS_TOPIC:
+                leads = partition.leader == self._node_id
+                (self._groups.lead if leads else self._groups.resign)(partition.index)
+        gone = frozenset(topic.name for topic in changes.deleted_topics)
+        if gone:
+            self._groups.forget_topics(gone - set(changes.image.topics))
