@@ -1,0 +1,248 @@
+"""Administration of the bus for applications: topics of the contract, topics and groups in general.
+
+In: names. Out: frozen views. Raises BusError; every call is bounded by CLIENT_REQUEST_TIMEOUT_MS.
+Never: the broker's own controller; this is a client like any other and works on Apache Kafka too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from bus.client.config import admin_config
+from bus.client.consumer import Place
+from bus.client.errors import bus_error
+from bus.contracts.topics import Topic
+from bus.errors import BusError, ErrorCode
+from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
+from bus.settings import BusSettings
+
+_TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
+_BROKER_DEFAULT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition as a client sees it; `leader` is -1 while there is none."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    log_start_offset: int = -1
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One topic."""
+
+    name: str
+    partitions: tuple[PartitionView, ...]
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One member of a group."""
+
+    member_id: str
+    client_id: str
+    host: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group; `committed` and `lag` by partition."""
+
+    group: str
+    state: str
+    protocol: str
+    members: tuple[MemberView, ...]
+    committed: Mapping[Place, int]
+    lag: Mapping[Place, int]
+
+
+class Admin:
+    """An administration client."""
+
+    def __init__(self, bus: BusSettings, *, client_id: str) -> None:
+        self._bus = bus
+        self._client = AdminClient(admin_config(bus, client_id))
+
+    def wait_until_up(self, timeout_s: float) -> None:
+        """Wait until a broker answers; BusError if none does in time."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                self._client.list_topics(timeout=max(0.1, min(left, 2.0)))
+            except confluent_kafka.KafkaException as failure:
+                if left <= 0:
+                    raise bus_error(failure) from failure
+            else:
+                return
+
+    def ensure_topics(self, topics: Iterable[Topic]) -> list[str]:
+        """Create those topics of the contract that are missing; the names of the created ones.
+
+        Existing topics are left as they are, whatever their partitions and configuration.
+        """
+        wanted = {topic.name: topic for topic in topics}
+        missing = [topic for name, topic in wanted.items() if name not in set(self.topic_names())]
+        created = []
+        for topic in missing:
+            try:
+                self.create_topic(topic.name, topic.partitions, topic.configs)
+            except BusError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another process was faster
+                    raise
+            else:
+                created.append(topic.name)
+        return created
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = _BROKER_DEFAULT,
+        configs: Mapping[str, str] | None = None,
+        replication_factor: int = _BROKER_DEFAULT,
+    ) -> None:
+        """Create a topic; -1 leaves a number to the broker's default."""
+        new = NewTopic(name, partitions, replication_factor, config=dict(configs or {}))
+        self._wait(self._client.create_topics([new], request_timeout=_TIMEOUT_S)[name])
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records."""
+        self._wait(self._client.delete_topics([name], request_timeout=_TIMEOUT_S)[name])
+
+    def topic_names(self) -> list[str]:
+        """All topics, internal ones included."""
+        return sorted(self._metadata().topics)
+
+    def topics(self) -> list[TopicView]:
+        """All topics with their partitions; without configurations and offsets."""
+        metadata = self._metadata().topics
+        return [TopicView(name, _partitions(metadata[name]), {}) for name in sorted(metadata)]
+
+    def describe_topic(self, name: str) -> TopicView:
+        """One topic with the configuration that differs from the default, and its offsets."""
+        topic = self._metadata(name).topics[name]
+        if topic.error is not None:
+            raise bus_error(topic.error)
+        partitions = _partitions(topic)
+        places = [Place(name, partition.partition) for partition in partitions]
+        starts, ends = self.start_offsets(places), self.end_offsets(places)
+        known = tuple(
+            PartitionView(
+                p.partition,
+                p.leader,
+                p.replicas,
+                p.isr,
+                starts.get(Place(name, p.partition), -1),
+                ends.get(Place(name, p.partition), -1),
+            )
+            for p in partitions
+        )
+        return TopicView(name, known, self.topic_configs(name))
+
+    def topic_configs(self, name: str, *, defaults: bool = False) -> dict[str, str]:
+        """The configuration of a topic: what was set, or everything."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        answer = self._client.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource]
+        entries = self._wait(answer).values()
+        return {
+            entry.name: entry.value or ""
+            for entry in sorted(entries, key=lambda entry: entry.name)
+            if defaults or not entry.is_default
+        }
+
+    def start_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Log start offsets."""
+        return self._offsets(places, OffsetSpec.earliest())
+
+    def end_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+        """End offsets (exclusive)."""
+        return self._offsets(places, OffsetSpec.latest())
+
+    def groups(self) -> list[str]:
+        """The ids of all consumer groups."""
+        answer = self._wait(self._client.list_consumer_groups(request_timeout=_TIMEOUT_S))
+        return sorted(listing.group_id for listing in answer.valid)
+
+    def describe_group(self, group: str) -> GroupView:
+        """One group with members, committed offsets and lag."""
+        answer = self._client.describe_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
+        described = self._wait(answer)
+        committed = self.committed(group)
+        ends = self.end_offsets(committed)
+        return GroupView(
+            group=group,
+            state=described.state.name.lower(),
+            protocol=described.partition_assignor or "",
+            members=tuple(_member(member) for member in described.members),
+            committed=committed,
+            lag={place: ends[place] - at for place, at in committed.items() if place in ends},
+        )
+
+    def committed(self, group: str) -> dict[Place, int]:
+        """Committed offsets of a group."""
+        request = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
+        answers = self._client.list_consumer_group_offsets(request, request_timeout=_TIMEOUT_S)
+        places = self._wait(answers[group]).topic_partitions
+        return {Place(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group that has no members."""
+        answer = self._client.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
+        self._wait(answer)
+
+    def _offsets(self, places: Iterable[Place], spec: OffsetSpec) -> dict[Place, int]:
+        asked = {confluent_kafka.TopicPartition(p.topic, p.partition): spec for p in places}
+        if not asked:
+            return {}
+        answers = self._client.list_offsets(asked, request_timeout=_TIMEOUT_S)
+        return {
+            Place(partition.topic, partition.partition): self._wait(answer).offset
+            for partition, answer in answers.items()
+        }
+
+    def _metadata(self, topic: str | None = None) -> Any:
+        try:
+            return self._client.list_topics(topic, timeout=_TIMEOUT_S)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+
+    def _wait(self, answer: Any) -> Any:
+        """The result of one of confluent-kafka's futures."""
+        try:
+            return answer.result(_TIMEOUT_S)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+        except TimeoutError:
+            raise BusError(ErrorCode.REQUEST_TIMED_OUT, self._bus.bootstrap_servers) from None
+
+
+def _partitions(topic: Any) -> tuple[PartitionView, ...]:
+    return tuple(
+        PartitionView(p.id, p.leader, tuple(p.replicas), tuple(p.isrs))
+        for _, p in sorted(topic.partitions.items())
+    )
+
+
+def _member(member: Any) -> MemberView:
+    assigned = member.assignment.topic_partitions if member.assignment else []
+    places = tuple(Place(p.topic, p.partition) for p in assigned)
+    return MemberView(member.member_id, member.client_id, member.host, places)
