@@ -184,13 +184,12 @@ def _version(record: object) -> int:
 
 
 def _leader_change(voter: VoterIdentity) -> bytes:
-    seat = raft_records.LeaderChangeMessageVoter(
-        voter_id=voter.node_id, voter_directory_id=voter.directory_id
-    )
+    """In version 0, the only one that Kafka's dump tool reads; directory ids are in the voters."""
+    seat = raft_records.LeaderChangeMessageVoter(voter_id=voter.node_id)
     message = raft_records.LeaderChangeMessage(
-        version=1, leader_id=voter.node_id, voters=[seat], granting_voters=[seat]
+        version=0, leader_id=voter.node_id, voters=[seat], granting_voters=[seat]
     )
-    return _encode(message, raft_records.LEADER_CHANGE_MESSAGE_ENCODERS[1])
+    return _encode(message, raft_records.LEADER_CHANGE_MESSAGE_ENCODERS[0])
 
 
 def _kraft_version() -> bytes:

@@ -1,0 +1,30 @@
+"""A real broker process for tests of the broker's rooms."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.server.embedded import RunningBroker, start_broker_process
+
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def broker_dir() -> Iterator[Path]:
+    """A data directory in memory where there is one, removed afterwards."""
+    root = tempfile.mkdtemp(prefix="databus-", dir=MEMORY if MEMORY.is_dir() else None)
+    yield Path(root)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def broker(broker_dir: Path) -> Iterator[RunningBroker]:
+    """A broker of one's own."""
+    running = start_broker_process(broker_dir, {"group.initial.rebalance.delay.ms": "0"})
+    yield running
+    running.stop()
