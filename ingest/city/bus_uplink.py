@@ -1,26 +1,31 @@
 """The smart cameras' line to the bus: Kafka producers without an edge (W-6).
 
-In: records with key, id and topic. Out: acknowledgements, called back by `poll`. All simulated
-cameras share one librdkafka instance; each record still carries its own device's id.
+In: records with key, id and topic. Out: acknowledgements, collected for `taken`. All simulated
+cameras share one client; each record still carries its own device's id.
 Never: giving a record up. One whose time ran out is produced again under the same id.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from bus.client.errors import DeliveryError
+from bus.client.producer import Outcome, Producer
 from bus.contracts import headers
 from bus.contracts.commands import WatchCommand
 from bus.contracts.meters import Sent
 from bus.contracts.topics import CONTROL_WATCHLIST, METER_SENT, TOPICS
+from bus.settings import BusSettings
 
 log = logging.getLogger(__name__)
+
+QUEUE_KIB = 256 * 1024
+ROOM_FOR_COUNTERS = 10_000  # beside the records, in librdkafka's queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +40,31 @@ class Produced:
 
 
 class BusUplink:
-    """Invariant: every record handed over is either reported to `on_sent` or still in `pending`."""
+    """Invariant: every record handed over is acknowledged once, or still pending.
 
-    def __init__(
-        self,
-        bootstrap_servers: str,
-        *,
-        buffer_records: int,
-        message_timeout_ms: int,
-        on_sent: Callable[[int], None],
-    ) -> None:
+    `_handed` belongs to the caller's thread, `_acknowledged` to the client's polling thread.
+    """
+
+    def __init__(self, bus: BusSettings, *, buffer_records: int, message_timeout_ms: int) -> None:
         self._capacity = buffer_records
-        self._on_sent = on_sent
-        self.pending = 0
-        self._again: list[Produced] = []
+        self._handed = 0
+        self._acknowledged = 0
+        self._taken: deque[int] = deque()
+        self._again: deque[Produced] = deque()
         self._producer = Producer(
-            producer_config(bootstrap_servers, buffer_records, message_timeout_ms)
+            bus,
+            client_id="city",
+            overrides={
+                "message.timeout.ms": message_timeout_ms,
+                "queue.buffering.max.messages": buffer_records + ROOM_FOR_COUNTERS,
+                "queue.buffering.max.kbytes": QUEUE_KIB,
+            },
         )
+
+    @property
+    def pending(self) -> int:
+        """Records not acknowledged yet."""
+        return self._handed - self._acknowledged
 
     @property
     def room(self) -> int:
@@ -60,98 +73,69 @@ class BusUplink:
 
     def put(self, record: Produced) -> None:
         """Hand over one record; the caller has looked at `room`."""
-        self.pending += 1
+        self._handed += 1
         self._produce(record)
 
     def tell(self, counters: list[Sent], on_told: Callable[[list[Sent]], None]) -> None:
-        """Counters of smart devices go straight to `meter.sent`."""
+        """Counters of smart devices go straight to `meter.sent`; untold ones stay due."""
         for message in counters:
-            self._producer.produce(
+            self._producer.try_send(
                 METER_SENT,
                 msgspec.json.encode(message),
-                message.producer.encode(),
-                headers=[(headers.SCHEMA, TOPICS[METER_SENT].schema.encode())],
+                key=message.producer,
+                headers=[(headers.SCHEMA, TOPICS[METER_SENT].schema)],
                 on_delivery=_told(message, on_told),
             )
 
-    def command(self, command: WatchCommand, on_done: Callable[[KafkaError | None], None]) -> None:
+    def command(self, command: WatchCommand, on_done: Callable[[Outcome], None]) -> None:
         """Put an operator's command on its topic."""
-        self._producer.produce(
+        self._producer.send(
             CONTROL_WATCHLIST,
             msgspec.json.encode(command),
-            command.rule_id.encode(),
-            headers=[(headers.SCHEMA, TOPICS[CONTROL_WATCHLIST].schema.encode())],
-            on_delivery=lambda error, _message: on_done(error),
+            key=command.rule_id,
+            headers=[(headers.SCHEMA, TOPICS[CONTROL_WATCHLIST].schema)],
+            on_delivery=on_done,
         )
 
-    def poll(self) -> None:
-        """Serve acknowledgements; produce again what ran out of time."""
-        self._producer.poll(0)
-        again, self._again = self._again, []
-        for record in again:
-            self._produce(record)
+    def taken(self) -> list[int]:
+        """Numbers acknowledged since the last call. Produces again what ran out of time."""
+        for _ in range(len(self._again)):
+            self._produce(self._again.popleft())
+        return [self._taken.popleft() for _ in range(len(self._taken))]
 
     def flush(self, timeout_s: float) -> bool:
         """Whether everything was acknowledged within the time."""
-        self._producer.flush(timeout_s)
+        self._producer.close(timeout_s)
         return self.pending == 0
 
     def _produce(self, record: Produced) -> None:
-        try:
-            self._producer.produce(
-                record.topic,
-                record.body,
-                record.key,
-                headers=[
-                    (headers.RECORD_ID, record.record_id.encode()),
-                    (headers.SCHEMA, TOPICS[record.topic].schema.encode()),
-                ],
-                on_delivery=self._delivered(record),
-            )
-        except BufferError:
-            self._again.append(record)
-        except KafkaException as error:
-            log.warning("record %s: %s; again", record.record_id, error)
+        """Raises `ClientFailed` when this client is dead; the supervisor starts another city."""
+        queued = self._producer.try_send(
+            record.topic,
+            record.body,
+            key=record.key,
+            headers=[
+                (headers.RECORD_ID, record.record_id),
+                (headers.SCHEMA, TOPICS[record.topic].schema),
+            ],
+            on_delivery=lambda outcome: self._delivered(record, outcome),
+        )
+        if not queued:
             self._again.append(record)
 
-    def _delivered(self, record: Produced) -> Callable[[KafkaError | None, Message], None]:
-        def on_delivery(error: KafkaError | None, _message: Message) -> None:
-            if error is None:
-                self.pending -= 1
-                self._on_sent(record.n)
-                return
-            if error.fatal():
-                raise KafkaException(error)  # this producer is dead; the supervisor starts another
-            log.warning("record %s: %s; again", record.record_id, error)
+    def _delivered(self, record: Produced, outcome: Outcome) -> None:
+        """In the polling thread."""
+        if isinstance(outcome, DeliveryError):
+            log.warning("record %s: %s; again", record.record_id, outcome)
             self._again.append(record)
-
-        return on_delivery
-
-
-def producer_config(
-    bootstrap_servers: str, buffer_records: int, message_timeout_ms: int
-) -> dict[str, Any]:
-    """librdkafka's settings for a device that loses nothing: idempotent, patient, lz4, murmur2."""
-    return {
-        "bootstrap.servers": bootstrap_servers,
-        "client.id": "city",
-        "enable.idempotence": True,
-        "compression.type": "lz4",
-        "partitioner": "murmur2_random",
-        "linger.ms": 20,
-        "message.timeout.ms": message_timeout_ms,
-        "queue.buffering.max.messages": buffer_records + 10_000,
-        "queue.buffering.max.kbytes": 512 * 1024,
-        "reconnect.backoff.max.ms": 2000,
-        "retry.backoff.max.ms": 1000,
-    }
+            return
+        self._acknowledged += 1
+        self._taken.append(record.n)
 
 
-def _told(
-    message: Sent, on_told: Callable[[list[Sent]], None]
-) -> Callable[[KafkaError | None, Message], None]:
-    def on_delivery(error: KafkaError | None, _message: Message) -> None:
-        if error is None:
+def _told(message: Sent, on_told: Callable[[list[Sent]], None]) -> Callable[[Outcome], None]:
+    def on_delivery(outcome: Outcome) -> None:
+        if not isinstance(outcome, DeliveryError):
             on_told([message])
 
     return on_delivery

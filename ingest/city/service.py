@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import KafkaError
-
+from bus.client.errors import DeliveryError
+from bus.client.producer import Outcome
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import encode_register
 from bus.settings import BusSettings, SiteSettings
@@ -75,12 +75,10 @@ class CityLife:
             RunLine(self._run_name, site.name, city.seed, self._started_ms),
         )
         self._bus = BusUplink(
-            bus.bootstrap_servers,
+            bus,
             buffer_records=city.camera_buffer_records,
             message_timeout_ms=city.message_timeout_ms,
-            on_sent=self._on_produced,
         )
-        self._produced: list[int] = []
         self._assembly = Assembly(
             world, city, site.tz, run=self._run_name, start_ms=self._started_ms, edge_sender=SENDER
         )
@@ -114,7 +112,7 @@ class CityLife:
         while not self._stopping.is_set():
             now_ms = _now_ms()
             self._send(list(self._assembly.until(now_ms, not_before_ms=now_ms - LONGEST_GAP_MS)))
-            self._poll_bus()
+            self._note_taken()
             await asyncio.sleep(TICK_S)
 
     def _send(self, made: Sequence[Made]) -> None:
@@ -148,14 +146,10 @@ class CityLife:
         self._skipped += len(made) - len(kept)
         return kept
 
-    def _poll_bus(self) -> None:
-        self._bus.poll()
-        if self._produced:
-            acknowledged, self._produced = self._produced, []
+    def _note_taken(self) -> None:
+        acknowledged = self._bus.taken()
+        if acknowledged:
             self._truth.sent(acknowledged)
-
-    def _on_produced(self, n: int) -> None:
-        self._produced.append(n)
 
     def _on_answer(self, post: Post, answer: EdgeAnswer) -> None:
         """Called in a server's thread."""
@@ -189,14 +183,13 @@ class CityLife:
         self._truth.rules([RuleLine(w.rule_id, w.name, w.plate) for w in watches])
 
     async def _commanded(self, command: WatchCommand) -> bool:
-        answers: list[KafkaError | None] = []
-        self._bus.command(command, answers.append)
-        while not answers and not self._stopping.is_set():
-            self._bus.poll()
+        outcomes: list[Outcome] = []
+        self._bus.command(command, outcomes.append)
+        while not outcomes and not self._stopping.is_set():
             await asyncio.sleep(TICK_S)
-        if answers and answers[0] is not None:
-            log.warning("watch command %s: %s; again", command.rule_id, answers[0])
-        return bool(answers) and answers[0] is None
+        if outcomes and isinstance(outcomes[0], DeliveryError):
+            log.warning("watch command %s: %s; again", command.rule_id, outcomes[0])
+        return bool(outcomes) and not isinstance(outcomes[0], DeliveryError)
 
     async def _sync(self) -> None:
         while True:
@@ -235,7 +228,7 @@ class CityLife:
             if not done:
                 log.warning("server %s could not hand over everything", uplink.server)
         await asyncio.to_thread(self._bus.flush, max(1.0, deadline - time.monotonic()))
-        self._poll_bus()
+        self._note_taken()
         pending = self._truth.pending
         self._truth.close(_now_ms(), self._skipped)
         log.info("city %s ended: %d sent, %d unconfirmed", self._run_name, self.sent, pending)

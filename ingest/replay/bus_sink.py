@@ -1,7 +1,7 @@
 """Sends records straight to the bus, as a producer without an edge does.
 
 In: topic, key, value, headers. Out: counts of what the brokers acknowledged. Never: dropping; when
-librdkafka's queue is full the caller waits (D-3), and what could not be sent at all is an error.
+the client's queue is full the caller waits (D-3), and what could not be sent at all is an error.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from confluent_kafka import KafkaError, Message, Producer
 
+from bus.client.errors import DeliveryError
+from bus.client.producer import Outcome, Producer
 from bus.contracts import headers
 from bus.contracts.meters import Sent
 from bus.contracts.topics import METER_SENT, TOPICS
+from bus.settings import BusSettings
 from ingest.replay.judged import Judged
 from ingest.replay.lines import Recorded
 
-QUEUE_RECORDS = 100_000
-QUEUE_KIB = 256 * 1024
-FULL_QUEUE_POLL_S = 0.1
-FLUSH_POLL_S = 0.5
+MESSAGE_TIMEOUT_MS = 300_000  # longer than a broker takes to come back
+BATCH_BYTES = 256 * 1024  # a file is in no hurry record by record
 
 
 class NotSent(Exception):
@@ -28,38 +28,24 @@ class NotSent(Exception):
 
 
 class BusSink:
-    """Invariant: acknowledged + failed + waiting = handed over."""
+    """Invariant: acknowledged + failed + queued = handed over."""
 
     def __init__(
-        self,
-        bootstrap_servers: str,
-        *,
-        client_id: str,
-        message_timeout_ms: int = 300_000,
-        fixed_headers: Mapping[str, str] | None = None,
+        self, bus: BusSettings, *, client_id: str, fixed_headers: Mapping[str, str] | None = None
     ) -> None:
         self.acknowledged = 0
         self.failed = 0
         self.last_error = ""
-        self._fixed = [(name, text.encode()) for name, text in (fixed_headers or {}).items()]
+        self._fixed = tuple((fixed_headers or {}).items())
         self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "client.id": client_id,
-                "enable.idempotence": True,
-                "compression.type": "lz4",
-                "partitioner": "murmur2_random",
+            bus,
+            client_id=client_id,
+            overrides={
+                "message.timeout.ms": MESSAGE_TIMEOUT_MS,
                 "linger.ms": 20,
-                "batch.size": 256 * 1024,
-                "message.timeout.ms": message_timeout_ms,
-                "queue.buffering.max.messages": QUEUE_RECORDS,
-                "queue.buffering.max.kbytes": QUEUE_KIB,
-            }
+                "batch.size": BATCH_BYTES,
+            },
         )
-
-    def __len__(self) -> int:
-        """Records that wait for their acknowledgement."""
-        return len(self._producer)
 
     def send(self, recorded: Recorded, judged: Judged, now_ms: int) -> None:
         """Hand over one recorded message."""
@@ -70,21 +56,14 @@ class BusSink:
         self, topic: str, key: bytes | None, value: bytes, own_headers: Sequence[tuple[str, str]]
     ) -> None:
         """Hand over one record; waits while the queue is full."""
-        record_headers = [
-            (headers.SCHEMA, TOPICS[topic].schema.encode()),
-            *((name, text.encode()) for name, text in own_headers),
-            *self._fixed,
-        ]
-        while True:
-            try:
-                self._producer.produce(
-                    topic, value, key, headers=record_headers, on_delivery=self._delivered
-                )
-            except BufferError:
-                self._producer.poll(FULL_QUEUE_POLL_S)
-            else:
-                self._producer.poll(0)
-                return
+        self._producer.send(
+            topic,
+            value,
+            key=key,
+            headers=[(headers.SCHEMA, TOPICS[topic].schema), *own_headers, *self._fixed],
+            on_delivery=self._delivered,
+            wait_s=MESSAGE_TIMEOUT_MS / 1000,
+        )
 
     def tell(self, counters: Sequence[Sent]) -> None:
         """Counters to `meter.sent`."""
@@ -93,14 +72,19 @@ class BusSink:
 
     def flush(self) -> None:
         """Wait until everything is acknowledged; raises `NotSent`."""
-        while len(self._producer):
-            self._producer.flush(FLUSH_POLL_S)
+        while self._producer.flush():
+            pass  # each record's own time-out ends this
         if self.failed:
             raise NotSent(f"{self.failed} records were not taken by the bus: {self.last_error}")
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is None:
-            self.acknowledged += 1
-        else:
+    def close(self) -> None:
+        """End the client."""
+        self._producer.close()
+
+    def _delivered(self, outcome: Outcome) -> None:
+        """In the polling thread."""
+        if isinstance(outcome, DeliveryError):
             self.failed += 1
-            self.last_error = str(error)
+            self.last_error = str(outcome)
+        else:
+            self.acknowledged += 1

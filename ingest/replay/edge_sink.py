@@ -58,6 +58,10 @@ class EdgeSink:
             self._post(post)
             self._outbox.done()
 
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
     def _post(self, post: Post) -> None:
         key = f"replay-{self._file}-{post.records[0].n}-{len(post.records)}"
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}

@@ -14,9 +14,7 @@ from types import TracebackType
 from typing import BinaryIO, cast
 
 HASHED_BYTES = 1024 * 1024
-MAX_LINE_BYTES = (
-    8 * 1024 * 1024
-)  # a record with inline pictures; longer lines are cut
+MAX_LINE_BYTES = 8 * 1024 * 1024  # a record with inline pictures; longer lines are cut
 GZIP_MAGIC = b"\x1f\x8b"
 
 

@@ -59,7 +59,7 @@ def replay(
             EdgeSink(url, records.identity)
             if via_edge
             else BusSink(
-                ctx.obj.bus.bootstrap_servers,
+                ctx.obj.bus,
                 client_id="replay",
                 fixed_headers={"site": ctx.obj.site.name},
             )
@@ -72,6 +72,8 @@ def replay(
         except NotSent as error:
             typer.echo(f"databus: {error}", err=True)
             raise typer.Exit(1) from error
+        finally:
+            sink.close()
     result = {"sent": counts.sent, "valid": counts.valid, "rejected": counts.rejected}
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))

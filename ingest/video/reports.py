@@ -12,6 +12,7 @@ from typing import Any
 
 from ingest.normalise.identity import own_id
 from ingest.normalise.local_time import LocalTime
+from ingest.pictures.names import ROLES, picture_name
 from ingest.video.settings import VideoSettings
 from ingest.video.tracks import Box, Track
 
@@ -103,10 +104,16 @@ class Reporter:
             captured_at_ms=place.started_ms + track.best.at_ms,
             message=message,
             pictures={
-                key: (f"{record_id}-target.jpg", shot.close_up),
-                "场景图片地址": (f"{record_id}-scene.jpg", shot.scene),
+                key: (self._name(record_id, key, shot.close_up), shot.close_up),
+                "场景图片地址": (self._name(record_id, "场景图片地址", shot.scene), shot.scene),
             },
         )
+
+    def _name(self, record_id: str, key: str, picture: bytes) -> str:
+        """Below the film, not below a day: looking again writes the same pictures."""
+        role = ROLES[key.removesuffix("地址")]
+        checkpoint = self._place.checkpoint_id
+        return picture_name(f"film-{self._place.film}", checkpoint, record_id, role, picture)
 
     def _text(self, film_ms: int) -> str:
         return self._time.to_text(self._place.started_ms + film_ms)

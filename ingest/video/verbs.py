@@ -1,0 +1,109 @@
+"""The verb `recognise`.
+
+In: the command line, settings in `ctx.obj`. Out: a progress bar and the counts. Never: more.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+def mount(app: typer.Typer) -> None:
+    """Add `recognise`."""
+    app.command("recognise")(recognise)
+
+
+def recognise(
+    ctx: typer.Context,
+    video: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A film.")],
+    checkpoint: Annotated[str, typer.Option(help="卡口编号 of the place that the film shows.")],
+    camera: Annotated[str, typer.Option(help="Address of the camera that took it.")] = "127.0.0.1",
+    server: Annotated[str, typer.Option(help="Address of this recognition server.")] = "127.0.0.1",
+    start: Annotated[
+        str, typer.Option(help='"YYYY-MM-DD HH:MM:SS" of the first frame; default: it ends now.')
+    ] = "",
+    looks: Annotated[
+        float, typer.Option(min=0.1, help="Looks per second of film; frames between are skipped.")
+    ] = 5.0,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+) -> None:
+    """Find and track people and other movers in a film, and send a record of each over the bus.
+
+    Records go to data.video (faces large enough to data.face), pictures to the picture store. The
+    ids depend on film and checkpoint only, so that a second look changes nothing in the store.
+    """
+    from bus.errors import BusError
+    from ingest.normalise.local_time import local_time
+    from ingest.pictures import open_pictures
+    from ingest.replay.bus_sink import BusSink, NotSent
+    from ingest.settings import PictureSettings
+    from ingest.video.delivery import Delivery
+    from ingest.video.film import Film, NotAFilm
+    from ingest.video.recognise import recognise as work
+    from ingest.video.reports import Place
+    from ingest.video.settings import VideoSettings
+
+    try:
+        film = Film(video)
+    except NotAFilm as error:
+        raise typer.BadParameter(str(error), param_hint="VIDEO") from error
+    site, now_ms = ctx.obj.site, _now_ms()
+    started_ms = _start_ms(start, site.tz) if start else now_ms - film.duration_ms
+    place = Place(checkpoint, camera, server, film.identity, started_ms, video.absolute().as_uri())
+    picture_settings = getattr(ctx.obj, "pictures", None) or PictureSettings()
+    delivery = Delivery(
+        sink=BusSink(ctx.obj.bus, client_id="recognise", fixed_headers={"site": site.name}),
+        pictures=open_pictures(picture_settings, site, ctx.obj.edge),
+        place=place,
+        epoch=now_ms,
+    )
+    settings = VideoSettings(looks_per_second=looks)
+    try:
+        with _progress() as progress:
+            task = progress.add_task(video.name, total=film.frames or None, found=0)
+            for report in work(
+                film, place, settings, local_time(site.zone),
+                lambda moment: progress.update(task, completed=moment.frame_number),
+            ):  # fmt: skip
+                delivery.send(report, _now_ms())
+                progress.update(task, found=delivery.sent.total())
+            delivery.finish()
+    except (BusError, NotSent) as error:
+        typer.echo(f"databus: {error}", err=True)
+        raise typer.Exit(1) from error
+    finally:
+        delivery.sink.close()
+        film.close()
+    if as_json:
+        typer.echo(json.dumps({"sent": delivery.sent, "film": film.identity}))
+        return
+    sent = ", ".join(f"{topic} {n}" for topic, n in sorted(delivery.sent.items())) or "nothing"
+    typer.echo(f"{video.name}: sent {sent}; pictures lost: {delivery.pictures_lost}")
+
+
+def _start_ms(text: str, zone: ZoneInfo) -> int:
+    try:
+        local = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no local time", param_hint="--start") from error
+    return int(local.replace(tzinfo=zone).timestamp() * 1000)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[found]} found"),
+        TimeElapsedColumn(), console=Console(stderr=True), transient=True,
+    )  # fmt: skip
