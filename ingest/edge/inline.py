@@ -1,0 +1,65 @@
+"""Pictures that came inside a record or beside it, and the record with their addresses instead. Pure.
+
+In: a record's bytes. Out: its pictures, and its bytes with URLs. Never: storing, other changes: every other
+value keeps the very bytes the device wrote (W-2: pictures never travel in a message).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from bus.contracts.keys import INLINE_PICTURES
+
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DATA_URL = re.compile(r"data:[\w/+.-]{0,100};base64,")
+# Every inline key holds one of these two characters, written plainly or escaped; most records hold neither.
+_HINT = "图片".encode()
+_ESCAPED_HINT = b"\\u56fe"
+
+
+def has_inline(value: bytes) -> bool:
+    """Whether a record might carry pictures; cheap, for the many that do not."""
+    return _HINT in value or _ESCAPED_HINT in value
+
+
+def inline_pictures(value: bytes) -> dict[str, bytes]:
+    """Wire key -> picture, of those that really are base64; others stay in the record as they are."""
+    found: dict[str, bytes] = {}
+    for key, raw in _fields(value).items():
+        if key in INLINE_PICTURES and (data := _decoded(bytes(raw))):
+            found[key] = data
+    return found
+
+
+def with_urls(value: bytes, urls: Mapping[str, str]) -> bytes:
+    """The record without the pictures `urls` names by wire key, with their addresses instead."""
+    if not urls:
+        return value
+    fields = {key: raw for key, raw in _fields(value).items() if key not in urls}
+    for key, url in urls.items():
+        fields[INLINE_PICTURES[key]] = msgspec.Raw(msgspec.json.encode(url))
+    return msgspec.json.encode(fields)
+
+
+def _fields(value: bytes) -> dict[str, msgspec.Raw]:
+    try:
+        return _FIELDS.decode(value)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return {}
+
+
+def _decoded(raw: bytes) -> bytes:
+    """The picture of a JSON string, empty if it is not base64 (line breaks are allowed)."""
+    text = msgspec.json.decode(raw)
+    if not isinstance(text, str):
+        return b""
+    match = _DATA_URL.match(text)
+    try:
+        return base64.b64decode("".join(text[match.end() if match else 0 :].split()), validate=True)
+    except (binascii.Error, ValueError):
+        return b""

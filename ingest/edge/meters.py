@@ -1,0 +1,116 @@
+"""What the edge counts: totals that survive restarts (from the spool) and series for Prometheus.
+
+In: taken and refused records. Out: `/metrics` text, the numbers of `/v1/status`. Never: decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from ingest.edge.courier import Courier
+from ingest.edge.intake import Taken
+from ingest.pictures import PictureKeeper
+from ingest.spool import Spool
+
+# Beyond this many addresses a device is counted as "other": a stranger must not fill our memory.
+MAX_DEVICES = 5_000
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+
+class Meters:
+    """One registry per app, so that several live in one test process."""
+
+    def __init__(self, spool: Spool, courier: Courier, keeper: PictureKeeper) -> None:
+        self._spool, self._courier, self._keeper = spool, courier, keeper
+        self._devices: set[str] = set()
+        self.registry = CollectorRegistry()
+        self._records = Counter(
+            "databus_edge_records",
+            "Records by class and outcome (accepted, the reason of rejection, refused).",
+            ["kind", "outcome"],
+            registry=self.registry,
+        )
+        self._by_device = Counter(
+            "databus_edge_device_records",
+            "Records by device and outcome (accepted, rejected, refused).",
+            ["camera_ip", "outcome"],
+            registry=self.registry,
+        )
+        self.answer_seconds = Histogram(
+            "databus_edge_answer_seconds",
+            "From the whole request to its answer.",
+            buckets=_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._gauge("spool_bytes", "Bytes of the spool on disk.", lambda: spool.bytes_on_disk)
+        self._gauge("spool_backlog", "Messages that wait for the bus.", self._backlog)
+        self._gauge("spooled", "Messages ever spooled.", lambda: spool.end_sequence)
+        self._gauge("drained", "Messages ever acknowledged by the bus.", lambda: spool.drained_sequence)
+        self._gauge("spool_damaged", "Messages lost to damaged files.", lambda: spool.damaged)
+        self._gauge("producer_failures", "Producers given up.", lambda: courier.failures)
+        self._gauge("pictures_kept", "Pictures made durable.", lambda: keeper.kept)
+        self._gauge("pictures_lost", "Pictures given up.", lambda: keeper.lost)
+        self._gauge("pictures_waiting_bytes", "Pictures that wait.", lambda: keeper.waiting_bytes)
+
+    def count_taken(self, taken: Iterable[Taken], kind: str) -> None:
+        """After the spool has them."""
+        for record in taken:
+            self._records.labels(kind, record.reason or "accepted").inc()
+            outcome = "rejected" if record.reason else "accepted"
+            self._by_device.labels(self._device(record.camera_ip), outcome).inc()
+
+    def count_refused(self, taken: Iterable[Taken], kind: str) -> None:
+        """Answered 503: not arrived, the sender keeps them."""
+        for record in taken:
+            self._records.labels(kind, "refused").inc()
+            self._by_device.labels(self._device(record.camera_ip), "refused").inc()
+
+    def text(self) -> bytes:
+        """Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def status(self) -> dict[str, object]:
+        """The account's view; record totals are of the spool's whole life, not of this process."""
+        accepted: dict[str, int] = {}
+        rejected: dict[str, dict[str, int]] = {}
+        for tally, count in self._spool.totals.items():
+            kind, _, outcome = tally.partition("/")
+            if outcome == "accepted":
+                accepted[kind] = count
+            else:
+                rejected.setdefault(kind, {})[outcome.partition("/")[2]] = count
+        counters = accepted.pop("sent", 0)
+        kinds = accepted.keys() | rejected.keys()
+        return {
+            "arrived": {k: accepted.get(k, 0) + sum(rejected.get(k, {}).values()) for k in kinds},
+            "accepted": accepted,
+            "rejected": rejected,
+            "counters": counters,
+            "spooled": self._spool.end_sequence,
+            "drained": self._spool.drained_sequence,
+            "backlog": self._backlog(),
+            "damaged": self._spool.damaged,
+            "spool_bytes": self._spool.bytes_on_disk,
+            "producer_failures": self._courier.failures,
+            "pictures": {
+                "kept": self._keeper.kept,
+                "lost": self._keeper.lost,
+                "waiting_bytes": self._keeper.waiting_bytes,
+            },
+        }
+
+    def _backlog(self) -> int:
+        return self._spool.end_sequence - self._spool.drained_sequence
+
+    def _device(self, camera_ip: str) -> str:
+        if camera_ip in self._devices:
+            return camera_ip
+        if len(self._devices) >= MAX_DEVICES:
+            return "other"
+        self._devices.add(camera_ip)
+        return camera_ip
+
+    def _gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+        Gauge(f"databus_edge_{name}", text, registry=self.registry).set_function(read)

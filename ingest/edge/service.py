@@ -1,0 +1,98 @@
+"""The edge as a process: spool, courier, picture keeper and one uvicorn worker, started and stopped together.
+
+In: settings. Out: a serving edge until SIGTERM. Never: a second worker (the spool has one owner).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import uvicorn
+
+from bus.settings import BusSettings, SiteSettings
+from ingest.edge.app import Edge, create_app
+from ingest.edge.courier import Courier
+from ingest.pictures import PictureKeeper, open_pictures
+from ingest.settings import EdgeSettings, PictureSettings
+from ingest.spool import Spool
+
+log = logging.getLogger(__name__)
+
+_MAX_CONNECTIONS = 2_000  # beyond, uvicorn answers 503; recognition servers keep theirs open
+_STOP_S = 5
+
+
+@asynccontextmanager
+async def open_edge(
+    site: SiteSettings, bus: BusSettings, edge: EdgeSettings, pictures: PictureSettings
+) -> AsyncIterator[Edge]:
+    """Everything behind the routes, closed in the reverse order."""
+    folder = edge.spool_dir(site)
+    spool = Spool(
+        folder / "records",
+        max_bytes=edge.spool_max_bytes,
+        min_free_bytes=edge.spool_min_free_bytes,
+        segment_bytes=edge.spool_segment_bytes,
+    )
+    keeper = PictureKeeper(
+        open_pictures(pictures, site, edge),
+        folder / "pictures",
+        write_timeout_ms=pictures.write_timeout_ms,
+        waiting_max_bytes=pictures.waiting_max_bytes,
+    )
+    courier = Courier(spool, bus.bootstrap_servers, edge.max_in_flight_records)
+    courier.start()
+    try:
+        yield Edge(site, edge, spool, courier, keeper)
+    finally:
+        await asyncio.to_thread(courier.stop)
+        await asyncio.to_thread(keeper.close)
+        await asyncio.to_thread(spool.close)
+
+
+async def serve(
+    site: SiteSettings, bus: BusSettings, edge: EdgeSettings, pictures: PictureSettings
+) -> None:
+    """Serve until the process is told to stop; one line in the log when ready."""
+    async with open_edge(site, bus, edge, pictures) as opened:
+        config = uvicorn.Config(
+            create_app(opened),
+            host=edge.host,
+            port=edge.port,
+            access_log=False,
+            log_level="warning",
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_graceful_shutdown=_STOP_S,
+            server_header=False,
+        )
+        await _Server(config).serve()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, except that it says when it is ready, and that a signal only ends the serving.
+
+    uvicorn itself raises the signal again once it has served, which would end the process before the spool
+    and the courier are closed.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            log.info("edge ready on http://%s:%d", self.config.host, self.config.port)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)

@@ -1,0 +1,64 @@
+"""Names of pictures: `day/checkpoint/record-role.jpg`. Pure.
+
+In: what is known of a record. Out: relative names that are safe in a path and in a URL, and content types.
+Never: a name of the sender's making. The day is that of arrival: a camera that lives in 1970 must not
+put its pictures where nobody looks for them.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What a picture shows, by the wire key it came under; an unknown part is kept as "other".
+ROLES = {
+    "车辆图片": "vehicle",
+    "车牌图片": "plate",
+    "场景图片": "scene",
+    "人脸图片": "face",
+    "目标图片": "target",
+}
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\xff\xd8\xff", "jpg"),
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"GIF8", "gif"),
+    (b"BM", "bmp"),
+)
+CONTENT_TYPES = {
+    "jpg": "image/jpeg",
+    "png": "image/png",
+    "gif": "image/gif",
+    "bmp": "image/bmp",
+    "webp": "image/webp",
+    "bin": "application/octet-stream",
+}
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_MAX_SEGMENTS = 8
+
+
+def picture_name(day: str, checkpoint_id: str, record_id: str, role: str, data: bytes) -> str:
+    """`20261010/110110_1_0_0/<record id>-vehicle.jpg`: the same for every retry of one record."""
+    return f"{day}/{safe(checkpoint_id)}/{safe(record_id)}-{safe(role)}.{extension(data)}"
+
+
+def safe(text: str) -> str:
+    """Any text as one path segment."""
+    return _UNSAFE.sub("_", text)[:120] or "_"
+
+
+def extension(data: bytes) -> str:
+    """By what the bytes are, never by what they are called."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp"
+    return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "bin")
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether a name from outside stays inside the store: plain segments, no dots at their beginning."""
+    segments = name.split("/")
+    return len(segments) <= _MAX_SEGMENTS and all(_SEGMENT.fullmatch(s) for s in segments)
+
+
+def content_type(name: str) -> str:
+    """What the picture is served as; anything that is no picture only as bytes to be saved."""
+    return CONTENT_TYPES.get(name.rpartition(".")[2].lower(), CONTENT_TYPES["bin"])
