@@ -53,7 +53,8 @@ class PictureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def base_url(self, edge: EdgeSettings) -> str:
         """What picture addresses begin with, without a slash at the end."""
-        return (self.public_url or f"http://{edge.host}:{edge.port}").rstrip("/")
+        host = "127.0.0.1" if edge.host in ("0.0.0.0", "::") else edge.host
+        return (self.public_url or f"http://{host}:{edge.port}").rstrip("/")
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

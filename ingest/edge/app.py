@@ -1,258 +1,98 @@
-"""The edge's HTTP surface: routes, status codes, bounds. What a record is, `intake` knows.
+"""The edge as a process: spool, courier, picture keeper and one uvicorn worker, started and stopped together.
 
-In: HTTP requests. Out: answers, given only after the records are durable. Never: an answer before the
-spool's fsync; a refusal of well-formed records below the spool's stated bound.
+In: settings. Out: a serving edge until SIGTERM. Never: a second worker (the spool has one owner).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import time
-from collections.abc import Awaitable, Callable
-from datetime import datetime
+import logging
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
-import msgspec
-from fastapi import FastAPI, Request, Response
+import uvicorn
 
-from bus.contracts import headers, topics
-from bus.contracts.meters import Sent
-from bus.settings import SiteSettings
-from ingest.edge.answers import Problem, answer, status_of
-from ingest.edge.body import MULTIPART, UnknownType, media_type, split
+from bus.settings import BusSettings, SiteSettings
 from ingest.edge.courier import Courier
-from ingest.edge.intake import Arrival, Taken, take
-from ingest.edge.meters import Meters
-from ingest.edge.principal import Denied, Principal, authenticate, authorise
-from ingest.edge.request import BadForm, TooLarge, read_body, read_form
-from ingest.pictures import PictureKeeper
-from ingest.pictures.names import content_type, is_safe_name, safe
-from ingest.settings import EdgeSettings
-from ingest.spool import Entry, Spool, SpoolFull
+from ingest.edge.routes import Edge, create_app
+from ingest.pictures import PictureKeeper, open_pictures
+from ingest.settings import EdgeSettings, PictureSettings
+from ingest.spool import Spool
 
-MAX_PICTURES_AT_ONCE = 32  # per request, so that one batch with inline pictures does not take all threads
-_SENT_LIST = msgspec.json.Decoder(list[Sent])
-_SENT = msgspec.json.Decoder(Sent)
+log = logging.getLogger(__name__)
 
-_Handler = Callable[["Edge", Request, Principal], Awaitable[Response]]
+_MAX_CONNECTIONS = 2_000  # beyond, uvicorn answers 503; recognition servers keep theirs open
+_STOP_S = 5
 
 
-class Edge:
-    """What the routes share."""
-
-    def __init__(
-        self,
-        site: SiteSettings,
-        settings: EdgeSettings,
-        spool: Spool,
-        courier: Courier,
-        keeper: PictureKeeper,
-    ) -> None:
-        self.site, self.settings = site, settings
-        self.spool, self.courier, self.keeper = spool, courier, keeper
-        self.meters = Meters(spool, courier, keeper)
-        self._tz = site.tz
-
-    async def records(self, request: Request, principal: Principal) -> Response:
-        """`POST /v1/records/{kind}`."""
-        body = await read_body(request, self.settings.max_body_bytes)
-        kind = media_type(request.headers.get("content-type", ""))
-        if kind == MULTIPART:
-            form = await read_form(request, body)
-            values, beside = [form.record], form.pictures
-        else:
-            values, beside = split(body, kind), {}
-        if len(values) > self.settings.max_records_per_request:
-            raise TooLarge
-        arrival = self._arrival(request, principal)
-        taken = [
-            take(value, index, arrival, os.urandom(10), beside, self.keeper.store.url)
-            for index, value in enumerate(values)
-        ]
-        await self._keep_pictures(taken)
-        await self._spool(taken, arrival.kind)
-        given = answer(taken)
-        return _json(given, status_of(given))
-
-    async def counters(self, request: Request, principal: Principal) -> Response:
-        """`POST /v1/counters`: what producers say they sent."""
-        body = await read_body(request, self.settings.max_body_bytes)
-        is_list = body.lstrip()[:1] == b"["
-        try:
-            counters = _SENT_LIST.decode(body) if is_list else [_SENT.decode(body)]
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            return _problem(422, "bad-counter", str(error), "计数消息格式不正确。")
-        now_ms = time.time_ns() // 1_000_000
-        await self.spool.append([self._counter(c, principal, now_ms) for c in counters])
-        return _json({"accepted": len(counters)}, 200)
-
-    async def put_picture(self, request: Request, principal: Principal) -> Response:
-        """`PUT /v1/pictures/{name}`: a picture before its record; the answer has its address."""
-        name = request.path_params["name"]
-        if not is_safe_name(name) or "/" in name:
-            return _problem(400, "bad-name", f"{name!r} is no plain file name", "图片名称不合法。")
-        data = await read_body(request, self.settings.max_picture_bytes)
-        path = f"{self._day()}/put/{safe(principal.name)}/{name}"
-        there = await self.keeper.read(path)
-        if there is not None and there != data:
-            return _problem(409, "exists", "another picture has this name", "同名的另一张图片已存在。")
-        if there is None and not await self.keeper.keep(path, data):
-            return _full("the picture store is away and the waiting folder is full")
-        return _json({"url": self.keeper.store.url(path)}, 201)
-
-    async def get_picture(self, request: Request, principal: Principal) -> Response:
-        """`GET /pictures/…`: what the records' addresses point to."""
-        name = request.path_params["name"]
-        data = await self.keeper.read(name)
-        if data is None:
-            return _problem(404, "no-picture", "there is no such picture", "没有这张图片。")
-        kept = {
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "private, max-age=31536000, immutable",
-        }
-        return Response(data, media_type=content_type(name), headers=kept)
-
-    async def healthz(self, request: Request, principal: Principal) -> Response:
-        """200 as long as records can be taken and are being carried."""
-        ok = self.courier.alive
-        return _json({"status": "ok" if ok else "the courier has stopped"}, 200 if ok else 503)
-
-    async def metrics(self, request: Request, principal: Principal) -> Response:
-        """Prometheus' text format."""
-        return Response(self.meters.text(), media_type="text/plain; version=0.0.4")
-
-    async def status(self, request: Request, principal: Principal) -> Response:
-        """The account's numbers."""
-        return _json(self.meters.status(), 200)
-
-    async def _keep_pictures(self, taken: list[Taken]) -> None:
-        """Pictures first, so that a record on the bus never points to what is still in our memory."""
-        gate = asyncio.Semaphore(MAX_PICTURES_AT_ONCE)
-
-        async def keep(name: str, data: bytes) -> None:
-            async with gate:
-                await self.keeper.keep(name, data)
-
-        pictures = [(name, data) for record in taken for name, data in record.pictures.items()]
-        if pictures:
-            await asyncio.gather(*(keep(name, data) for name, data in pictures))
-
-    async def _spool(self, taken: list[Taken], kind: str) -> None:
-        try:
-            await self.spool.append([record.entry for record in taken])
-        except SpoolFull:
-            self.meters.count_refused(taken, kind)
-            raise
-        self.meters.count_taken(taken, kind)
-
-    def _arrival(self, request: Request, principal: Principal) -> Arrival:
-        return Arrival(
-            kind=request.path_params["kind"],
-            sender=principal.name,
-            source=principal.address,
-            received_at_ms=time.time_ns() // 1_000_000,
-            day=self._day(),
-            site=self.site.name,
-            zone=self.site.zone,
-            idempotency_key=request.headers.get("idempotency-key", ""),
-            replayed=request.headers.get("x-replay", "") == "1",
-            max_record_bytes=self.settings.max_record_bytes,
-        )
-
-    def _counter(self, counter: Sent, principal: Principal, now_ms: int) -> Entry:
-        return Entry(
-            topic=topics.METER_SENT,
-            key=counter.producer.encode(),
-            value=msgspec.json.encode(counter),
-            headers=[
-                (headers.SCHEMA, topics.TOPICS[topics.METER_SENT].schema.encode()),
-                (headers.RECEIVED_AT, str(now_ms).encode()),
-                (headers.SOURCE, principal.address.encode()),
-                (headers.SITE, self.site.name.encode()),
-            ],
-            timestamp_ms=now_ms,
-            tally="sent/accepted",
-        )
-
-    def _day(self) -> str:
-        return datetime.now(self._tz).strftime("%Y%m%d")
-
-
-def create_app(edge: Edge) -> FastAPI:
-    """The routes; each passes `_guarded`, the one place of authentication and of errors' answers."""
-    app = FastAPI(title="surveillance data bus: edge", docs_url=None, redoc_url=None, openapi_url=None)
-    routes: tuple[tuple[str, str, _Handler], ...] = (
-        ("POST", "/v1/records/{kind}", Edge.records),
-        ("POST", "/v1/counters", Edge.counters),
-        ("PUT", "/v1/pictures/{name}", Edge.put_picture),
-        ("GET", "/pictures/{name:path}", Edge.get_picture),
-        ("GET", "/healthz", Edge.healthz),
-        ("GET", "/metrics", Edge.metrics),
-        ("GET", "/v1/status", Edge.status),
+@asynccontextmanager
+async def open_edge(
+    site: SiteSettings, bus: BusSettings, edge: EdgeSettings, pictures: PictureSettings
+) -> AsyncIterator[Edge]:
+    """Everything behind the routes, closed in the reverse order."""
+    folder = edge.spool_dir(site)
+    spool = Spool(
+        folder / "records",
+        max_bytes=edge.spool_max_bytes,
+        min_free_bytes=edge.spool_min_free_bytes,
+        segment_bytes=edge.spool_segment_bytes,
     )
-    for method, path, handler in routes:
-        app.add_route(path, _guarded(edge, handler), methods=[method])
-    return app
-
-
-# Reading pictures and the edge's own figures needs no sender's token: consoles and probes have none, and
-# pictures have names nobody can guess.
-_OPEN = frozenset({Edge.get_picture, Edge.healthz, Edge.metrics, Edge.status})
-_KINDS = frozenset({"vehicle", "face", "video"})
-
-
-def _guarded(edge: Edge, handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
-    tokens = {} if handler in _OPEN else edge.settings.tokens
-
-    async def guarded(request: Request) -> Response:
-        address = request.client.host if request.client else ""
-        try:
-            principal = authenticate(request.headers, address, tokens)
-        except Denied as error:
-            return _problem(401, "denied", str(error), "需要已知发送方的令牌。")
-        if not authorise(principal, request.method, request.url.path):
-            return _problem(403, "forbidden", "not allowed", "没有权限。")
-        if request.path_params.get("kind", "vehicle") not in _KINDS:
-            return _problem(404, "unknown-kind", "records are vehicle, face or video", "未知的记录类别。")
-        with edge.meters.answer_seconds.time():
-            return await _answered(edge, handler, request, principal)
-
-    return guarded
-
-
-async def _answered(
-    edge: Edge, handler: _Handler, request: Request, principal: Principal
-) -> Response:
+    keeper = PictureKeeper(
+        open_pictures(pictures, site, edge),
+        folder / "pictures",
+        write_timeout_ms=pictures.write_timeout_ms,
+        waiting_max_bytes=pictures.waiting_max_bytes,
+    )
+    courier = Courier(spool, bus.bootstrap_servers, edge.max_in_flight_records)
+    courier.start()
     try:
-        return await handler(edge, request, principal)
-    except TooLarge:
-        return _problem(413, "too-large", _bounds(edge.settings), "请求超过允许的大小。")
-    except UnknownType as error:
-        return _problem(
-            415, "unknown-type", f"{error} is not understood; send JSON or multipart", "不支持的内容类型。"
+        yield Edge(site, edge, spool, courier, keeper)
+    finally:
+        await asyncio.to_thread(courier.stop)
+        await asyncio.to_thread(keeper.close)
+        await asyncio.to_thread(spool.close)
+
+
+async def serve(
+    site: SiteSettings, bus: BusSettings, edge: EdgeSettings, pictures: PictureSettings
+) -> None:
+    """Serve until the process is told to stop; one line in the log when ready."""
+    async with open_edge(site, bus, edge, pictures) as opened:
+        config = uvicorn.Config(
+            create_app(opened),
+            host=edge.host,
+            port=edge.port,
+            access_log=False,
+            log_level="warning",
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_graceful_shutdown=_STOP_S,
+            server_header=False,
         )
-    except BadForm as error:
-        return _problem(400, "bad-form", str(error), "multipart 请求格式不正确。")
-    except SpoolFull as error:
-        return _full(str(error), error.retry_after_s)
+        await _Server(config).serve()
 
 
-def _bounds(settings: EdgeSettings) -> str:
-    return (
-        f"at most {settings.max_body_bytes} bytes and {settings.max_records_per_request} records per"
-        f" request, {settings.max_picture_bytes} bytes per picture"
-    )
+class _Server(uvicorn.Server):
+    """uvicorn, except that it says when it is ready, and that a signal only ends the serving.
 
+    uvicorn itself raises the signal again once it has served, which would end the process before the spool
+    and the courier are closed.
+    """
 
-def _full(why: str, retry_after_s: int = 5) -> Response:
-    response = _problem(503, "full", f"nothing was taken: {why}", "暂时无法接收，请稍后重试。")
-    response.headers["Retry-After"] = str(retry_after_s)
-    return response
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            log.info("edge ready on http://%s:%d", self.config.host, self.config.port)
 
-
-def _problem(status: int, error: str, message: str, message_zh: str) -> Response:
-    return _json(Problem(error=error, message=message, message_zh=message_zh), status)
-
-
-def _json(body: object, status: int) -> Response:
-    return Response(msgspec.json.encode(body), status, media_type="application/json")
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
