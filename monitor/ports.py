@@ -1,6 +1,7 @@
 """What the console needs from outside: readers that `deploy` hands in.
 
-In: questions. Out: contract structs. Never: an import of `alarm`; its reader fits `AlarmReader` by shape.
+In: questions. Out: contract structs. Never: an import of `alarm`; its reader fits `AlarmReader`
+by shape.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from ingest.store.port import Page, Position, RecordReader
 
 
 class AlarmReader(Protocol):
-    """The read side of the operations store (alarms and incidents). Called from several threads? No:
+    """The read side of the operations store (alarms and incidents). Called from several threads?
+    No:
     one reader per thread. Any exception means: away, open a new one later."""
 
     def alarms(

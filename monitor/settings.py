@@ -1,6 +1,7 @@
 """Settings of the console process: address, sessions, limits of what it holds in memory.
 
-In: values that `deploy.settings` has read. Out: a frozen object. Never: reading files or the environment.
+In: values that `deploy.settings` has read. Out: a frozen object. Never: reading files or the
+environment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The account book: names, roles and password hashes in `DATA_DIR/accounts.json`.
 
-In: names, passwords. Out: principals. Never: a default account or password; an empty book lets nobody in.
+In: names, passwords. Out: principals. Never: a default account or password; an empty book lets
+nobody in.
 """
 
 from __future__ import annotations
@@ -68,10 +69,12 @@ class AccountBook:
 
         def edit(book: Book) -> Book:
             _known(book, name)
-            return Book(accounts=tuple(
-                msgspec.structs.replace(a, password=line) if a.name == name else a
-                for a in book.accounts
-            ))
+            return Book(
+                accounts=tuple(
+                    msgspec.structs.replace(a, password=line) if a.name == name else a
+                    for a in book.accounts
+                )
+            )
 
         self._file.change(edit)
 
@@ -89,7 +92,9 @@ class AccountBook:
         return next((a for a in self.accounts() if a.name == name), None)
 
     def verify(self, name: str, password: str) -> Principal | None:
-        """The principal if the password fits. Takes as long for an unknown name. Blocks for scrypt's time."""
+        """The principal if the password fits. Takes as long for an unknown name. Blocks for
+        scrypt's time.
+        """
         account = self.find(name)
         fits = verify_password(password, account.password if account else NOBODY)
         if account is None or not fits:

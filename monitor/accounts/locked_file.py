@@ -1,6 +1,7 @@
 """A small JSON file that several processes change: one at a time, never half-written, owner only.
 
-In/out: one msgspec struct per file. Never: anything large; the whole file is read and written at once.
+In/out: one msgspec struct per file. Never: anything large; the whole file is read and written at
+once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class DamagedFile(Exception):
 
 
 class LockedFile(Generic[T]):
-    """`read` is cheap while the file does not change; `change` holds the lock from reading to renaming."""
+    """`read` is cheap while the file does not change; `change` holds the lock from reading to
+    renaming.
+    """
 
     def __init__(self, path: Path, model: type[T]) -> None:
         self._path = path
@@ -31,7 +34,9 @@ class LockedFile(Generic[T]):
         self._value: T = model()
 
     def read(self) -> T:
-        """What the file holds now; the model's defaults when there is no file. Raises `DamagedFile`."""
+        """What the file holds now; the model's defaults when there is no file. Raises
+        `DamagedFile`.
+        """
         try:
             stat = self._path.stat()
         except FileNotFoundError:

@@ -55,13 +55,16 @@ def issue_one_time_link(
     token = secrets.token_urlsafe(32)
     now = time.time_ns() // 1_000_000
     link = Link(
-        token_hash=_hash(token), name=name,
+        token_hash=_hash(token),
+        name=name,
         roles=tuple(sorted(set(roles), key=list(Role).index)),
         expires_at_ms=now + minutes * 60_000,
     )
-    _file(data_path).change(lambda old: LinkList(
-        links=(*(x for x in old.links if x.expires_at_ms > now), link)[-MAX_LINKS:]
-    ))
+    _file(data_path).change(
+        lambda old: LinkList(
+            links=(*(x for x in old.links if x.expires_at_ms > now), link)[-MAX_LINKS:]
+        )
+    )
     return f"{base_url}/auth/once/{token}"
 
 

@@ -1,6 +1,7 @@
 """Passwords to scrypt and back to yes or no.
 
-In: passwords. Out: a self-describing line `scrypt$n$r$p$salt$hash`. Never: files, a default password.
+In: passwords. Out: a self-describing line `scrypt$n$r$p$salt$hash`. Never: files, a default
+password.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ class WeakPassword(ValueError):
 def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
     return hashlib.scrypt(
         password.encode("utf-8", "surrogatepass"),
-        salt=salt, n=n, r=r, p=p, maxmem=_MAX_MEMORY_BYTES, dklen=32,
+        salt=salt,
+        n=n,
+        r=r,
+        p=p,
+        maxmem=_MAX_MEMORY_BYTES,
+        dklen=32,
     )
 
 

@@ -51,6 +51,8 @@ _ALLOWED: dict[Operation, frozenset[Role]] = {
 
 
 def authorise(principal: Principal, operation: Operation, resource: str = "") -> bool:
-    """Whether the principal may. `resource` names the thing; no rule looks at it before accountability comes."""
+    """Whether the principal may. `resource` names the thing; no rule looks at it before
+    accountability comes.
+    """
     del resource
     return not principal.roles.isdisjoint(_ALLOWED[operation])

@@ -1,4 +1,5 @@
-"""Sessions: who is logged in, kept over a restart of the console; only hashes of the ids are written.
+"""Sessions: who is logged in, kept over a restart of the console; only hashes of the ids are
+written.
 
 In: a principal, or the id out of a cookie. Out: the principal behind it. Never: HTTP, passwords.
 """
@@ -20,7 +21,9 @@ MAX_SESSIONS = 1000  # the oldest go first; a console has operators, not custome
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One log-in. `account` tells whether the name must still be in the book (a link's guest is not)."""
+    """One log-in. `account` tells whether the name must still be in the book (a link's guest is
+    not).
+    """
 
     id_hash: str
     name: str
@@ -41,7 +44,9 @@ def _hash(text: str) -> str:
 
 
 class Sessions:
-    """Log-ins of people. A removed account or a changed password ends its sessions at the next request."""
+    """Log-ins of people. A removed account or a changed password ends its sessions at the next
+    request.
+    """
 
     def __init__(
         self, data_path: Path, book: AccountBook, *, lifetime_ms: int, now_ms: Callable[[], int]
@@ -64,9 +69,13 @@ class Sessions:
             account=not guest,
             credential=_hash(account.password) if account else "",
         )
-        self._file.change(lambda s: SessionList(
-            sessions=(*(x for x in s.sessions if x.expires_at_ms > now), session)[-MAX_SESSIONS:]
-        ))
+        self._file.change(
+            lambda s: SessionList(
+                sessions=(*(x for x in s.sessions if x.expires_at_ms > now), session)[
+                    -MAX_SESSIONS:
+                ]
+            )
+        )
         return session_id
 
     def principal(self, session_id: str) -> Principal | None:

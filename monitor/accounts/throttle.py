@@ -1,4 +1,5 @@
-"""The limit on failed log-ins, per account and address, and per address alone (pure; time comes in).
+"""The limit on failed log-ins, per account and address, and per address alone (pure; time comes
+in).
 
 In: keys and times. Out: how long the door stays shut. Never: passwords.
 """

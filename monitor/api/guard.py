@@ -1,4 +1,5 @@
-"""The one guard on the outer application: HTTP and websocket, API, pages, pictures and scripts alike.
+"""The one guard on the outer application: HTTP and websocket, API, pages, pictures and scripts
+alike.
 
 In: every request before any route sees it. Out: the same request with its principal in
 `scope["state"]["principal"]`, or a refusal. Never: deciding what a principal may do (`authorise`).
@@ -49,7 +50,9 @@ _HEADERS = {
 
 
 class PasswordCheck:
-    """HTTP Basic for scripts: verified off the loop, remembered for a minute, throttled as the form is."""
+    """HTTP Basic for scripts: verified off the loop, remembered for a minute, throttled as the
+    form is.
+    """
 
     def __init__(
         self, book: AccountBook, failures: FailedLogins, now_ms: Callable[[], int]
@@ -152,7 +155,9 @@ def _please_log_in(scope: Scope) -> Response:
 
 
 def _foreign_origin(scope: Scope, headers: Headers) -> bool:
-    """A page of another site that makes a browser send our cookie: refused before anything changes."""
+    """A page of another site that makes a browser send our cookie: refused before anything
+    changes.
+    """
     origin = headers.get("origin")
     if origin is None or (scope["type"] == "http" and scope["method"] in _SAFE_METHODS):
         return False

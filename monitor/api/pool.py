@@ -1,6 +1,8 @@
-"""Questions to a store, off the event loop: few threads, one reader each, opened again after a failure.
+"""Questions to a store, off the event loop: few threads, one reader each, opened again after a
+failure.
 
-In: a function of the reader. Out: its answer, or `Away` with the reason. Never: a blocked loop, a broken
+In: a function of the reader. Out: its answer, or `Away` with the reason. Never: a blocked loop, a
+broken
 reader used twice.
 """
 
@@ -15,7 +17,9 @@ from typing import Generic, Protocol, TypeVar
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 64  # questions in line; more means the store cannot follow, and waiting would only hide it
+MAX_WAITING = (
+    64  # questions in line; more means the store cannot follow, and waiting would only hide it
+)
 
 
 class Closable(Protocol):
@@ -65,7 +69,9 @@ class ReaderPool(Generic[R]):
     def _answer(self, question: Callable[[R], A]) -> A:
         try:
             answer = question(self._reader())
-        except Exception as error:  # whatever a foreign reader raises means the same to us: ask anew later
+        except (
+            Exception
+        ) as error:  # whatever a foreign reader raises means the same to us: ask anew later
             self._drop()
             self._note(f"{type(error).__name__}: {error}")
             raise Away(f"{self.name}: {error}") from error

@@ -1,6 +1,7 @@
 """The deployment register as a file that may change under us.
 
-In: a path. Out: the newest readable register; an empty one before there is any. Never: a broken file
+In: a path. Out: the newest readable register; an empty one before there is any. Never: a broken
+file
 replacing a good register.
 """
 

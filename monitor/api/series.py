@@ -1,4 +1,5 @@
-"""Minutes to what a chart draws (pure): latency per class, sent against valid per slot, gaps per device.
+"""Minutes to what a chart draws (pure): latency per class, sent against valid per slot, gaps per
+device.
 
 In: rows of the store. Out: plain dicts of a bounded number of points. Never: raw records.
 """
@@ -74,7 +75,9 @@ def quality_totals(cells: Sequence[QualityCell]) -> dict[str, Any]:
 
 
 def valid_percent(sent: int, valid: int) -> float | None:
-    """None while nobody has said what was sent. More valid than sent (a counter under way) is 100."""
+    """None while nobody has said what was sent. More valid than sent (a counter under way) is
+    100.
+    """
     return round(min(100.0, 100 * valid / sent), 2) if sent else None
 
 

@@ -30,7 +30,9 @@ def clock(time_ms: int, zone: ZoneInfo) -> str:
 
 
 def parse_time(text: str, zone: ZoneInfo) -> int:
-    """Epoch milliseconds, or ISO time in the site's zone; 0 for an empty text. Raises `ValueError`."""
+    """Epoch milliseconds, or ISO time in the site's zone; 0 for an empty text. Raises
+    `ValueError`.
+    """
     text = text.strip()
     if not text:
         return 0

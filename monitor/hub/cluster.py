@@ -1,6 +1,8 @@
-"""The broker's own picture for the bus page: topics, groups, brokers, and the backlog of our applications.
+"""The broker's own picture for the bus page: topics, groups, brokers, and the backlog of our
+applications.
 
-In: an address. Out: one `Snapshot`, at most every `FRESH_SECONDS`. Never: a change on the broker; a wait
+In: an address. Out: one `Snapshot`, at most every `FRESH_SECONDS`. Never: a change on the broker;
+a wait
 on the event loop.
 """
 
@@ -22,14 +24,22 @@ from monitor.lag.model import PartitionLag, lags, total
 FRESH_SECONDS = 2.0
 REQUEST_SECONDS = 5.0
 MAX_GROUPS = 200  # asked one by one; more would be a page nobody reads
-SHOWN_CONFIGS = ("cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas",
-                 "compression.type", "segment.bytes")
+SHOWN_CONFIGS = (
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "min.insync.replicas",
+    "compression.type",
+    "segment.bytes",
+)
 
 T = TypeVar("T")
 
 
 class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic. `records` = end − start over its partitions; `ends` maps partition to end offset."""
+    """One topic. `records` = end − start over its partitions; `ends` maps partition to end
+    offset.
+    """
 
     name: str
     internal: bool
@@ -91,7 +101,9 @@ class BusAway(Exception):
 
 
 class Cluster:
-    """Asks in a thread, one question at a time; the last snapshot serves everybody for two seconds."""
+    """Asks in a thread, one question at a time; the last snapshot serves everybody for two
+    seconds.
+    """
 
     def __init__(self, bootstrap_servers: str, now_ms: Callable[[], int]) -> None:
         self._servers = bootstrap_servers
@@ -111,10 +123,14 @@ class Cluster:
 
     def _look(self) -> Snapshot:
         if self._admin is None:
-            self._admin = AdminClient({
-                "bootstrap.servers": self._servers, "client.id": "databus-console",
-                "log_level": 0, "reconnect.backoff.max.ms": 2000,
-            })
+            self._admin = AdminClient(
+                {
+                    "bootstrap.servers": self._servers,
+                    "client.id": "databus-console",
+                    "log_level": 0,
+                    "reconnect.backoff.max.ms": 2000,
+                }
+            )
         try:
             metadata = self._admin.list_topics(timeout=REQUEST_SECONDS)
         except KafkaException as error:
@@ -127,8 +143,12 @@ class Cluster:
         return Snapshot(
             cluster_id=metadata.cluster_id or "",
             brokers=tuple(
-                BrokerInfo(broker_id=b.id, host=b.host, port=b.port,
-                           controller=b.id == metadata.controller_id)
+                BrokerInfo(
+                    broker_id=b.id,
+                    host=b.host,
+                    port=b.port,
+                    controller=b.id == metadata.controller_id,
+                )
                 for b in sorted(metadata.brokers.values(), key=lambda b: int(b.id))
             ),
             topics=tuple(
@@ -186,8 +206,11 @@ class Cluster:
                 behind = max(0, ends.get((p.topic, p.partition), p.offset) - p.offset)
                 topics[p.topic] = topics.get(p.topic, 0) + behind
         return GroupInfo(
-            group_id=group.group_id, state=group.state.name, members=len(group.members),
-            lag=sum(topics.values()), topics=topics,
+            group_id=group.group_id,
+            state=group.state.name,
+            members=len(group.members),
+            lag=sum(topics.values()),
+            topics=topics,
         )
 
 
@@ -252,8 +275,9 @@ def backlog(
         {(t.name, n): end for t in topics for n, end in t.ends.items()},
         {(t.name, n): start for t in topics for n, start in t.starts.items()},
     )
-    return [_backlog_row(application, t.name, [p for p in parts if p.topic == t.name])
-            for t in topics]
+    return [
+        _backlog_row(application, t.name, [p for p in parts if p.topic == t.name]) for t in topics
+    ]
 
 
 def _backlog_row(application: str, topic: str, parts: Sequence[PartitionLag]) -> BacklogRow:

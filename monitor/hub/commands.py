@@ -1,4 +1,5 @@
-"""Sends operators' commands to their topic and waits for the broker's word (I-3: commands are synchronous).
+"""Sends operators' commands to their topic and waits for the broker's word (I-3: commands are
+synchronous).
 
 In: a `WatchCommand`. Out: nothing, or `CommandLost`. Never: deciding who may.
 """
@@ -19,7 +20,9 @@ DELIVERY_SECONDS = 10.0
 
 
 class CommandLost(Exception):
-    """The broker has not acknowledged the command; it may be sent again, the version makes it once."""
+    """The broker has not acknowledged the command; it may be sent again, the version makes it
+    once.
+    """
 
 
 class CommandSender:
@@ -60,13 +63,15 @@ class CommandSender:
 
     def _connected(self) -> Any:
         if self._producer is None:
-            self._producer = Producer({
-                "bootstrap.servers": self._servers,
-                "client.id": "databus-console",
-                "enable.idempotence": True,
-                "partitioner": "murmur2_random",
-                "delivery.timeout.ms": int(DELIVERY_SECONDS * 1000),
-                "linger.ms": 0,
-                "log_level": 0,
-            })
+            self._producer = Producer(
+                {
+                    "bootstrap.servers": self._servers,
+                    "client.id": "databus-console",
+                    "enable.idempotence": True,
+                    "partitioner": "murmur2_random",
+                    "delivery.timeout.ms": int(DELIVERY_SECONDS * 1000),
+                    "linger.ms": 0,
+                    "log_level": 0,
+                }
+            )
         return self._producer

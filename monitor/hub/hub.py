@@ -1,6 +1,7 @@
 """The hub: joins the tail to the live state and tells listeners a delta four times a second.
 
-In: batches of the tail. Out: `Delta`s to listeners on the loop, errors of one listener kept from the others.
+In: batches of the tail. Out: `Delta`s to listeners on the loop, errors of one listener kept from
+the others.
 Never: NiceGUI, languages, blocking calls.
 """
 
@@ -34,8 +35,9 @@ class Hub:
         decoded_per_second: int,
     ) -> None:
         self.live = LiveState(rows=rows)
-        self.tail = Tail(bootstrap_servers, zone, self._on_batch,
-                         decoded_per_second=decoded_per_second)
+        self.tail = Tail(
+            bootstrap_servers, zone, self._on_batch, decoded_per_second=decoded_per_second
+        )
         self._now_ms = now_ms
         self._listeners: list[Listener] = []
 

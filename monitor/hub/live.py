@@ -38,7 +38,9 @@ class RatePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
-    """What is new since the last delta. `passed` counts all records, `rows` shows the newest of them."""
+    """What is new since the last delta. `passed` counts all records, `rows` shows the newest of
+    them.
+    """
 
     rows: tuple[Sighting, ...] = ()
     passed: int = 0

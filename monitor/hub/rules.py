@@ -17,8 +17,16 @@ MAX_VALUE_CHARACTERS = 100
 MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 500
 
-_HIDDEN = {"captured_at", "stored_at", "sender_record_id", "device_sequence", "face_feature",
-           "feature_model", "plate_confidence", "plate_character_confidences"}
+_HIDDEN = {
+    "captured_at",
+    "stored_at",
+    "sender_record_id",
+    "device_sequence",
+    "face_feature",
+    "feature_model",
+    "plate_confidence",
+    "plate_character_confidences",
+}
 
 
 def _matchable(table: dict[str, str]) -> tuple[str, ...]:
@@ -40,7 +48,9 @@ class RuleError(ValueError):
 
 
 class RuleBook:
-    """Invariant: per rule id the command with the highest version; a removed one stays as removed."""
+    """Invariant: per rule id the command with the highest version; a removed one stays as
+    removed.
+    """
 
     def __init__(self) -> None:
         self._newest: dict[str, WatchCommand] = {}

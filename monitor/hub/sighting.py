@@ -17,15 +17,33 @@ from bus.contracts.keys import FACE, VEHICLE, VIDEO
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, DATA_VIDEO
 
 DATA_TOPICS: dict[str, dict[str, str]] = {
-    DATA_VEHICLE: VEHICLE, DATA_FACE: FACE, DATA_VIDEO: VIDEO,
+    DATA_VEHICLE: VEHICLE,
+    DATA_FACE: FACE,
+    DATA_VIDEO: VIDEO,
 }
 _KIND = {DATA_VEHICLE: "vehicle", DATA_FACE: "face"}
 _PICTURES = (
-    "vehicle_picture_url", "face_picture_url", "target_picture_url", "plate_picture_url",
+    "vehicle_picture_url",
+    "face_picture_url",
+    "target_picture_url",
+    "plate_picture_url",
     "scene_picture_url",
 )
-_TEXT = ("plate_color", "vehicle_color", "vehicle_type", "vehicle_brand", "vehicle_series",
-         "gender", "age_from", "age_to", "glasses", "mask", "hat", "target_class", "track_id")
+_TEXT = (
+    "plate_color",
+    "vehicle_color",
+    "vehicle_type",
+    "vehicle_brand",
+    "vehicle_series",
+    "gender",
+    "age_from",
+    "age_to",
+    "glasses",
+    "mask",
+    "hat",
+    "target_class",
+    "track_id",
+)
 MAX_TEXT_CHARACTERS = 80  # of one field in a live row; a device may write a novel
 
 

@@ -1,7 +1,9 @@
-"""The one consumer of the console: tails the data, event and watch-list topics in a thread of its own.
+"""The one consumer of the console: tails the data, event and watch-list topics in a thread of its
+own.
 
 In: a broker's address. Out: batches handed to the loop by `call_soon_threadsafe`; at most
-`MAX_BATCHES_UNDERWAY` wait there. Never: a group, a commit, a position that matters; whoever needs every
+`MAX_BATCHES_UNDERWAY` wait there. Never: a group, a commit, a position that matters; whoever
+needs every
 record is not a console.
 """
 
@@ -39,7 +41,9 @@ _TOPICS = (*DATA_TOPICS, EVENT_ALARM, EVENT_INCIDENT, CONTROL_WATCHLIST)
 
 
 class TailBatch(msgspec.Struct, kw_only=True):
-    """What one poll brought, parsed. `commands` pairs rule id with the command, None for a tombstone."""
+    """What one poll brought, parsed. `commands` pairs rule id with the command, None for a
+    tombstone.
+    """
 
     counts: dict[str, int] = {}
     sightings: list[Sighting] = []
@@ -88,19 +92,21 @@ class Tail:
     # -- in the thread -------------------------------------------------------------------------
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        consumer = Consumer({
-            "bootstrap.servers": self._servers,
-            "group.id": "console-tail",  # librdkafka wants one; nothing is committed under it
-            "client.id": "databus-console",
-            "enable.auto.commit": False,
-            "enable.partition.eof": False,
-            "auto.offset.reset": "earliest",
-            "queued.max.messages.kbytes": 8192,
-            "fetch.wait.max.ms": 100,
-            "reconnect.backoff.max.ms": 2000,
-            "error_cb": self._on_error,
-            "log_level": 0,
-        })
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "console-tail",  # librdkafka wants one; nothing is committed under it
+                "client.id": "databus-console",
+                "enable.auto.commit": False,
+                "enable.partition.eof": False,
+                "auto.offset.reset": "earliest",
+                "queued.max.messages.kbytes": 8192,
+                "fetch.wait.max.ms": 100,
+                "reconnect.backoff.max.ms": 2000,
+                "error_cb": self._on_error,
+                "log_level": 0,
+            }
+        )
         looked_at = -LOOK_SECONDS
         try:
             while not self._stop.is_set():
@@ -140,13 +146,15 @@ class Tail:
                 self._next[key] = self._first_offset(consumer, *key)
             jumped = self._jumps(consumer)
             if changed or jumped:
-                consumer.assign([
-                    TopicPartition(topic, number, offset)
-                    for (topic, number), offset in self._next.items()
-                ])
+                consumer.assign(
+                    [
+                        TopicPartition(topic, number, offset)
+                        for (topic, number), offset in self._next.items()
+                    ]
+                )
             self._note("")
         except KafkaException as error:
-            self._note(str(error.args[0]))
+            self._note(f"{self._servers}: {error.args[0].str()}")
 
     def _forget_lost(self, there: set[tuple[str, int]]) -> None:
         for key in [key for key in self._next if key not in there]:
@@ -209,7 +217,7 @@ class Tail:
                 records.append(message)
             else:
                 _event(batch, topic, message)
-        for message in records[-self._affordable(len(records)):] if records else ():
+        for message in records[-self._affordable(len(records)) :] if records else ():
             seen = self._sighting(message)
             if seen is not None:
                 batch.sightings.append(seen)

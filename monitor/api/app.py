@@ -1,0 +1,96 @@
+"""The outer application: guard first, then the API; pages are mounted behind them.
+
+In: services. Out: a FastAPI application. Never: NiceGUI (see `monitor.console`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from starlette.middleware.sessions import SessionMiddleware
+
+from monitor.api.access import answer
+from monitor.api.charts import chart_routes
+from monitor.api.guard import Guard
+from monitor.api.log_in import SessionEnded, log_in_routes
+from monitor.api.operations import operation_routes
+from monitor.api.platform import platform_routes
+from monitor.api.pool import Away
+from monitor.api.records import record_routes
+from monitor.api.services import Services
+from monitor.hub.cluster import BusAway
+from monitor.hub.commands import CommandLost
+from monitor.hub.rules import RuleError
+
+
+def create_api(services: Services, ended: SessionEnded = lambda _: None) -> FastAPI:
+    """API, log-in and guard. Its lifespan runs the hub."""
+    app = FastAPI(
+        title="surveillance-data-bus",
+        lifespan=_lifespan(services),
+        docs_url=None,
+        redoc_url=None,  # their pages load scripts from another host
+    )
+    for routes in (
+        log_in_routes(services, ended),
+        record_routes(services),
+        chart_routes(services),
+        operation_routes(services),
+        platform_routes(services),
+    ):
+        app.include_router(routes)
+    _tell_faults(app)
+    app.add_middleware(Guard, sessions=services.sessions, passwords=services.passwords)
+    app.add_middleware(  # added last = outermost: the guard finds the cookie read
+        SessionMiddleware,
+        secret_key=services.secret,
+        session_cookie="databus_console",
+        same_site="lax",
+        max_age=services.console.session_hours * 3600,
+    )
+    return app
+
+
+def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        work = [
+            asyncio.create_task(services.hub.run(), name="console-hub"),
+            asyncio.create_task(services.kpis.run(), name="console-kpis"),
+        ]
+        try:
+            yield
+        finally:
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+            services.records.close()
+            services.alarms.close()
+
+    return lifespan
+
+
+def _tell_faults(app: FastAPI) -> None:
+    """One place where typed errors become answers."""
+
+    def on(
+        error: type[Exception], status: int, field: Callable[[Exception], str] | None = None
+    ) -> None:
+        async def handler(_: Request, raised: Exception) -> Response:
+            body = {"error": str(raised)}
+            if field is not None:
+                body["field"] = field(raised)
+            return answer(body, status)
+
+        app.add_exception_handler(error, handler)
+
+    on(Away, 503)
+    on(BusAway, 503)
+    on(CommandLost, 503)
+    on(RuleError, 422, lambda e: getattr(e, "field", ""))
+    on(msgspec.ValidationError, 422)
+    on(msgspec.DecodeError, 400)

@@ -1,0 +1,112 @@
+"""Latency and quality over time, aggregated here so that a browser draws at most a screen of
+points.
+
+In: a span, a scope. Out: JSON curves. Never: raw records, a span without a bound.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
+
+from monitor.accounts.roles import Operation
+from monitor.api.access import allow, answer
+from monitor.api.series import (
+    MINUTE_MS,
+    latency_curves,
+    latency_total,
+    quality_curve,
+    quality_devices,
+    quality_totals,
+    slot_ms,
+)
+from monitor.api.services import Services, now_ms
+from monitor.api.views import parse_time
+
+DAY_MS = 24 * 3600 * 1000
+MAX_LATENCY_SPAN_MS = 1500 * MINUTE_MS  # by minute; a day and an hour
+MAX_QUALITY_SPAN_MS = 31 * DAY_MS
+MAX_DEVICES = 500
+
+Scope = Literal["all", "district", "device"]
+
+
+def chart_routes(services: Services) -> APIRouter:
+    """Routes under /api."""
+    router = APIRouter(prefix="/api", dependencies=[Depends(allow(Operation.VIEW))])
+
+    def span(since: Annotated[str, Query(alias="from")] = "", until: str = "") -> tuple[int, int]:
+        try:
+            end = parse_time(until, services.site.tz) or now_ms()
+            begin = parse_time(since, services.site.tz) or end - DAY_MS
+        except ValueError as error:
+            raise HTTPException(422, f"time: {error}") from error
+        if begin >= end:
+            raise HTTPException(422, "from must lie before until")
+        return begin - begin % MINUTE_MS, end
+
+    @router.get("/latency")
+    async def latency(
+        between: tuple[int, int] = Depends(span),
+        scope: Scope = "all",
+        scope_id: str = "",
+        kind: str = "",
+    ) -> Response:
+        begin, end = _bounded(between, MAX_LATENCY_SPAN_MS)
+        summaries = await services.records.ask(
+            lambda r: r.latency(
+                from_ms=begin, until_ms=end, kind=kind, scope=scope, scope_id=scope_id
+            )
+        )
+        cells = await services.records.ask(
+            lambda r: r.latency_cells(from_ms=begin, until_ms=end, kind=kind)
+        )
+        mine = [
+            c
+            for c in cells
+            if scope == "all" or scope_id == (c.district_id if scope == "district" else c.camera_ip)
+        ]
+        return answer(
+            {
+                "from_ms": begin,
+                "until_ms": end,
+                "columns": ["minute_ms", "p50", "p95", "p99", "count"],
+                "curves": latency_curves(summaries),
+                "total": latency_total(mine),
+            }
+        )
+
+    @router.get("/quality")
+    async def quality(
+        between: tuple[int, int] = Depends(span), kind: str = "", camera: str = ""
+    ) -> Response:
+        begin, end = _bounded(between, MAX_QUALITY_SPAN_MS)
+        cells = await services.records.ask(
+            lambda r: r.quality(from_ms=begin, until_ms=end, kind=kind)
+        )
+        if camera:
+            cells = [c for c in cells if c.camera_ip == camera]
+        slot = slot_ms(begin, end)
+        devices = quality_devices(cells, services.register.read())
+        return answer(
+            {
+                "from_ms": begin,
+                "until_ms": end,
+                "slot_ms": slot,
+                "columns": ["slot_ms", "sent", "arrived", "valid"],
+                "curve": quality_curve(cells, slot),
+                "total": quality_totals(cells),
+                "devices": devices[:MAX_DEVICES],
+                "devices_total": len(devices),
+            }
+        )
+
+    return router
+
+
+def _bounded(between: tuple[int, int], longest_ms: int) -> tuple[int, int]:
+    begin, end = between
+    if end - begin > longest_ms:
+        raise HTTPException(422, f"at most {longest_ms // 3_600_000} hours at once")
+    return begin, end

@@ -1,0 +1,85 @@
+"""The few numbers on top of the live page, asked once for everybody.
+
+In: the readers. Out: `Kpis`, every few seconds while somebody looks. Never: a question per
+client; more
+than a twentieth of the store's time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from ingest.store.port import Query, RecordReader
+from monitor.api.pool import Away, ReaderPool
+from monitor.api.series import MINUTE_MS, latency_total, valid_percent
+
+PERIOD_SECONDS = 5.0
+REST_FACTOR = 20.0  # rest so many times as long as the questions took
+LATENCY_SPAN_MS = 5 * MINUTE_MS
+QUALITY_SPAN_MS = 15 * MINUTE_MS
+SETTLE_MS = 90_000  # younger minutes still have records and counters under way
+
+
+class Kpis(msgspec.Struct, frozen=True, kw_only=True):
+    """None = not known: nothing to measure yet, or the store is away."""
+
+    stored_today: int | None = None
+    latency_p50_ms: int | None = None
+    latency_p99_ms: int | None = None
+    valid_percent: float | None = None
+
+
+class KpiPoll:
+    """A service: `run` until cancelled; `on_change` hears every new value."""
+
+    def __init__(
+        self,
+        records: ReaderPool[RecordReader],
+        now_ms: Callable[[], int],
+        midnight_ms: Callable[[], int],
+    ) -> None:
+        self.value = Kpis()
+        self.watched: Callable[[], bool] = lambda: False
+        self.on_change: Callable[[Kpis], None] = lambda _: None
+        self._records = records
+        self._now_ms = now_ms
+        self._midnight_ms = midnight_ms
+
+    async def run(self) -> None:
+        """Ask, rest, ask."""
+        while True:
+            begun = time.monotonic()
+            if self.watched():
+                await self.refresh()
+            took = time.monotonic() - begun
+            await asyncio.sleep(max(PERIOD_SECONDS, took * REST_FACTOR))
+
+    async def refresh(self) -> Kpis:
+        """Ask now."""
+        try:
+            self.value = await self._records.ask(self._ask)
+        except Away:
+            self.value = Kpis()
+        self.on_change(self.value)
+        return self.value
+
+    def _ask(self, reader: RecordReader) -> Kpis:
+        now = self._now_ms()
+        cells = reader.latency_cells(from_ms=now - LATENCY_SPAN_MS, until_ms=now + 1)
+        merged = latency_total([msgspec.structs.replace(c, kind="") for c in cells]).get("")
+        quality = reader.quality(
+            from_ms=now - SETTLE_MS - QUALITY_SPAN_MS, until_ms=now - SETTLE_MS
+        )
+        today = Query(captured_from_ms=self._midnight_ms(), captured_until_ms=0)
+        return Kpis(
+            stored_today=reader.count(today),
+            latency_p50_ms=merged["p50_ms"] if merged else None,
+            latency_p99_ms=merged["p99_ms"] if merged else None,
+            valid_percent=valid_percent(
+                sum(c.sent for c in quality), sum(c.valid for c in quality)
+            ),
+        )

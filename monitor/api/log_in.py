@@ -1,0 +1,139 @@
+"""Log-in, log-out, one-time links and the choice of language and theme: plain HTTP, so that
+cookies can change.
+
+In: forms. Out: redirects with a fresh session. Never: NiceGUI; the log-in page is a page of text.
+"""
+
+from __future__ import annotations
+
+import html
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from monitor.accounts.once import redeem
+from monitor.accounts.roles import Principal
+from monitor.api.services import Services, now_ms
+from monitor.console.i18n import LANGUAGES, Texts, texts
+
+log = logging.getLogger(__name__)
+
+_PAGE = (Path(__file__).parent / "log_in.html").read_text(encoding="utf-8")
+SessionEnded = Callable[[str], None]
+
+
+def log_in_routes(services: Services, ended: SessionEnded) -> APIRouter:
+    """`ended` hears the hash of a session that is over, to close its open pages."""
+    router = APIRouter()
+
+    @router.get("/login")
+    async def page(request: Request, next: str = "/", language: str = "") -> Response:
+        if language in LANGUAGES:
+            request.session["language"] = language
+        return _form(services, request, local_path(next), "")
+
+    @router.post("/auth/login")
+    async def log_in(
+        request: Request,
+        name: str = Form("", max_length=256),
+        password: str = Form("", max_length=1024),
+        next: str = Form("/"),
+    ) -> Response:
+        address = request.client.host if request.client else ""
+        wait_ms = services.passwords.wait_ms(name, address)
+        principal = await services.passwords.principal(name, password, address)
+        if principal is None:
+            log.warning("log-in of %r from %s failed", name, address)
+            text = "login.wait" if wait_ms else "login.wrong"
+            return _form(services, request, local_path(next), text, 429 if wait_ms else 401)
+        return _enter(services, request, principal, local_path(next), ended)
+
+    @router.get("/auth/once/{token}")
+    async def once(request: Request, token: str) -> Response:
+        principal = redeem(services.site.data_path, token, now_ms())
+        if principal is None:
+            return _form(services, request, "/", "login.link_over", 401)
+        return _enter(services, request, principal, "/", ended, guest=True)
+
+    @router.post("/auth/logout")
+    async def log_out(request: Request) -> Response:
+        _leave(services, request, ended)
+        return RedirectResponse("/login", 303)
+
+    @router.post("/auth/preferences")
+    async def preferences(
+        request: Request,
+        language: str = Form(""),
+        theme: str = Form(""),
+        next: str = Form("/"),
+    ) -> Response:
+        if language in LANGUAGES:
+            request.session["language"] = language
+        if theme in ("dark", "light"):
+            request.session["theme"] = theme
+        return RedirectResponse(local_path(next), 303)
+
+    return router
+
+
+def _enter(
+    services: Services, request: Request, principal: Principal, target: str,
+    ended: SessionEnded, *, guest: bool = False,
+) -> Response:  # fmt: skip
+    """A new session under a new id; the old one, whoever's it was, is over."""
+    kept: dict[str, str] = {
+        k: request.session[k] for k in ("language", "theme") if k in request.session
+    }
+    _leave(services, request, ended)
+    request.session.update(kept)
+    request.session["sid"] = services.sessions.open(principal, guest=guest)
+    log.info("%s logged in", principal.name)
+    return RedirectResponse(target, 303)
+
+
+def _leave(services: Services, request: Request, ended: SessionEnded) -> None:
+    session_id = request.session.get("sid", "")
+    principal = services.sessions.principal(session_id)
+    if principal is not None:
+        services.sessions.close(principal.session)
+        ended(principal.session)
+    request.session.clear()
+
+
+def local_path(target: str) -> str:
+    """A path of this console; never another host, whatever a link says."""
+    ok = target.startswith("/") and not target.startswith(("//", "/\\", "/login", "/auth"))
+    return target if ok and target.isprintable() else "/"
+
+
+def _form(
+    services: Services, request: Request, target: str, fault: str, status: int = 200
+) -> Response:
+    t = texts(request.session.get("language", services.site.language))
+    shown = "" if fault else "hidden"
+    values = {
+        "lang": t.html_language,
+        "title": t("app.title"),
+        "site": services.site.name,
+        "heading": t("login.heading"),
+        "fault": t(fault) if fault else "",
+        "shown": shown,
+        "name": t("login.name"),
+        "password": t("login.password"),
+        "enter": t("login.enter"),
+        "hint": t("login.hint") if not services.book.accounts() else "",
+        "next": target,
+        "theme": request.session.get("theme", "dark"),
+        **_other_language(t, target),
+    }
+    page = _PAGE
+    for key, value in values.items():
+        page = page.replace("{{" + key + "}}", html.escape(str(value), quote=True))
+    return HTMLResponse(page, status, {"Cache-Control": "no-store"})
+
+
+def _other_language(t: Texts, target: str) -> dict[str, str]:
+    return {"other": t.other, "other_name": t("language.other"), "next_in_link": target}

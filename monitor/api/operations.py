@@ -1,0 +1,167 @@
+"""Alarms, incidents, the watch list, the register.
+
+In: query parameters and rules. Out: JSON. Never: matching; a rule takes effect where the rules
+are read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+
+from bus.contracts.commands import WatchCommand
+from bus.contracts.register import encode_register
+from ingest.store.port import Page
+from monitor.accounts.roles import Operation, Principal
+from monitor.api.access import allow, answer
+from monitor.api.services import Services, now_ms
+from monitor.api.views import alarm_row, incident_row, parse_time
+from monitor.hub.rules import MATCHABLE, rule_row
+
+MAX_PAGE = 500
+MAX_RULE_BYTES = 64 * 1024
+
+
+class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person or script sends to put a rule; who and when we know ourselves."""
+
+    name: str
+    match: dict[str, list[str]]
+    kind: Literal["vehicle", "face"] = "vehicle"
+    severity: Literal["info", "warning", "critical"] = "warning"
+    valid_from_ms: int = 0
+    valid_until_ms: int = 0
+    note: str = ""
+    rule_id: str = ""
+
+
+def put_command(services: Services, rule: NewRule, author: str) -> WatchCommand:
+    """The command that puts a rule, new or changed."""
+    rule_id = rule.rule_id or f"w-{secrets.token_hex(6)}"
+    version = services.hub.live.rules.next_version(rule_id, now_ms())
+    fields = {f: getattr(rule, f) for f in rule.__struct_fields__ if f != "rule_id"}
+    return WatchCommand(rule_id=rule_id, op="put", version=version, author=author, **fields)
+
+
+def remove_command(services: Services, rule_id: str, author: str) -> WatchCommand | None:
+    """The command that takes a rule off; None when no such rule is in force."""
+    known = services.hub.live.rules.get(rule_id)
+    if known is None or known.op != "put":
+        return None
+    version = services.hub.live.rules.next_version(rule_id, now_ms())
+    return msgspec.structs.replace(known, op="remove", version=version, author=author)
+
+
+def operation_routes(services: Services) -> APIRouter:
+    """Routes under /api."""
+    router = APIRouter(prefix="/api")
+    zone = services.site.tz
+    view = Depends(allow(Operation.VIEW))
+
+    @router.get("/alarms", dependencies=[view])
+    async def alarms(
+        severity: str = "",
+        rule: str = "",
+        plate: str = "",
+        checkpoint: str = "",
+        since: Annotated[str, Query(alias="from")] = "",
+        until: str = "",
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+        cursor: str = "",
+    ) -> Response:
+        try:
+            begin, end = parse_time(since, zone), parse_time(until, zone)
+        except ValueError as error:
+            raise HTTPException(422, f"time: {error}") from error
+        rows, following = await services.alarms.ask(
+            lambda r: r.alarms(
+                page=Page(limit=limit, cursor=cursor),
+                severity=severity,
+                rule_id=rule,
+                plate=plate,
+                checkpoint_id=checkpoint,
+                raised_from_ms=begin,
+                raised_until_ms=end,
+            )
+        )
+        register = services.register.read()
+        return answer(
+            {
+                "rows": [alarm_row(a, register, zone) for a in rows],
+                "cursor": following,
+            }
+        )
+
+    @router.get("/alarms/{alarm_id:path}", dependencies=[view])
+    async def alarm(alarm_id: str) -> Response:
+        found = await services.alarms.ask(lambda r: r.alarm(alarm_id))
+        if found is None:
+            raise HTTPException(404, "no such alarm")
+        return answer(alarm_row(found, services.register.read(), zone))
+
+    @router.get("/incidents", dependencies=[view])
+    async def incidents(
+        open_only: bool = False,
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+        cursor: str = "",
+    ) -> Response:
+        rows, following = await services.alarms.ask(
+            lambda r: r.incidents(page=Page(limit=limit, cursor=cursor), open_only=open_only)
+        )
+        register = services.register.read()
+        return answer(
+            {
+                "rows": [incident_row(i, register, zone) for i in rows],
+                "cursor": following,
+            }
+        )
+
+    @router.get("/register", dependencies=[view])
+    async def register_() -> Response:
+        return Response(
+            encode_register(services.register.read()),
+            media_type="application/json",
+            headers={"Cache-Control": "private, max-age=3600"},
+        )
+
+    @router.get("/watch", dependencies=[Depends(allow(Operation.WATCH_READ))])
+    async def watch() -> Response:
+        rules = services.hub.live.rules.in_force(now_ms())
+        return answer(
+            {
+                "rows": [rule_row(r) for r in rules],
+                "attributes": MATCHABLE,
+                "away": services.hub.tail.away,
+            }
+        )
+
+    @router.post("/watch")
+    async def put(
+        request: Request, who: Annotated[Principal, Depends(allow(Operation.WATCH_WRITE))]
+    ) -> Response:
+        rule = msgspec.json.decode(await _body(request), type=NewRule)
+        command = await services.send_rule(put_command(services, rule, who.name))
+        return answer(rule_row(command), 201)
+
+    @router.delete("/watch/{rule_id:path}")
+    async def remove(
+        rule_id: str, who: Annotated[Principal, Depends(allow(Operation.WATCH_WRITE))]
+    ) -> Response:
+        command = remove_command(services, rule_id, who.name)
+        if command is None:
+            raise HTTPException(404, "no such rule in force")
+        return answer(rule_row(await services.send_rule(command)))
+
+    return router
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_RULE_BYTES:
+            raise HTTPException(413, f"a rule has at most {MAX_RULE_BYTES} bytes")
+    return body

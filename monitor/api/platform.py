@@ -1,0 +1,164 @@
+"""The bus and the processes: topics, groups, backlog, status, health, metrics, pictures.
+
+In: requests. Out: JSON, Prometheus text, picture bytes. Never: a change on the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+import time
+from typing import Any
+
+import fsspec
+import httpx
+from fastapi import APIRouter, Depends, HTTPException, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+
+from ingest.store.port import Position
+from monitor.accounts.roles import Operation
+from monitor.api.access import allow, answer
+from monitor.api.pool import Away
+from monitor.api.services import Services
+from monitor.hub.cluster import BacklogRow, Snapshot, backlog
+
+HEALTH_TIMEOUT_SECONDS = 2.0
+MAX_PICTURE_BYTES = 32 * 1024 * 1024  # a scene picture has two; more is not a picture
+_PICTURE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"})
+
+
+def platform_routes(services: Services) -> APIRouter:
+    """Routes of the platform's own state."""
+    router = APIRouter()
+    bus = Depends(allow(Operation.BUS_READ))
+    system = Depends(allow(Operation.SYSTEM_READ))
+    started = time.monotonic()
+
+    @router.get("/healthz")
+    async def healthz() -> Response:
+        return answer({"status": "ok"})
+
+    @router.get("/api/topics", dependencies=[bus])
+    async def topics() -> Response:
+        return answer(await services.cluster.snapshot())
+
+    @router.get("/api/groups", dependencies=[bus])
+    async def groups() -> Response:
+        snapshot = await services.cluster.snapshot()
+        rows = await backlogs(services, snapshot)
+        return answer({"groups": snapshot.groups, "backlog": rows, "faults": snapshot.faults})
+
+    @router.get("/api/status", dependencies=[system])
+    async def status() -> Response:
+        return answer(
+            {
+                "site": services.site.name,
+                "uptime_seconds": round(time.monotonic() - started),
+                "away": away(services),
+                "processes": await health(services),
+                "open_incidents": len(services.hub.live.open_incidents()),
+            }
+        )
+
+    @router.get("/metrics", dependencies=[system])
+    async def metrics() -> Response:
+        return Response(_metrics(services), media_type=CONTENT_TYPE_LATEST)
+
+    @router.get("/pictures/{name:path}", dependencies=[Depends(allow(Operation.VIEW))])
+    async def picture(name: str) -> Response:
+        kind = mimetypes.guess_type(name)[0] or ""
+        if ".." in name.split("/") or kind not in _PICTURE_TYPES:
+            raise HTTPException(404, "no such picture")
+        content = await asyncio.to_thread(_read_picture, services.pictures_url, name)
+        if content is None:
+            raise HTTPException(404, "no such picture")
+        headers = {"Cache-Control": "private, max-age=86400"}
+        return Response(content, media_type=kind, headers=headers)
+
+    return router
+
+
+def away(services: Services) -> dict[str, str]:
+    """What cannot be reached now, and why; an empty text is well."""
+    return {
+        "bus": services.hub.tail.away,
+        "records": services.records.away,
+        "operations": services.alarms.away,
+    }
+
+
+async def backlogs(services: Services, snapshot: Snapshot) -> list[BacklogRow]:
+    """The lag of our own applications; one whose store is away is left out."""
+    rows: list[BacklogRow] = []
+    for application in services.console.applications:
+        positions = await _positions(services, application)
+        if positions:
+            rows += backlog(application, positions, snapshot)
+    return rows
+
+
+async def _positions(services: Services, application: str) -> list[Position]:
+    found: list[Position] = []
+    for pool in (services.records, services.alarms):
+        try:
+            found += await pool.ask(lambda r: list(r.positions(application)))
+        except Away:
+            continue
+    return found
+
+
+async def health(services: Services) -> list[dict[str, Any]]:
+    """Ask every configured process for its pulse, all at once."""
+    async with httpx.AsyncClient(timeout=HEALTH_TIMEOUT_SECONDS, trust_env=False) as client:
+        names = sorted(services.console.health)
+        return list(
+            await asyncio.gather(
+                *(_pulse(client, name, services.console.health[name]) for name in names)
+            )
+        )
+
+
+async def _pulse(client: httpx.AsyncClient, name: str, url: str) -> dict[str, Any]:
+    begun = time.monotonic()
+    try:
+        reply = await client.get(url)
+        fault = "" if reply.is_success else f"HTTP {reply.status_code}"
+    except httpx.HTTPError as error:
+        fault = f"{type(error).__name__}: {error}"
+    took_ms = round((time.monotonic() - begun) * 1000)
+    return {"name": name, "url": url, "fault": fault, "took_ms": took_ms}
+
+
+def _read_picture(store_url: str, name: str) -> bytes | None:
+    filesystem, root = fsspec.core.url_to_fs(store_url)
+    path = f"{root.rstrip('/')}/{name}"
+    try:
+        if filesystem.size(path) > MAX_PICTURE_BYTES:
+            return None
+        content: bytes = filesystem.cat_file(path)
+        return content
+    except (OSError, ValueError):
+        return None
+
+
+def _metrics(services: Services) -> bytes:
+    registry = CollectorRegistry()
+    live = services.hub.live
+    rate = Gauge(
+        "databus_console_records_per_second", "Records passing now", ["kind"], registry=registry
+    )
+    last = live.rates[-1] if live.rates else None
+    for kind in ("vehicle", "face", "video"):
+        rate.labels(kind).set(getattr(last, kind) if last else 0)
+    Gauge("databus_console_rules_in_force", "Rules of the watch list", registry=registry).set(
+        len(live.rules.in_force(time.time_ns() // 1_000_000))
+    )
+    Gauge("databus_console_open_incidents", "Incidents without an end", registry=registry).set(
+        len(live.open_incidents())
+    )
+    reach = Gauge(
+        "databus_console_reachable", "1 when the part answers", ["part"], registry=registry
+    )
+    for part, why in away(services).items():
+        reach.labels(part).set(0 if why else 1)
+    return generate_latest(registry)

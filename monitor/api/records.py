@@ -1,0 +1,171 @@
+"""Records: a page of the search, one record, all of them as CSV, the rejected ones.
+
+In: query parameters. Out: JSON or CSV. Never: a page without a bound.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
+from fastapi.responses import StreamingResponse
+
+from ingest.store.port import Page, RecordReader, RecordRow
+from ingest.store.port import Query as Question
+from monitor.accounts.roles import Operation
+from monitor.api.access import allow, answer
+from monitor.api.services import Services
+from monitor.api.views import parse_time, record_detail, record_row, rejected_row
+
+MAX_PAGE = 1000
+MAX_CSV_ROWS = 1_000_000  # what a spreadsheet opens; a larger wish is a job for Spark
+CSV_PAGE = 1000
+CSV_COLUMNS = (
+    "record_id",
+    "kind",
+    "captured_at",
+    "stored_at",
+    "latency_ms",
+    "checkpoint_id",
+    "checkpoint",
+    "district_id",
+    "camera_ip",
+    "recognizer_ip",
+    "plate_number",
+    "plate_color",
+    "vehicle_color",
+    "vehicle_type",
+    "vehicle_brand",
+    "vehicle_series",
+    "partly_read",
+    "replayed",
+    "picture_url",
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def record_routes(services: Services) -> APIRouter:
+    """Routes under /api."""
+    router = APIRouter(prefix="/api")
+    zone = services.site.tz
+
+    def question(
+        kind: str = "",
+        plate: str = "",
+        checkpoint: str = "",
+        district: str = "",
+        camera: str = "",
+        since: Annotated[str, Query(alias="from")] = "",
+        until: str = "",
+        text: str = "",
+    ) -> Question:
+        try:
+            return Question(
+                kind=kind,
+                plate=plate.strip(),
+                checkpoint_id=checkpoint,
+                district_id=district,
+                camera_ip=camera,
+                captured_from_ms=parse_time(since, zone),
+                captured_until_ms=parse_time(until, zone),
+                text=text,
+            )
+        except ValueError as error:
+            raise HTTPException(422, f"time: {error}") from error
+
+    view = Depends(allow(Operation.VIEW))
+
+    @router.get("/records", dependencies=[view])
+    async def records(
+        q: Question = Depends(question),
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+        cursor: str = "",
+    ) -> Response:
+        rows, following = await services.records.ask(
+            lambda r: r.query(q, Page(limit=limit, cursor=cursor))
+        )
+        register = services.register.read()
+        return answer(
+            {
+                "rows": [record_row(row, register, zone) for row in rows],
+                "cursor": following,
+            }
+        )
+
+    @router.get("/records/count", dependencies=[view])
+    async def count(q: Question = Depends(question)) -> Response:
+        return answer({"count": await services.records.ask(lambda r: r.count(q))})
+
+    @router.get("/records.csv", dependencies=[Depends(allow(Operation.EXPORT))])
+    async def table(q: Question = Depends(question)) -> Response:
+        first = await services.records.ask(lambda r: r.query(q, Page(limit=CSV_PAGE)))
+        return StreamingResponse(
+            _csv(services, q, *first),
+            media_type="text/csv; charset=utf-8",
+            headers={"Content-Disposition": 'attachment; filename="records.csv"'},
+        )
+
+    @router.get("/records/{record_id:path}", dependencies=[view])
+    async def record(record_id: str) -> Response:
+        rows, _ = await services.records.ask(
+            lambda r: r.query(Question(record_id=record_id), Page(limit=1))
+        )
+        if not rows:
+            raise HTTPException(404, "no such record")
+        return answer(record_detail(rows[0], services.register.read(), zone))
+
+    @router.get("/rejected", dependencies=[view])
+    async def rejected(
+        kind: str = "",
+        reason: str = "",
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+        cursor: str = "",
+    ) -> Response:
+        rows, following = await services.records.ask(
+            lambda r: r.rejected(kind=kind, reason=reason, page=Page(limit=limit, cursor=cursor))
+        )
+        register = services.register.read()
+        return answer(
+            {
+                "rows": [rejected_row(row, register, zone) for row in rows],
+                "cursor": following,
+            }
+        )
+
+    return router
+
+
+async def _csv(
+    services: Services, q: Question, rows: list[RecordRow], cursor: str
+) -> AsyncIterator[str]:
+    """The first page is asked for before the answer begins, so that an absent store is a 503."""
+    yield "\ufeff" + _line(CSV_COLUMNS)  # the mark with which spreadsheets take it for UTF-8
+    register, zone = services.register.read(), services.site.tz
+    sent = 0
+    while True:
+        views = (record_row(row, register, zone) for row in rows)
+        yield "".join(_line(tuple(view[c] for c in CSV_COLUMNS)) for view in views)
+        sent += len(rows)
+        if not cursor or sent >= MAX_CSV_ROWS:
+            return
+        rows, cursor = await services.records.ask(_next_page(q, cursor))
+
+
+def _next_page(q: Question, cursor: str) -> Callable[[RecordReader], tuple[list[RecordRow], str]]:
+    return lambda r: r.query(q, Page(limit=CSV_PAGE, cursor=cursor))
+
+
+def _line(cells: tuple[object, ...]) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow([_cell(cell) for cell in cells])
+    return line.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A device's text must not become a spreadsheet's formula."""
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return "'" + value
+    return value

@@ -1,0 +1,123 @@
+"""Everything the routes and pages of one console share, made once, passed by argument.
+
+In: settings and openers. Out: one frozen object. Never: a module-level client.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from bus.contracts.commands import WatchCommand
+from bus.settings import BusSettings, SiteSettings
+from ingest.store.port import RecordReader
+from monitor.accounts.book import AccountBook
+from monitor.accounts.sessions import Sessions
+from monitor.accounts.throttle import FailedLogins
+from monitor.api.guard import PasswordCheck
+from monitor.api.kpis import KpiPoll
+from monitor.api.pool import ReaderPool
+from monitor.api.register_file import RegisterFile
+from monitor.hub.cluster import Cluster
+from monitor.hub.commands import CommandSender
+from monitor.hub.hub import Hub
+from monitor.hub.rules import check_rule
+from monitor.ports import AlarmReader, OpenAlarms, OpenRecords
+from monitor.settings import ConsoleSettings
+
+
+def now_ms() -> int:
+    """The clock of this process."""
+    return time.time_ns() // 1_000_000
+
+
+def midnight_ms(site: SiteSettings) -> int:
+    """The beginning of the site's today."""
+    today = datetime.now(site.tz).replace(hour=0, minute=0, second=0, microsecond=0)
+    return round(today.timestamp() * 1000)
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a request may need. Everything that can block is behind an `await`."""
+
+    site: SiteSettings
+    console: ConsoleSettings
+    book: AccountBook
+    sessions: Sessions
+    passwords: PasswordCheck
+    records: ReaderPool[RecordReader]
+    alarms: ReaderPool[AlarmReader]
+    register: RegisterFile
+    hub: Hub
+    kpis: KpiPoll
+    cluster: Cluster
+    commands: CommandSender
+    secret: str
+
+    @property
+    def pictures_url(self) -> str:
+        """Where the picture store is, for fsspec."""
+        return self.console.pictures or str(self.site.data_path / "pictures")
+
+    async def send_rule(self, command: WatchCommand) -> WatchCommand:
+        """Check, number and send a command of the watch list. Raises `RuleError`, `CommandLost`."""
+        if command.op == "put":
+            check_rule(command, now_ms())
+        await self.commands.send(command)
+        return command
+
+
+def build_services(
+    site: SiteSettings,
+    bus: BusSettings,
+    console: ConsoleSettings,
+    open_records: OpenRecords,
+    open_alarms: OpenAlarms,
+) -> Services:
+    """Wire the parts; nothing is opened or started yet."""
+    data_path = site.data_path
+    book = AccountBook(data_path)
+    records = ReaderPool("records", open_records, threads=console.reader_threads)
+    failures = FailedLogins(console.failed_logins, console.failed_login_window_seconds * 1000)
+    return Services(
+        site=site,
+        console=console,
+        book=book,
+        sessions=Sessions(
+            data_path, book, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
+        ),
+        passwords=PasswordCheck(book, failures, now_ms),
+        records=records,
+        alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
+        register=RegisterFile(data_path / "register.json"),
+        hub=Hub(
+            bus.bootstrap_servers,
+            site.tz,
+            now_ms,
+            rows=console.live_rows,
+            decoded_per_second=console.decoded_per_second,
+        ),
+        kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
+        cluster=Cluster(bus.bootstrap_servers, now_ms),
+        commands=CommandSender(bus.bootstrap_servers, site.name),
+        secret=_secret(data_path / "console" / "secret"),
+    )
+
+
+def _secret(path: Path) -> str:
+    """The key that signs cookies; made once, readable by the owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(48))
+        file.flush()
+        os.fsync(file.fileno())
+    return path.read_text()

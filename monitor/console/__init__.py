@@ -1,0 +1,3 @@
+"""The console: NiceGUI pages over the hub and the API's readers. Pages only wire; models are
+elsewhere.
+"""

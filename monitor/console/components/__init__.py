@@ -1,0 +1,1 @@
+"""Our own browser components: the map."""

@@ -1,0 +1,67 @@
+"""The map element: roads, checkpoints by colour and shape, pulses, one growing trajectory.
+
+In: the address of the register, deltas. Out: `pick` events. Never: tiles, the register as a prop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import nicegui
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+_LEAFLET = Path(nicegui.__file__).parent / "elements" / "leaflet" / "dist"
+
+
+class CityMap(Element, component="city_map.js", esm={"nicegui-leaflet": str(_LEAFLET)}):
+    """Loads the register by URL, so that it is cached and is no part of every page."""
+
+    def __init__(
+        self, *, register_url: str, language: str, words: dict[str, str], label: str
+    ) -> None:
+        super().__init__()
+        self.add_resource(_LEAFLET)
+        self._props["register"] = register_url
+        self._props["language"] = language
+        self._props["words"] = words
+        self._props["label"] = label
+        self.classes("city-map")
+
+    def on_pick(self, handler: Callable[[str], None]) -> None:
+        """Hear the checkpoint id that was clicked."""
+
+        def picked(event: GenericEventArguments) -> None:
+            if isinstance(event.args, str):
+                handler(event.args)
+
+        self.on("pick", picked)
+
+    def set_states(self, states: Sequence[tuple[str, str]]) -> None:
+        """Checkpoint id and state of those that changed."""
+        self.run_method("setStates", states)
+
+    def pulse(self, checkpoint_id: str, severity: str) -> None:
+        """Rings around a checkpoint."""
+        self.run_method("pulse", checkpoint_id, severity)
+
+    def track(self, stops: Sequence[dict[str, str]]) -> None:
+        """Draw a trajectory anew: `id` and `time` of each stop."""
+        self.run_method("track", stops)
+
+    def grow(self, stop: dict[str, str]) -> None:
+        """One more stop."""
+        self.run_method("grow", stop)
+
+    def clear_track(self) -> None:
+        """Take the trajectory away."""
+        self.run_method("clear")
+
+    def select(self, checkpoint_id: str) -> None:
+        """Go there."""
+        self.run_method("select", checkpoint_id)
+
+    def fit(self) -> None:
+        """Show everything."""
+        self.run_method("fit")

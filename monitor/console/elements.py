@@ -1,0 +1,164 @@
+"""Small building blocks of the pages: panels, grids, charts, facts, pictures.
+
+In: view models. Out: NiceGUI elements. Never: questions to a store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from nicegui import ui
+
+from monitor.console.i18n import Texts
+from monitor.console.rows import Row, grid_options
+
+SOFT = "#8b98ad"  # readable on both grounds: charts do not follow the theme by themselves
+LINES = "rgba(128,150,180,.22)"
+COLOURS = {
+    "vehicle": "#4aa8ff",
+    "face": "#f0a030",
+    "video": "#b07cff",
+    "p50": "#3ccf91",
+    "p95": "#4aa8ff",
+    "p99": "#ff8a5c",
+    "sent": "#8b98ad",
+    "valid": "#3ccf91",
+}
+
+
+@contextmanager
+def panel(title: str = "", classes: str = "") -> Iterator[ui.element]:
+    """A bordered area with its heading; yields the bar beside the heading for controls."""
+    with ui.element("section").classes(f"panel {classes}"):
+        bar = ui.element("div").classes("bar")
+        if title:
+            with bar, ui.element("h2"):
+                ui.label(title)
+        yield bar
+
+
+def grid(
+    t: Texts, columns: list[Row], *, label: str, height: str = "100%", **options: Any
+) -> ui.aggrid:
+    """A dense grid."""
+    made = ui.aggrid(grid_options(t, columns, **options), theme="balham", auto_size_columns=False)
+    made.style(f"height: {height}").props(f'role=region aria-label="{label}"')
+    return made
+
+
+def paged_grid(
+    t: Texts,
+    columns: list[Row],
+    *,
+    label: str,
+    id_field: str,
+    height: str = "100%",
+    **options: Any,
+) -> ui.aggrid:
+    """A grid whose rows the browser asks from the API, block by block."""
+    return grid(
+        t,
+        columns,
+        label=label,
+        height=height,
+        **{
+            "rowModelType": "infinite",
+            "cacheBlockSize": 100,
+            "maxBlocksInCache": 30,
+            "blockLoadDebounceMillis": 120,
+            ":getRowId": f"p => String(p.data[{json.dumps(id_field)}])",
+            **options,
+        },
+    ).classes("pick")
+
+
+def source(address: str, parameters: Mapping[str, str]) -> str:
+    """The code of a data source; both parts travel as JSON."""
+    return f"databus.source({json.dumps(address)}, {json.dumps(dict(parameters))})"
+
+
+def ask(made: ui.aggrid, address: str, parameters: Mapping[str, str]) -> None:
+    """Let a paged grid ask anew."""
+    ui.run_javascript(
+        f"databus.ask({made.id}, {json.dumps(address)}, {json.dumps(dict(parameters))})"
+    )
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> None:
+    """Name and value, one per line; empty values are left out."""
+    with ui.element("dl").classes("facts"):
+        for name, value in pairs:
+            if value not in ("", None, {}, []):
+                with ui.element("dt"):
+                    ui.label(name)
+                with ui.element("dd"):
+                    ui.label(str(value))
+
+
+def chip(text: str, kind: str) -> ui.label:
+    """A stripe and a word."""
+    return ui.label(text).classes(f"chip {kind}")
+
+
+def figure(address: str, caption: str) -> None:
+    """A picture of our own store."""
+    with ui.element("figure"):
+        ui.element("img").props(f'src="{address}" loading=lazy').props["alt"] = caption
+        if caption:
+            with ui.element("figcaption"):
+                ui.label(caption)
+
+
+def line_chart(
+    *, zone: str, names: Mapping[str, str], data: Mapping[str, list[list[Any]]], label: str,
+    unit: str = "", seconds: bool = False, zoom: bool = False, stacked: bool = False,
+    fine: bool = False,
+    height: str = "240px",
+) -> ui.echart:  # fmt: skip
+    """Curves over time on the site's clock; `names` gives series key and name."""
+    axis: Row = {
+        "type": "value", "name": unit, "nameTextStyle": {"color": SOFT}, "min": 0,
+        "axisLabel": {"color": SOFT}, "splitLine": {"lineStyle": {"color": LINES}},
+    }  # fmt: skip
+    tooltip: Row = {"trigger": "axis", "confine": True}
+    if seconds:
+        tooltip[":valueFormatter"] = "value => databus.seconds(value)"
+        axis["axisLabel"] = {"color": SOFT, ":formatter": "value => (value / 1000).toString()"}
+    parts = {"hour": "2-digit", "minute": "2-digit"} | ({"second": "2-digit"} if fine else {})
+    clock = f"databus.siteTime({json.dumps(zone)}, {json.dumps(parts)})"
+    options: Row = {
+        "animation": False,
+        "grid": {"left": 52, "right": 18, "top": 30, "bottom": 52 if zoom else 24},
+        "legend": {"top": 0, "right": 18, "itemHeight": 8, "textStyle": {"color": SOFT}, "icon":
+        "roundRect"},
+        "tooltip": tooltip,
+        "xAxis": {"type": "time", "axisLabel": {"color": SOFT, "hideOverlap": True, ":formatter":
+        clock},
+                  "axisLine": {"lineStyle": {"color": LINES}}},
+        "yAxis": axis,
+        "series": [_series(key, name, data.get(key, []), stacked) for key, name in names.items()],
+    }  # fmt: skip
+    if zoom:
+        options["dataZoom"] = [{"type": "inside"}, {"type": "slider", "height": 18, "bottom": 6}]
+    made = ui.echart(options).style(f"width: 100%; height: {height}")
+    made.props(f'role=img aria-label="{label}"')
+    return made
+
+
+def _series(key: str, name: str, data: list[list[Any]], stacked: bool) -> Row:
+    colour = COLOURS.get(key, "#4aa8ff")
+    series: Row = {
+        "name": name, "type": "line", "showSymbol": False, "data": data, "sampling": "lttb",
+        "lineStyle": {"width": 2, "color": colour}, "itemStyle": {"color": colour},
+    }  # fmt: skip
+    if stacked:
+        series |= {"stack": "all", "areaStyle": {"opacity": 0.25, "color": colour}}
+    return series
+
+
+def redraw(made: ui.echart, data: Mapping[str, list[list[Any]]]) -> None:
+    """New curves in an old chart: what the reader has zoomed into stays."""
+    made.run_chart_method("setOption", {"series": [{"data": curve} for curve in data.values()]})

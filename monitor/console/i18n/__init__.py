@@ -1,0 +1,53 @@
+"""Texts of the console in Chinese and English: one table per language, the same keys in both.
+
+In: a language and a key. Out: text. Never: words of devices or operators; those are shown as they
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from monitor.console.i18n import en, zh
+
+LANGUAGES: dict[str, Mapping[str, str]] = {"zh": zh.TEXTS, "en": en.TEXTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Call it with a key. An unknown key is a programmer's error and raises `KeyError`."""
+
+    language: str
+    table: Mapping[str, str]
+
+    def __call__(self, key: str, **values: object) -> str:
+        text = self.table[key]
+        return text.format(**values) if values else text
+
+    def word(self, group: str, value: str) -> str:
+        """A word for a value of ours (`severity`, `reason` …); the value itself when there is
+        none.
+        """
+        return self.table.get(f"{group}.{value}", value)
+
+    def group(self, group: str) -> dict[str, str]:
+        """All words of a group, by value."""
+        start = group + "."
+        return {k[len(start) :]: v for k, v in self.table.items() if k.startswith(start)}
+
+    @property
+    def html_language(self) -> str:
+        """For the `lang` attribute."""
+        return "zh-CN" if self.language == "zh" else "en"
+
+    @property
+    def other(self) -> str:
+        """The language the switch leads to."""
+        return "en" if self.language == "zh" else "zh"
+
+
+def texts(language: str) -> Texts:
+    """The texts of a language; Chinese for one we do not speak."""
+    language = language if language in LANGUAGES else "zh"
+    return Texts(language, LANGUAGES[language])

@@ -1,0 +1,123 @@
+"""Mounts the pages on the guarded application and ends the pages of sessions that are over.
+
+In: the outer application and services. Out: nothing. Never: a second guard.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, RedirectResponse, Response
+from nicegui import Client, ui
+from nicegui import app as nicegui_app
+from nicegui.storage import Storage
+
+from monitor.accounts.roles import Operation
+from monitor.api.access import allow, principal_of
+from monitor.api.services import Services
+from monitor.console.feed import Feed
+from monitor.console.pages import bus, latency, live, map, quality, search, system, watch
+from monitor.console.shell import PAGES, STATIC, View, frame, view_of
+
+CHECK_SECONDS = 15.0
+MESSAGE_HISTORY = 300  # resent after a short break of the connection; the rest is in the rings
+
+_BUILDERS: dict[str, tuple[Callable[[View], None], Operation]] = {
+    "live": (live.build, Operation.VIEW),
+    "records": (search.build_records, Operation.VIEW),
+    "alarms": (search.build_alarms, Operation.VIEW),
+    "watch": (watch.build, Operation.WATCH_READ),
+    "latency": (latency.build, Operation.VIEW),
+    "quality": (quality.build, Operation.VIEW),
+    "bus": (bus.build, Operation.BUS_READ),
+    "system": (system.build, Operation.SYSTEM_READ),
+}
+
+
+def mount_pages(app: FastAPI, services: Services) -> None:
+    """Everything of NiceGUI; once per process, because its own application is one per process."""
+    Storage.path = services.site.data_path / "console" / "nicegui"
+    feed = Feed(services)
+    feed.connect()
+    _assets(app)
+    for name, (build, operation) in _BUILDERS.items():
+        _page(services, feed, name, build, operation)
+    _map_page(services, feed)
+    nicegui_app.timer(CHECK_SECONDS, lambda: end_invalid(services))
+    ui.run_with(
+        app,
+        title="surveillance-data-bus",
+        favicon=STATIC / "icon.svg",
+        language="zh-CN" if services.site.language == "zh" else "en-US",
+        tailwind=False,
+        message_history_length=MESSAGE_HISTORY,
+        show_welcome_message=False,
+        binding_refresh_interval=None,
+    )
+
+
+def _assets(app: FastAPI) -> None:
+    @app.get("/")
+    async def home() -> Response:
+        return RedirectResponse(f"/{next(iter(PAGES))}", 303)
+
+    @app.get("/assets/{name}")
+    async def asset(name: str) -> Response:
+        path = STATIC / Path(name).name
+        if not path.is_file():
+            return Response(status_code=404)
+        return FileResponse(path, headers={"Cache-Control": "private, max-age=86400"})
+
+
+def _page(
+    services: Services, feed: Feed, name: str, build: Callable[[View], None], operation: Operation
+) -> None:
+    may = allow(operation)
+
+    @ui.page(f"/{name}")
+    def page(request: Request) -> None:
+        may(request)
+        view = view_of(services, feed, request)
+        with frame(view, name):
+            build(view)
+
+
+def _map_page(services: Services, feed: Feed) -> None:
+    may = allow(Operation.VIEW)
+
+    @ui.page("/map")
+    def page(request: Request, target: str = "") -> None:
+        may(request)
+        view = view_of(services, feed, request)
+        with frame(view, "map"):
+            map.build(view, target)
+
+
+def end_session(session: str) -> None:
+    """A session is over: its open pages go to the log-in page and are told nothing more."""
+    for client in list(Client.instances.values()):
+        if _session_of(client) == session:
+            _end(client)
+
+
+def end_invalid(services: Services) -> None:
+    """Sessions end by time, by a removed account, by a new password: look now and then."""
+    for client in list(Client.instances.values()):
+        session = _session_of(client)
+        if session and services.sessions.by_hash(session) is None:
+            _end(client)
+
+
+def _session_of(client: Client) -> str:
+    try:
+        return principal_of(client.request).session
+    except Exception:  # a client without a request of ours (NiceGUI's own error pages)
+        return ""
+
+
+def _end(client: Client) -> None:
+    client.run_javascript(f"location.replace({json.dumps('/login')})")
+    nicegui_app.timer(1.0, client.delete, once=True)

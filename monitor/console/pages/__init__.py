@@ -1,0 +1,1 @@
+"""One module per page; each has `build(view)`, which only wires."""

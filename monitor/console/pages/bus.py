@@ -1,0 +1,192 @@
+"""The bus: topics, groups with their lag, the backlog of our applications, brokers (N-9, N-11)."""
+
+from __future__ import annotations
+
+import json
+
+from nicegui import ui
+
+from monitor.api.platform import backlogs
+from monitor.console.elements import grid, panel
+from monitor.console.rows import Row, column
+from monitor.console.shell import View
+from monitor.hub.cluster import BusAway, GroupInfo, Snapshot, TopicInfo
+
+REFRESH_SECONDS = 5.0
+DAY_MS = 86_400_000
+
+
+def build(view: View) -> None:
+    """The page."""
+    BusPage(view)
+
+
+class BusPage:
+    """Asks the broker every few seconds while somebody looks."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        t = view.t
+        with ui.element("div").classes("bar"):
+            self._title = ui.label("").classes("soft")
+            self._faults = ui.label("").classes("notice")
+            self._faults.set_visibility(False)
+        with panel(t("bus.topics")) as bar:
+            with bar:
+                ui.element("div").classes("grow")
+                self._internal = ui.checkbox(t("bus.internal"), on_change=self.show).props("dense")
+            self._topics = grid(
+                t, _topic_columns(view), label=t("bus.topics"), height="380px", rowData=[]
+            )
+        with ui.element("div").classes("two"):
+            with panel(t("bus.backlog")):
+                self._backlog = grid(
+                    t, _backlog_columns(view), label=t("bus.backlog"), height="230px", rowData=[]
+                )
+            with panel(t("bus.brokers")):
+                self._brokers = grid(
+                    t, _broker_columns(view), label=t("bus.brokers"), height="230px", rowData=[]
+                )
+        with panel(t("bus.groups")):
+            self._groups = grid(
+                t, _group_columns(view), label=t("bus.groups"), height="230px", rowData=[]
+            )
+        ui.timer(REFRESH_SECONDS, self.show)
+
+    async def show(self) -> None:
+        """Ask and draw."""
+        try:
+            snapshot = await self._view.services.cluster.snapshot()
+        except BusAway:
+            return  # the notice on top says it, and the last picture stays
+        rows = await backlogs(self._view.services, snapshot)
+        self._tell(snapshot)
+        topics = [t for t in snapshot.topics if self._internal.value or not t.internal]
+        _update(self._topics, [_topic_row(one, self._view) for one in topics])
+        _update(self._groups, [_group_row(one) for one in snapshot.groups])
+        _update(
+            self._backlog,
+            [
+                {
+                    "id": f"{r.application}|{r.topic}",
+                    "application": r.application,
+                    "topic": r.topic,
+                    "position": r.position,
+                    "end": r.end,
+                    "backlog": r.backlog,
+                    "lost": r.lost,
+                }
+                for r in rows
+            ],
+        )
+        _update(
+            self._brokers,
+            [
+                {
+                    "id": b.broker_id,
+                    "address": f"{b.host}:{b.port}",
+                    "role": self._view.t("bus.controller") if b.controller else "",
+                }
+                for b in snapshot.brokers
+            ],
+        )
+
+    def _tell(self, snapshot: Snapshot) -> None:
+        t = self._view.t
+        self._title.set_text(
+            t(
+                "bus.cluster",
+                cluster=snapshot.cluster_id,
+                brokers=len(snapshot.brokers),
+                topics=len(snapshot.topics),
+            )
+        )
+        self._faults.set_text(t("bus.faults", faults="; ".join(snapshot.faults)))
+        self._faults.set_visibility(bool(snapshot.faults))
+
+
+def _update(made: ui.aggrid, rows: list[Row]) -> None:
+    ui.run_javascript(f"databus.update({made.id}, {json.dumps(rows, ensure_ascii=False)})")
+
+
+def _topic_columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "topic", "name", flex=2, minWidth=170, cellClass="strong", sortable=True),
+        column(t, "partitions", "partitions", number=True, width=80),
+        column(t, "replicas", "replicas", number=True, width=80),
+        column(t, "records", "records", renderer="number", number=True, width=110, sortable=True),
+        column(t, "skew", "skew", renderer="percent", number=True, width=90),
+        column(t, "offsets", "offsets", flex=3, minWidth=220, tooltipField="offsets"),
+        column(t, "retention", "retention", width=100),
+        column(t, "cleanup", "cleanup", width=90),
+    ]
+
+
+def _topic_row(one: TopicInfo, view: View) -> Row:
+    offsets = "  ".join(f"{n}: {one.starts[n]:,}–{end:,}" for n, end in one.ends.items())
+    return {
+        "id": one.name,
+        "name": one.name,
+        "partitions": one.partitions,
+        "replicas": one.replicas,
+        "records": one.records,
+        "skew": one.skew_percent if one.partitions > 1 else None,
+        "offsets": offsets,
+        "cleanup": one.configs.get("cleanup.policy", ""),
+        "retention": retention_text(one.configs.get("retention.ms", ""), view.t("bus.forever")),
+    }
+
+
+def retention_text(retention_ms: str, forever: str) -> str:
+    """`7 d`, `12 h`; the word for no limit; empty when unknown."""
+    if not retention_ms.lstrip("-").isdecimal():
+        return ""
+    value = int(retention_ms)
+    if value < 0:
+        return forever
+    return f"{value / DAY_MS:g} d" if value >= DAY_MS else f"{value / 3_600_000:g} h"
+
+
+def _backlog_columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "application", "application", flex=1, minWidth=100, cellClass="strong"),
+        column(t, "topic", "topic", flex=2, minWidth=140),
+        column(t, "position", "position", renderer="number", number=True, width=110),
+        column(t, "end", "end", renderer="number", number=True, width=110),
+        column(t, "lag", "backlog", renderer="number", number=True, width=100),
+        column(t, "lost", "lost", renderer="number", number=True, width=90),
+    ]
+
+
+def _broker_columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "broker", "id", width=80),
+        column(t, "address", "address", flex=2, minWidth=140),
+        column(t, "role", "role", flex=1, minWidth=90),
+    ]
+
+
+def _group_columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "group", "group", flex=2, minWidth=160, cellClass="strong"),
+        column(t, "state", "state", width=130),
+        column(t, "members", "members", number=True, width=90),
+        column(t, "lag", "lag", renderer="number", number=True, width=110),
+        column(t, "topic", "topics", flex=3, minWidth=200),
+    ]
+
+
+def _group_row(one: GroupInfo) -> Row:
+    topics = "  ".join(f"{topic}: {lag:,}" for topic, lag in sorted(one.topics.items()))
+    return {
+        "id": one.group_id,
+        "group": one.group_id,
+        "state": one.state.lower(),
+        "members": one.members,
+        "lag": one.lag,
+        "topics": topics,
+    }

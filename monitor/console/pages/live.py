@@ -1,0 +1,217 @@
+"""Live: the numbers on top, one chart, records and alarms as they come."""
+
+from __future__ import annotations
+
+import json
+
+from nicegui import ui
+
+from monitor.api.kpis import Kpis
+from monitor.api.services import midnight_ms
+from monitor.console.elements import grid, line_chart, panel
+from monitor.console.feed import Update
+from monitor.console.pages.detail import DetailPanel
+from monitor.console.rows import Row, column, severity_column
+from monitor.console.shell import View
+from monitor.hub.live import MAX_ALARMS, RATE_SECONDS, RatePoint
+
+TILES = ("rate", "stored", "alarms", "incidents", "latency", "valid")
+VALID_GOOD, VALID_BAD = 99.0, 95.0  # percent; between them the tile warns
+LATENCY_GOOD_MS, LATENCY_BAD_MS = 1_500, 10_000
+ALARM_ROWS = 100
+RATE_AVERAGE = 5  # seconds; a micro-batch of a sender must not make the number jump
+
+
+def build(view: View) -> None:
+    """The page."""
+    tiles = Tiles(view)
+    _chart(view)
+    detail = DetailPanel(view)
+    with ui.element("div").classes("two fit"):
+        _records(view, detail)
+        _alarms(view, detail)
+    tiles.follow()
+
+
+class Tiles:
+    """The numbers on top."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._values: dict[str, ui.label] = {}
+        self._boxes: dict[str, ui.element] = {}
+        with ui.element("div").classes("tiles"):
+            for key in TILES:
+                self._tile(key)
+
+    def follow(self) -> None:
+        """Show what is known and listen for what comes."""
+        feed = self._view.feed
+        self._show_live()
+        self._show_kpis(self._view.services.kpis.value)
+        feed.updates.subscribe(lambda update: self._show_live() if update.delta.rates else None)
+        feed.kpis.subscribe(self._show_kpis)
+        ui.timer(0.1, self._view.services.kpis.refresh, once=True)
+
+    def _tile(self, key: str) -> None:
+        with ui.element("dl").classes("tile").style("margin: 0") as box:
+            with ui.element("dt"):
+                ui.label(self._view.t(f"kpi.{key}"))
+            with ui.element("dd"):
+                self._values[key] = ui.label("—")
+        self._boxes[key] = box
+
+    def _set(self, key: str, text: str, state: str = "") -> None:
+        self._values[key].set_text(text)
+        self._boxes[key].classes(remove="good warning critical", add=state)
+
+    def _show_live(self) -> None:
+        live = self._view.services.hub.live
+        recent = list(live.rates)[-RATE_AVERAGE:]
+        mean = sum(point.total for point in recent) / len(recent) if recent else None
+        self._set("rate", "—" if mean is None else f"{mean:,.0f}" if mean >= 10 else f"{mean:.1f}")
+        midnight = midnight_ms(self._view.services.site)
+        today = sum(1 for alarm in live.alarms if alarm.raised_at_ms >= midnight)
+        self._set("alarms", f"{today}+" if today >= MAX_ALARMS else str(today))
+        open_ones = len(live.open_incidents())
+        self._set("incidents", str(open_ones), "warning" if open_ones else "good")
+
+    def _show_kpis(self, kpis: Kpis) -> None:
+        self._set("stored", "—" if kpis.stored_today is None else f"{kpis.stored_today:,}")
+        p50, p99 = kpis.latency_p50_ms, kpis.latency_p99_ms
+        if p50 is None or p99 is None:
+            self._set("latency", "—")
+        else:
+            self._set("latency", pair(p50, p99), latency_state(p99))
+        share = kpis.valid_percent
+        if share is None:
+            self._set("valid", "—")
+        else:
+            self._set("valid", f"{share:.1f} %", valid_state(share))
+
+
+def short(ms: int) -> str:
+    """A duration for a tile."""
+    if abs(ms) < 1000:
+        return f"{ms} ms"
+    return f"{ms / 1000:.1f} s" if abs(ms) < 600_000 else f"{ms / 60_000:,.0f} min"
+
+
+def pair(p50_ms: int, p99_ms: int) -> str:
+    """Two durations in the width of a tile."""
+    if max(abs(p50_ms), abs(p99_ms)) < 1000:
+        return f"{p50_ms} / {p99_ms} ms"
+    if max(abs(p50_ms), abs(p99_ms)) < 600_000:
+        return f"{p50_ms / 1000:.1f} / {p99_ms / 1000:.1f} s"
+    return f"{short(p50_ms)} / {short(p99_ms)}"
+
+
+def latency_state(p99_ms: int) -> str:
+    """Which colour a tile has."""
+    if p99_ms <= LATENCY_GOOD_MS:
+        return "good"
+    return "warning" if p99_ms <= LATENCY_BAD_MS else "critical"
+
+
+def valid_state(percent: float) -> str:
+    """Which colour a tile has."""
+    if percent >= VALID_GOOD:
+        return "good"
+    return "warning" if percent >= VALID_BAD else "critical"
+
+
+def _chart(view: View) -> None:
+    t = view.t
+    with panel(t("live.chart")):
+        names = {kind: t(f"kind.{kind}") for kind in ("vehicle", "face", "video")}
+        points = list(view.services.hub.live.rates)
+        data = {kind: [_at(p, kind) for p in points] for kind in names}
+        chart = line_chart(
+            zone=view.services.site.zone,
+            names=names,
+            data=data,
+            stacked=True,
+            label=t("live.chart"),
+            height="150px",
+            fine=True,
+        )
+
+    def push(update: Update) -> None:
+        for point in update.delta.rates:
+            values = json.dumps([_at(point, kind) for kind in names])
+            ui.run_javascript(f"databus.point({chart.id}, {values}, {RATE_SECONDS})")
+
+    view.feed.updates.subscribe(push)
+
+
+def _at(point: RatePoint, kind: str) -> list[float]:
+    return [point.second_ms, round(getattr(point, kind), 1)]
+
+
+def _records(view: View, detail: DetailPanel) -> None:
+    t, most = view.t, view.services.console.live_rows
+    columns = [
+        column(t, "picture", "picture", renderer="picture", width=70),
+        column(t, "captured_at", "time", width=112),
+        column(t, "kind", "kind", renderer="kind", width=78),
+        column(t, "plate", "plate", width=112, cellClass="strong"),
+        column(t, "checkpoint", "place", flex=3, minWidth=140),
+        column(t, "features", "features", flex=4, minWidth=160),
+    ]
+    with panel(t("live.records")) as bar:
+        rows = view.feed.records_now(t.language)
+        made = grid(t, columns, label=t("live.records"), rowData=rows)
+        made.classes("pick")
+    paused = _pause_button(view, bar)
+    made.on("cellClicked", lambda e: detail.record_in_flight(e.args["data"]["id"]))
+
+    def push(update: Update) -> None:
+        if not paused["paused"]:
+            _prepend(made, update.records[t.language], most)
+
+    view.feed.updates.subscribe(push)
+
+
+def _alarms(view: View, detail: DetailPanel) -> None:
+    t = view.t
+    columns = [
+        severity_column(t, width=76),
+        column(
+            t, "time", "time", width=82, **{":valueFormatter": "p => (p.value || '').slice(0, 8)"}
+        ),
+        column(t, "rule", "rule", flex=3, minWidth=90, tooltipField="rule"),
+        column(t, "plate", "plate", width=98, cellClass="strong"),
+        column(t, "checkpoint", "place", flex=3, minWidth=90, tooltipField="place"),
+        column(t, "reaction", "reaction_ms", renderer="duration", number=True, width=76),
+    ]
+    with panel(t("live.alarms")):
+        rows = view.feed.alarms_now(t.language, ALARM_ROWS)
+        made = grid(t, columns, label=t("live.alarms"), rowData=rows)
+        made.classes("pick").props("aria-live=polite")
+    made.on("cellClicked", lambda e: detail.alarm(e.args["data"]["id"]))
+    view.feed.updates.subscribe(
+        lambda update: _prepend(made, update.alarms[t.language], ALARM_ROWS)
+    )
+
+
+def _prepend(made: ui.aggrid, rows: list[Row], most: int) -> None:
+    if rows:
+        ui.run_javascript(
+            f"databus.prepend({made.id}, {json.dumps(rows, ensure_ascii=False)}, {most})"
+        )
+
+
+def _pause_button(view: View, bar: ui.element) -> dict[str, bool]:
+    t, state = view.t, {"paused": False}
+    with bar:
+        ui.label(t("live.newest", rows=view.services.console.live_rows)).classes("soft small")
+        ui.element("div").classes("grow")
+        button = ui.button(t("live.pause"), color=None).classes("header-button")
+
+    def toggle() -> None:
+        state["paused"] = not state["paused"]
+        button.set_text(t("live.resume") if state["paused"] else t("live.pause"))
+        button.props(f"aria-pressed={str(state['paused']).lower()}")
+
+    button.on_click(toggle)
+    return state

@@ -1,0 +1,180 @@
+"""Quality: what was sent against what became valid, the devices behind the gap, the rejected
+records.
+"""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from bus.contracts.meters import QualityCell
+from ingest.store.port import RecordReader
+from monitor.api.pool import Away
+from monitor.api.series import (
+    MINUTE_MS,
+    quality_curve,
+    quality_devices,
+    quality_totals,
+    slot_ms,
+)
+from monitor.api.services import now_ms
+from monitor.console.elements import ask, grid, line_chart, paged_grid, panel, redraw, source
+from monitor.console.pages.detail import DetailPanel
+from monitor.console.rows import Row, column, place_field
+from monitor.console.shell import View
+
+SPANS = {"hour": 60, "six": 360, "day": 1440, "week": 10080}  # minutes
+KINDS = ("", "vehicle", "face", "person", "mover")
+REFRESH_SECONDS = 30.0
+MAX_DEVICES = 500
+
+
+def build(view: View) -> None:
+    """The page."""
+    QualityPage(view)
+    _rejected(view)
+
+
+class QualityPage:
+    """The curves and the devices; asked anew every half minute."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        t = view.t
+        with panel(t("quality.chart")) as bar:
+            with bar:
+                self._span = ui.select(
+                    {k: t(f"quality.{k}") for k in SPANS}, value="six", label=t("quality.span")
+                ).style("width: 120px")
+                self._kind = ui.select(
+                    {k: t(f"kind.{k}") for k in KINDS}, value="", label=t("column.kind")
+                ).style("width: 120px")
+                self._totals = ui.label("").classes("soft")
+            self._empty = ui.label(t("quality.empty")).classes("soft")
+            names = {k: t(f"column.{k}") for k in ("sent", "valid")}
+            self._chart = line_chart(
+                zone=view.services.site.zone,
+                data={},
+                names=names,
+                zoom=True,
+                label=t("quality.chart"),
+                height="230px",
+            )
+        self._grid = self._devices()
+        for field in (self._span, self._kind):
+            field.props("outlined dense")
+            field.on_value_change(self.show)
+        ui.timer(REFRESH_SECONDS, self.show)
+
+    async def show(self) -> None:
+        """Ask and draw."""
+        end = now_ms()
+        begin = end - SPANS[self._span.value] * MINUTE_MS
+        kind = self._kind.value
+
+        def question(reader: RecordReader) -> list[QualityCell]:
+            return reader.quality(from_ms=begin, until_ms=end, kind=kind)
+
+        try:
+            cells = await self._view.services.records.ask(question)
+        except Away:
+            return  # the notice on top says it, and the last picture stays
+        self._draw(quality_curve(cells, slot_ms(begin, end)))
+        totals = quality_totals(cells)
+        self._totals.set_text(
+            self._view.t(
+                "quality.total",
+                sent=f"{totals['sent']:,}",
+                arrived=f"{totals['arrived']:,}",
+                valid=f"{totals['valid']:,}",
+                partly=f"{totals['partly_read']:,}",
+            )
+        )
+        devices = quality_devices(cells, self._view.services.register.read())[:MAX_DEVICES]
+        rows = [{"id": f"{d['kind']}|{d['camera_ip']}|{d['recognizer_ip']}", **d} for d in devices]
+        self._grid.run_grid_method("setGridOption", "rowData", rows)
+
+    def _draw(self, curve: list[list[int]]) -> None:
+        self._empty.set_visibility(not curve)
+        self._chart.set_visibility(bool(curve))
+        redraw(
+            self._chart,
+            {"sent": [[r[0], r[1]] for r in curve], "valid": [[r[0], r[3]] for r in curve]},
+        )
+
+    def _devices(self) -> ui.aggrid:
+        t = self._view.t
+        columns = [
+            column(t, "kind", "kind", renderer="kind", width=80),
+            column(t, "camera", "camera_ip", width=130, sortable=True),
+            column(t, "recognizer", "recognizer_ip", width=130, sortable=True),
+            column(t, "checkpoint", place_field(t), flex=2, minWidth=140, sortable=True),
+            column(t, "sent", "sent", renderer="number", number=True, width=90, sortable=True),
+            column(t, "valid", "valid", renderer="number", number=True, width=90, sortable=True),
+            column(t, "gap", "gap", renderer="number", width=90, sortable=True, sort="desc")
+            | {":cellClass": "p => ['num', 'ag-right-aligned-cell', p.value > 0 ? 'bad' : 'ok']"},
+            column(
+                t,
+                "valid_percent",
+                "valid_percent",
+                renderer="percent",
+                number=True,
+                width=90,
+                sortable=True,
+            ),
+            column(
+                t,
+                "rejected",
+                "rejected",
+                renderer="reasons",
+                flex=3,
+                minWidth=180,
+                cellDataType=False,
+            ),
+        ]
+        with panel(t("quality.devices")):
+            return grid(t, columns, label=t("quality.devices"), height="300px", rowData=[])
+
+
+def _rejected(view: View) -> None:
+    t = view.t
+    detail = DetailPanel(view)
+    names = (
+        ("reason", "reason_text"),
+        ("field", "field"),
+        ("kind", "kind"),
+        ("camera", "camera_ip"),
+        ("recognizer", "recognizer_ip"),
+        ("source", "source"),
+        ("checkpoint", place_field(t)),
+        ("received_at", "received_at"),
+    )
+    columns = [
+        column(t, "received_at", "received_at", width=190),
+        column(t, "kind", "kind", renderer="kind", width=80),
+        column(t, "reason", "reason", renderer="reason", width=150, cellClass="strong"),
+        column(t, "field", "field", width=120),
+        column(t, "camera", "camera_ip", width=130),
+        column(t, "checkpoint", place_field(t), flex=1, minWidth=120),
+        column(t, "source", "source", width=130),
+        column(t, "body", "body", flex=3, minWidth=200, cellClass="mono"),
+    ]
+    with panel(t("quality.rejected")) as bar:
+        reasons = t.group("reason")
+        with bar:
+            reason = ui.select({"": reasons.pop(""), **reasons}, value="", label=t("column.reason"))
+            reason.props("outlined dense").style("width: 170px")
+        made = paged_grid(
+            t,
+            columns,
+            label=t("quality.rejected"),
+            height="300px",
+            id_field="record_id",
+            **{":datasource": source("/api/rejected", {})},
+        )
+    reason.on_value_change(lambda e: ask(made, "/api/rejected", {"reason": e.value or ""}))
+
+    def show(row: Row) -> None:
+        shown = {**row, "reason_text": t.word("reason", row["reason"])}
+        detail.raw(t("quality.rejected"), shown, names, row["body"])
+
+    made.on("cellClicked", lambda e: show(e.args["data"]))

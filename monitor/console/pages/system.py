@@ -1,0 +1,114 @@
+"""The platform itself: what the console depends on, the processes' pulse, incidents with their
+ends.
+"""
+
+from __future__ import annotations
+
+import json
+
+from nicegui import ui
+
+from bus.contracts.alarms import Incident
+from ingest.store.port import Page
+from monitor.api.platform import away, health
+from monitor.api.pool import Away
+from monitor.api.views import incident_row
+from monitor.console.elements import chip, grid, panel
+from monitor.console.rows import Row, column, place_field
+from monitor.console.shell import View
+
+REFRESH_SECONDS = 5.0
+MAX_INCIDENTS = 200
+
+
+def build(view: View) -> None:
+    """The page."""
+    SystemPage(view)
+
+
+class SystemPage:
+    """Asked anew every few seconds while somebody looks."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        t = view.t
+        with ui.element("div").classes("two"):
+            with panel(t("system.stores")):
+                self._stores = ui.element("dl").classes("facts")
+            with panel(t("system.processes")):
+                self._processes = ui.element("dl").classes("facts")
+        with panel(t("system.incidents"), "fit"):
+            self._incidents = grid(t, _columns(view), label=t("system.incidents"), rowData=[])
+        ui.timer(REFRESH_SECONDS, self.show)
+
+    async def show(self) -> None:
+        """Ask and draw."""
+        t = self._view.t
+        pulses = await health(self._view.services)
+        incidents = await self._newest()
+        rows = [_row(one, self._view) for one in incidents]
+        ui.run_javascript(
+            f"databus.update({self._incidents.id}, {json.dumps(rows, ensure_ascii=False)})"
+        )
+        stores = [(t(f"shell.{part}"), why) for part, why in away(self._view.services).items()]
+        _facts(self._stores, stores, t("system.well"))
+        processes = [(str(p["name"]), str(p["fault"])) for p in pulses]
+        _facts(self._processes, processes, t("system.well"))
+        if not processes:
+            with self._processes:
+                ui.label(t("system.no_processes")).classes("soft")
+
+    async def _newest(self) -> list[Incident]:
+        """From the store; from the topic while the store is away."""
+        try:
+            found, _ = await self._view.services.alarms.ask(
+                lambda r: r.incidents(page=Page(limit=MAX_INCIDENTS))
+            )
+        except Away:
+            return list(reversed(self._view.services.hub.live.incidents))
+        return list(found)
+
+
+def _facts(box: ui.element, pairs: list[tuple[str, str]], well: str) -> None:
+    box.clear()
+    with box:
+        for name, fault in pairs:
+            with ui.element("dt"):
+                ui.label(name)
+            with ui.element("dd"):
+                chip(fault or well, "critical" if fault else "good")
+
+
+def _columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "severity", "severity", renderer="severity", width=84)
+        | {":cellClass": "databus.severityClass"},
+        column(t, "incident", "kind", renderer="incident", width=110, cellClass="strong"),
+        column(t, "state", "state", renderer="state", width=80),
+        column(t, "opened_at", "opened_at", width=150),
+        column(t, "closed_at", "closed_at", width=150),
+        column(t, "checkpoint", "place", flex=2, minWidth=120),
+        column(t, "camera", "camera_ip", width=130),
+        column(t, "recognizer", "recognizer_ip", width=130),
+        column(t, "detail", "detail", flex=4, minWidth=200, tooltipField="detail"),
+    ]
+
+
+def _row(incident: Incident, view: View) -> Row:
+    row = incident_row(incident, view.services.register.read(), view.services.site.tz)
+    detail = "，".join(
+        f"{k} {v}" for k, v in incident.detail.items() if k not in ("place", "place_en")
+    )
+    return {
+        "id": incident.incident_id,
+        "severity": incident.severity,
+        "kind": incident.kind,
+        "state": incident.state,
+        "opened_at": row["opened_at"][:19],
+        "closed_at": row["closed_at"][:19],
+        "place": row[place_field(view.t)],
+        "camera_ip": incident.camera_ip,
+        "recognizer_ip": incident.recognizer_ip,
+        "detail": detail,
+    }

@@ -1,0 +1,241 @@
+"""The watch list: rules in force, add one, remove one; what the broker acknowledged is what is
+shown.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from nicegui import ui
+from nicegui.events import GenericEventArguments
+
+from bus.contracts.commands import WatchCommand
+from monitor.accounts.roles import Operation
+from monitor.api.operations import NewRule, put_command, remove_command
+from monitor.api.services import now_ms
+from monitor.api.views import parse_time
+from monitor.console.elements import grid, panel
+from monitor.console.feed import Update
+from monitor.console.rows import Row, column, rule_view, severity_column, values_of
+from monitor.console.shell import View
+from monitor.hub.commands import CommandLost
+from monitor.hub.rules import MATCHABLE, RuleError
+
+REFRESH_SECONDS = 5.0  # rules end by time without a message
+
+
+def build(view: View) -> None:
+    """The page."""
+    if view.may(Operation.WATCH_WRITE):
+        RuleForm(view)
+    else:
+        ui.label(view.t("watch.no_right")).classes("notice")
+    RuleList(view)
+
+
+class RuleForm:
+    """Name, kind, severity, plates, features, validity; one button."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        t = view.t
+        with panel(t("watch.add")):
+            with ui.element("div").classes("bar"):
+                self._name = ui.input(t("watch.name")).style("width: 200px")
+                self._kind = ui.select(
+                    {k: t(f"kind.{k}") for k in ("vehicle", "face")},
+                    value="vehicle",
+                    label=t("watch.kind"),
+                ).style("width: 100px")
+                self._severity = ui.select(
+                    {s: t(f"severity.{s}") for s in ("critical", "warning", "info")},
+                    value="warning", label=t("watch.severity"),
+                ).style("width: 110px")  # fmt: skip
+                self._plates = ui.input(t("watch.plate")).style("width: 300px")
+                self._until = ui.input(t("watch.until")).style("width: 250px")
+                self._note = ui.input(t("watch.note")).style("width: 200px")
+            self._features = ui.element("div").style("display: grid; gap: 6px")
+            with ui.element("div").classes("bar"):
+                ui.button(
+                    t("watch.more"), color=None, icon="add", on_click=self._add_feature
+                ).classes("header-button")
+                ui.button(t("watch.put"), on_click=self._put).props("unelevated padding='6px 22px'")
+        for field in (
+            self._name,
+            self._kind,
+            self._severity,
+            self._plates,
+            self._until,
+            self._note,
+        ):
+            field.props("outlined dense")
+        self._until.props("type=datetime-local stack-label")
+        self._rows: list[tuple[ui.select, ui.input, ui.element]] = []
+        self._kind.on_value_change(self._change_kind)
+
+    def _add_feature(self) -> None:
+        t = self._view.t
+        choices = {
+            a: t.word("attribute", a) for a in MATCHABLE[self._kind.value] if a != "plate_number"
+        }
+        with self._features, ui.element("div").classes("bar") as line:
+            feature = ui.select(choices, value=next(iter(choices)), label=t("watch.feature"))
+            values = ui.input(t("watch.values"))
+            drop = ui.button(icon="close", color=None).props(
+                f'flat round dense aria-label="{t("watch.remove")}"'
+            )
+        feature.props("outlined dense").style("width: 180px")
+        values.props("outlined dense").style("width: 360px")
+        row = (feature, values, line)
+        self._rows.append(row)
+        drop.on_click(lambda: self._drop_feature(row))
+
+    def _drop_feature(self, row: tuple[ui.select, ui.input, ui.element]) -> None:
+        self._rows.remove(row)
+        row[2].delete()
+
+    def _change_kind(self) -> None:
+        for row in list(self._rows):
+            self._drop_feature(row)
+        vehicle = self._kind.value == "vehicle"
+        self._plates.set_visibility(vehicle)
+        if not vehicle:
+            self._plates.set_value("")
+            self._add_feature()
+
+    def _match(self) -> dict[str, list[str]]:
+        match: dict[str, list[str]] = {}
+        plates = values_of(self._plates.value or "", by_space=True)
+        if plates:
+            match["plate_number"] = plates
+        for feature, values, _ in self._rows:
+            found = values_of(values.value or "", by_space=False)
+            if found:
+                match[feature.value] = [*match.get(feature.value, []), *found]
+        return match
+
+    async def _put(self) -> None:
+        view, t = self._view, self._view.t
+        if not view.may(Operation.WATCH_WRITE):
+            ui.notify(t("watch.no_right"), type="negative")
+            return
+        match = self._match()
+        name = (self._name.value or "").strip() or " ".join(match.get("plate_number", []))[:100]
+        try:
+            until_ms = parse_time(self._until.value or "", view.services.site.tz)
+            rule = NewRule(
+                name=name,
+                match=match,
+                kind=self._kind.value,
+                note=self._note.value or "",
+                severity=self._severity.value,
+                valid_until_ms=until_ms,
+            )
+            await view.services.send_rule(put_command(view.services, rule, view.principal.name))
+        except RuleError as error:
+            field = t.table.get(f"watch.{error.field}", t.word("attribute", error.field))
+            ui.notify(t("watch.failed", why=f"{field}: {error}"), type="warning")
+            return
+        except (CommandLost, ValueError, msgspec.ValidationError) as error:
+            ui.notify(t("watch.failed", why=str(error)), type="negative")
+            return
+        ui.notify(t("watch.sent", name=name), type="positive")
+        self._clear()
+
+    def _clear(self) -> None:
+        for field in (self._name, self._plates, self._until, self._note):
+            field.set_value("")
+        for row in list(self._rows):
+            self._drop_feature(row)
+
+
+class RuleList:
+    """The rules in force as the topic tells them, not as this page hopes."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        t = view.t
+        columns = [
+            severity_column(t),
+            column(t, "name", "name", flex=2, minWidth=120, cellClass="strong"),
+            column(t, "kind", "kind", renderer="kind", width=76),
+            column(t, "match", "match", flex=4, minWidth=200, tooltipField="match"),
+            {
+                "headerName": t("watch.hits"),
+                "field": "hits",
+                "width": 76,
+                "cellClass": ["num", "ag-right-aligned-cell"],
+            },
+            column(t, "validity", "validity", width=210),
+            column(t, "author", "author", width=100),
+            column(t, "note", "note", flex=2, minWidth=100),
+        ]
+        if view.may(Operation.WATCH_WRITE):
+            columns.append(
+                {
+                    "headerName": "",
+                    "colId": "remove",
+                    "width": 84,
+                    "valueGetter": json.dumps(t("watch.remove")),
+                    "cellClass": "bad",
+                }
+            )
+        with panel(t("watch.rules"), "fit"):
+            self._grid = grid(t, columns, label=t("watch.rules"), rowData=self._rows())
+            self._grid.classes("pick")
+        self._grid.on("cellClicked", self._clicked, args=["colId", "data"])
+        view.feed.updates.subscribe(self._on_update)
+        ui.timer(REFRESH_SECONDS, self._show)
+
+    def _on_update(self, update: Update) -> None:
+        if update.delta.rules_changed or update.delta.alarms:
+            self._show()
+
+    def _show(self) -> None:
+        rows = json.dumps(self._rows(), ensure_ascii=False)
+        ui.run_javascript(f"databus.update({self._grid.id}, {rows})")
+
+    def _rows(self) -> list[Row]:
+        services = self._view.services
+        hits: dict[str, int] = {}
+        for alarm in services.hub.live.alarms:
+            hits[alarm.rule_id] = hits.get(alarm.rule_id, 0) + 1
+        return [
+            rule_view(rule, hits.get(rule.rule_id, 0), services.site.tz, self._view.t)
+            for rule in services.hub.live.rules.in_force(now_ms())
+        ]
+
+    async def _clicked(self, event: GenericEventArguments) -> None:
+        if event.args.get("colId") == "remove":
+            await self._ask(event.args["data"])
+
+    async def _ask(self, row: Row) -> None:
+        view, t = self._view, self._view.t
+        with ui.dialog() as dialog, ui.card().classes("dialog-card"):
+            with ui.element("h2"):
+                ui.label(t("watch.remove_ask", name=row["name"]))
+            ui.label(row["match"]).classes("soft")
+            with ui.element("div").classes("bar"):
+                ui.button(
+                    t("watch.cancel"), color=None, on_click=lambda: dialog.submit(False)
+                ).classes("header-button")
+                ui.button(
+                    t("watch.remove"), color="negative", on_click=lambda: dialog.submit(True)
+                ).props("unelevated")
+        sure = await dialog
+        dialog.delete()
+        if not sure or not view.may(Operation.WATCH_WRITE):
+            return
+        command = remove_command(view.services, row["id"], view.principal.name)
+        if command is not None:
+            await self._remove(command)
+
+    async def _remove(self, command: WatchCommand) -> None:
+        t = self._view.t
+        try:
+            await self._view.services.send_rule(command)
+        except CommandLost as error:
+            ui.notify(t("watch.failed", why=str(error)), type="negative")
+            return
+        ui.notify(t("watch.removed", name=command.name), type="positive")

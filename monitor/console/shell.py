@@ -1,0 +1,180 @@
+"""The frame of every page: head, header with state and clock, navigation, one `h1`.
+
+In: a request and the page's key. Out: a `View` that page functions fill. Never: a page's content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from fastapi import Request
+from nicegui import ui
+
+from monitor.accounts.roles import Operation, Principal, authorise
+from monitor.api.access import principal_of
+from monitor.api.platform import away
+from monitor.api.services import Services
+from monitor.console.feed import Feed
+from monitor.console.i18n import Texts, texts
+
+STATIC = Path(__file__).parent / "static"
+PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigation
+    "live": "monitor_heart",
+    "map": "map",
+    "records": "search",
+    "alarms": "notifications_active",
+    "watch": "visibility",
+    "latency": "timer",
+    "quality": "fact_check",
+    "bus": "hub",
+    "system": "dns",
+}
+REACH_SECONDS = 2.0
+_WORDS = ("kind", "severity", "state", "reason", "incident")  # groups the browser needs
+
+
+def _version(name: str) -> str:
+    return sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+
+
+_CSS, _JS = (f"/assets/{name}?v={_version(name)}" for name in ("theme.css", "console.js"))
+
+
+@dataclass(frozen=True)
+class View:
+    """One page that is being built for one person."""
+
+    services: Services
+    feed: Feed
+    principal: Principal
+    request: Request
+    t: Texts
+
+    def may(self, operation: Operation) -> bool:
+        """Whether this person still may, asked at the moment of the deed."""
+        if self.principal.session:
+            current = self.services.sessions.by_hash(self.principal.session)
+            return current is not None and authorise(current, operation)
+        return authorise(self.principal, operation)
+
+    @property
+    def dark(self) -> bool:
+        """The theme this person chose."""
+        return bool(self.request.session.get("theme", "dark") == "dark")
+
+
+def view_of(services: Services, feed: Feed, request: Request) -> View:
+    """Who asks, in which language."""
+    language = request.session.get("language", services.site.language)
+    return View(services, feed, principal_of(request), request, texts(language))
+
+
+@contextmanager
+def frame(view: View, page: str) -> Iterator[None]:
+    """Everything around a page's content."""
+    t = view.t
+    ui.page_title(f"{t(f'nav.{page}')} · {t('app.title')}")
+    _head(view)
+    ui.html(f'<a class="skip" href="#content">{t("shell.skip")}</a>', sanitize=False)
+    with ui.header():
+        _header(view, page)
+    with ui.left_drawer(value=True).props('width=176 behavior=desktop breakpoint=0 :mini="false"'):
+        _navigation(t, page)
+    with ui.element("h1").props("id=content tabindex=-1"):
+        ui.label(t(f"nav.{page}"))
+    _reach_notice(view)
+    yield
+
+
+def _head(view: View) -> None:
+    t = view.t
+    words = {group: t.group(group) for group in _WORDS}
+    ui.dark_mode(view.dark)
+    ui.add_head_html(
+        f'<link rel="stylesheet" href="{_CSS}"><script src="{_JS}"></script>'
+        f"<script>window.databusTexts = {_script_json(words)}; "
+        f"document.documentElement.lang = {_script_json(t.html_language)};</script>"
+    )
+
+
+def _script_json(value: object) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _header(view: View, page: str) -> None:
+    t = view.t
+    ui.label(t("app.title")).classes("brand")
+    ui.label(view.services.site.name).classes("site")
+    ui.element("div").classes("grow")
+    _reach(view)
+    ui.html('<span id="clock"></span>', sanitize=False).classes("clock")
+    ui.run_javascript(f"databus.startClock('clock', {json.dumps(view.services.site.zone)})")
+    theme = "light" if view.dark else "dark"
+    _post_button("/auth/preferences", t(f"shell.theme_{theme}"), theme=theme, next=f"/{page}")
+    _post_button("/auth/preferences", t("language.other"), language=t.other, next=f"/{page}")
+    ui.label(view.principal.name).classes("who")
+    _post_button("/auth/logout", t("shell.logout"))
+
+
+def _post_button(action: str, text: str, **fields: str) -> None:
+    """A form of its own: cookies change only over HTTP, and a GET must not change anything."""
+    with ui.element("form").classes("header-form").props(f"method=post action={action}"):
+        for name, value in fields.items():
+            ui.element("input").props(f'type=hidden name={name} value="{value}"')
+        with ui.element("button").classes("header-button").props("type=submit"):
+            ui.label(text)
+
+
+def _navigation(t: Texts, page: str) -> None:
+    with ui.element("nav").classes("pages").props(f'aria-label="{t("nav.label")}"'):
+        for key, icon in PAGES.items():
+            current = " aria-current=page" if key == page else ""
+            with ui.element("a").props(f"href=/{key}{current}"):
+                ui.icon(icon).props("aria-hidden=true")
+                ui.label(t(f"nav.{key}"))
+
+
+def _reach(view: View) -> None:
+    """One mark per part this console depends on; dot or triangle, so not colour alone."""
+    marks = {
+        part: ui.label(view.t(f"shell.{part}")).classes("reach") for part in away(view.services)
+    }
+    told: dict[str, str | None] = dict.fromkeys(marks)
+
+    def show() -> None:
+        for part, why in away(view.services).items():
+            if why != told[part]:
+                told[part] = why
+                _mark(view.t, part, marks[part], bool(why))
+
+    show()
+    ui.timer(REACH_SECONDS, show)
+
+
+def _mark(t: Texts, part: str, mark: ui.label, gone: bool) -> None:
+    state = t("shell.away") if gone else t("shell.reachable")
+    mark.classes(add="away" if gone else "", remove="" if gone else "away")
+    mark.props(f'title="{state}" aria-label="{t(f"shell.{part}")} {state}"')
+
+
+def _reach_notice(view: View) -> None:
+    """A sentence above the page while something is away; it goes by itself."""
+    notice = ui.label("").classes("notice").props("role=status")
+
+    def show() -> None:
+        faults = [
+            view.t("shell.away_now", part=view.t(f"shell.{part}"), why=why)
+            for part, why in away(view.services).items()
+            if why
+        ]
+        notice.set_text("  ".join(faults))
+        notice.set_visibility(bool(faults))
+
+    show()
+    ui.timer(REACH_SECONDS, show)

@@ -1,0 +1,112 @@
+/* What pages need in the browser beyond NiceGUI's elements. All data comes in as JSON, never as code. */
+window.databus = (() => {
+  const texts = () => window.databusTexts || {};
+  const word = (group, value) => (texts()[group] || {})[value] || value || "";
+
+  // -- cells of grids -----------------------------------------------------------------------------
+  const picture = (params) => {
+    if (!params.value) return "";
+    const image = document.createElement("img");
+    image.src = params.value;
+    image.className = "thumb";
+    image.alt = "";
+    image.loading = "lazy";
+    image.onerror = () => image.remove();
+    return image;
+  };
+  const kind = (params) => word("kind", params.value);
+  const severity = (params) => word("severity", params.value);
+  const state = (params) => word("state", params.value);
+  const reason = (params) => word("reason", params.value);
+  const incident = (params) => word("incident", params.value);
+  const severityClass = (params) => ["sev", "sev-" + String(params.value).replace(/[^a-z]/g, "")];
+  const reasons = (params) =>
+    Object.entries(params.value || {}).map(([key, count]) => `${word("reason", key)} ${count}`).join("，");
+  const clock = (params) => (params.value || "").slice(11);
+  const number = (params) => (params.value == null ? "" : Number(params.value).toLocaleString("en-US"));
+  const percent = (params) => (params.value == null ? "" : Number(params.value).toFixed(1) + " %");
+  const duration = (params) => {
+    const ms = params.value;
+    if (ms == null) return "";
+    return Math.abs(ms) < 10000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  };
+
+  // -- grids --------------------------------------------------------------------------------------
+  /* Pages of an API that hands out cursors; a block that the grid asks again finds its cursor again. */
+  const source = (address, parameters) => {
+    const cursors = { 0: "" };
+    return {
+      getRows: async (request) => {
+        const query = new URLSearchParams({ ...parameters, limit: request.endRow - request.startRow, cursor: cursors[request.startRow] || "" });
+        try {
+          const reply = await fetch(`${address}?${query}`);
+          if (reply.status === 401) return location.assign("/login");
+          if (!reply.ok) return request.failCallback();
+          const page = await reply.json();
+          if (page.cursor) cursors[request.endRow] = page.cursor;
+          request.successCallback(page.rows, page.cursor ? -1 : request.startRow + page.rows.length);
+        } catch {
+          request.failCallback();
+        }
+      },
+    };
+  };
+  const ask = (grid, address, parameters) => getElement(grid)?.api?.setGridOption("datasource", source(address, parameters));
+
+  /* New rows on top, old ones out; the grid keeps its scroll and selection. */
+  const prepend = (grid, rows, most) => {
+    const api = getElement(grid)?.api;
+    if (!api) return;
+    const key = api.getGridOption("getRowId");
+    const fresh = rows.filter((row) => !api.getRowNode(key({ data: row })));
+    const gone = [];
+    const excess = api.getDisplayedRowCount() + fresh.length - most;
+    for (let i = 0; i < excess; i++) {
+      const node = api.getDisplayedRowAtIndex(api.getDisplayedRowCount() - 1 - i);
+      if (node) gone.push(node.data);
+    }
+    api.applyTransaction({ add: fresh, addIndex: 0, remove: gone });
+  };
+  const update = (grid, rows) => {
+    const api = getElement(grid)?.api;
+    if (!api) return;
+    const key = api.getGridOption("getRowId");
+    const known = (row) => api.getRowNode(key({ data: row }));
+    const keep = new Set(rows.map((row) => key({ data: row })));
+    const gone = [];
+    api.forEachNode((node) => keep.has(node.id) || gone.push(node.data));
+    api.applyTransaction({ add: rows.filter((row) => !known(row)), update: rows.filter(known), remove: gone });
+  };
+  const filter = (grid, text) => getElement(grid)?.api?.setGridOption("quickFilterText", text);
+
+  // -- charts -------------------------------------------------------------------------------------
+  /* One point per series; the browser keeps the curve, the server sends only what is new. */
+  const point = (chart, values, most) => {
+    const drawn = getElement(chart)?.chart;
+    if (!drawn) return;
+    const series = drawn.getOption().series.map((one, i) => {
+      const data = one.data.slice(-(most - 1));
+      data.push(values[i]);
+      return { data };
+    });
+    drawn.setOption({ series }, { lazyUpdate: true });
+  };
+  const seconds = (value) => (value / 1000).toFixed(value < 9950 ? 2 : 1) + " s";
+
+  // -- the frame ----------------------------------------------------------------------------------
+  const startClock = (id, zone) => {
+    const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" });
+    const tell = () => {
+      const element = document.getElementById(id);
+      if (element) element.textContent = format.format(new Date());
+    };
+    tell();
+    setInterval(tell, 1000);
+  };
+  const siteTime = (zone, options) => {
+    const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
+    return (value) => format.format(new Date(value));
+  };
+  return { picture, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
+           prepend, update, filter, point, seconds, startClock, siteTime };
+})();

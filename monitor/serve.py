@@ -1,0 +1,54 @@
+"""The console's process: application and server.
+
+In: settings and openers from `deploy`. Out: a running server until SIGTERM. Never: more than one
+worker;
+a page lives in the process that built it (spec: console, trap 4).
+"""
+
+from __future__ import annotations
+
+import logging
+
+import uvicorn
+from fastapi import FastAPI
+
+from bus.settings import BusSettings, SiteSettings
+from monitor.api.app import create_api
+from monitor.api.services import Services, build_services
+from monitor.ports import OpenAlarms, OpenRecords
+from monitor.settings import ConsoleSettings
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 5  # open websockets never end by themselves
+
+
+def create_app(services: Services) -> FastAPI:
+    """API, guard and pages. Once per process."""
+    # Imported here: whoever needs only the API or the accounts does not pay for NiceGUI.
+    from monitor.console.mount import end_session, mount_pages
+
+    app = create_api(services, end_session)
+    mount_pages(app, services)
+    return app
+
+
+async def serve(
+    site: SiteSettings,
+    bus: BusSettings,
+    console: ConsoleSettings,
+    *,
+    open_records: OpenRecords,
+    open_alarms: OpenAlarms,
+) -> None:
+    """Run the console until the process is asked to stop. Broker and stores may come and go."""
+    services = build_services(site, bus, console, open_records, open_alarms)
+    if not services.book.accounts():
+        log.warning("no accounts yet: add one with `databus accounts add NAME`")
+    server = uvicorn.Server(uvicorn.Config(
+        create_app(services), host=console.host, port=console.port, log_level="warning",
+        access_log=False, proxy_headers=False, timeout_graceful_shutdown=STOP_SECONDS,
+        ws_max_size=1024 * 1024,
+    ))  # fmt: skip
+    log.info("console ready on http://%s:%d", console.host, console.port)
+    await server.serve()
