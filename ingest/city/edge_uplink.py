@@ -105,15 +105,22 @@ class EdgeUplink:
     def _hand_over(self) -> None:
         with self._condition:
             counters, on_told, self._counters = self._counters, self._on_told, []
-            post = self._outbox.next_post()
-        if post is not None:
-            self._wait_for_slow_line(post)
-            answer = self._until_answered(post)
-            self._on_answer(post, answer)
-            with self._condition:
-                self._outbox.done()
+            posts = self._outbox.lanes
+        for _ in range(posts):
+            self._hand_over_one()
         if counters and on_told is not None:
             self._tell(counters, on_told)
+
+    def _hand_over_one(self) -> None:
+        with self._condition:
+            post = self._outbox.next_post()
+        if post is None:
+            return
+        self._wait_for_slow_line(post)
+        answer = self._until_answered(post)
+        self._on_answer(post, answer)
+        with self._condition:
+            self._outbox.done()
 
     def _wait_for_slow_line(self, post: Post) -> None:
         delay_ms = self._delay_ms(post.records[0].made_ms)

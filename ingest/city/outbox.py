@@ -37,43 +37,57 @@ class Post:
 
 
 class Outbox:
-    """Invariant: at most `capacity` records; the first post is the one under way."""
+    """Invariant: at most `capacity` records; at most one post is under way.
+
+    Each kind has a lane of its own, because a request carries one kind: mixed in one lane, faces
+    among vehicles would cut every post short. Order is kept within a lane, which is all that a
+    partition key can ask for.
+    """
 
     def __init__(self, capacity: int, max_records: int) -> None:
         self._capacity = capacity
         self._max_records = max_records
-        self._waiting: deque[Outgoing] = deque()
+        self._lanes: dict[str, deque[Outgoing]] = {}
+        self._count = 0
         self._under_way: Post | None = None
 
     def __len__(self) -> int:
-        under_way = len(self._under_way.records) if self._under_way else 0
-        return len(self._waiting) + under_way
+        return self._count
+
+    @property
+    def lanes(self) -> int:
+        """How many posts carry at least one record of every kind that waits."""
+        return sum(bool(lane) for lane in self._lanes.values()) + (self._under_way is not None)
 
     @property
     def room(self) -> int:
         """How many more records it takes."""
-        return self._capacity - len(self)
+        return self._capacity - self._count
 
     def put(self, records: Sequence[Outgoing]) -> None:
         """Queue records; the caller has looked at `room`."""
-        self._waiting.extend(records)
+        for record in records:
+            self._lanes.setdefault(record.kind, deque()).append(record)
+        self._count += len(records)
 
     def next_post(self) -> Post | None:
-        """The post to send now: the same one until `done`."""
-        if self._under_way is None and self._waiting:
-            self._under_way = self._gather()
+        """The post to send now: the same one until `done`. The oldest record's lane goes first."""
+        if self._under_way is None and self._count:
+            lanes = [lane for lane in self._lanes.values() if lane]
+            self._under_way = self._gather(min(lanes, key=lambda lane: lane[0].n))
         return self._under_way
 
     def done(self) -> None:
         """The post under way was answered."""
-        self._under_way = None
+        if self._under_way is not None:
+            self._count -= len(self._under_way.records)
+            self._under_way = None
 
-    def _gather(self) -> Post:
-        kind, size, taken = self._waiting[0].kind, 0, list[Outgoing]()
-        while self._waiting and len(taken) < self._max_records:
-            record = self._waiting[0]
-            if record.kind != kind or (taken and size + len(record.body) > MAX_POST_BYTES):
+    def _gather(self, lane: deque[Outgoing]) -> Post:
+        size, taken = 0, list[Outgoing]()
+        while lane and len(taken) < self._max_records:
+            size += len(lane[0].body) + 1
+            if taken and size > MAX_POST_BYTES:
                 break
-            size += len(record.body) + 1
-            taken.append(self._waiting.popleft())
-        return Post(kind, tuple(taken))
+            taken.append(lane.popleft())
+        return Post(taken[0].kind, tuple(taken))
