@@ -5,11 +5,11 @@ the topics' offsets, the store, the alarms. Out: one `Account` whose `faults` sa
 does not add up; it balances when there are none. Never: I/O, a clock, a tolerance.
 
 The equations (design: *counts*), per kind of flow:
-    arrived = on the topic + rejected at the edge
-    arrived = valid + rejected + in flight
+    arrived = on the data topic + put aside by the edge
+    arrived = valid + rejected + rejected again + in flight
     valid   = stored + duplicates
-    counted by the producers = written in the city's truth, where the city is the only sender
-    every identity of the truth is stored or rejected, once
+    counted = tried by the city + counted by others
+    stored + rejected = arrived for certain from the city + counted by others + from uncounted
 """
 
 from __future__ import annotations
@@ -19,34 +19,50 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """What the city knows of one kind of flow.
+
+    `tried` left or may have left; `arrived` was acknowledged, or was found in the store although no
+    acknowledgement had come back; `rejected` of these must be rejected, by reason.
+    """
+
+    tried: int = 0
+    arrived: int = 0
+    rejected: Mapping[str, int] = {}
+
+
 class FlowBooks(msgspec.Struct, frozen=True, kw_only=True):
     """What each book says of one kind of flow.
 
     `on_topic` counts records ever appended to the data topic, `edge_rejected` those the edge put
-    aside; `in_flight` those of both that the ingest query has not passed yet; `truth` is None
-    where no city has sent this kind.
+    aside; `in_flight` those of both that the ingest query has not passed yet; `counted` is what
+    producers said of themselves, `uncounted` the distinct records of devices that never did.
     """
 
     kind: str
     on_topic: int
     edge_rejected: int
     in_flight: int
-    counted_sent: int
-    truth_sent: int | None
+    counted: int
+    uncounted: int
+    truth: Truth
     stored: int
     duplicates: int
     rejected: Mapping[str, int] = {}
-    missing_ids: Sequence[str] = ()  # in the truth, neither stored nor rejected
+    rejected_again: int = 0
     latency_p50_ms: int | None = None
     latency_p99_ms: int | None = None
+    clock_off: int = 0  # records left out of the latency: their device's clock is wrong
 
 
 class AlarmBooks(msgspec.Struct, frozen=True, kw_only=True):
-    """Alarm ids: what the city knows must be raised, and what was; `ours` are the city's rules."""
+    """Alarm ids: what the city knows must be raised, and what was, as often as it was recorded."""
 
     expected: Collection[str] = ()
-    raised: Sequence[str] = ()  # as often as they were recorded
+    raised: Sequence[str] = ()
     city_rules: Collection[str] = ()
+    latency_p50_ms: int | None = None  # raised − captured
+    latency_p99_ms: int | None = None
 
 
 class FlowAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +78,7 @@ class FlowAccount(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     latency_p50_ms: int | None
     latency_p99_ms: int | None
+    clock_off: int
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +90,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     alarms_missing: Sequence[str]
     alarms_unexpected: Sequence[str]
     alarms_of_operators: int
+    alarm_latency_p50_ms: int | None
+    alarm_latency_p99_ms: int | None
     faults: Sequence[str]
 
     @property
@@ -99,6 +118,8 @@ def balance(flows: Sequence[FlowBooks], alarms: AlarmBooks) -> Account:
         alarms_missing=missing,
         alarms_unexpected=unexpected,
         alarms_of_operators=len(raised - of_city),
+        alarm_latency_p50_ms=alarms.latency_p50_ms,
+        alarm_latency_p99_ms=alarms.latency_p99_ms,
         faults=faults,
     )
 
@@ -106,41 +127,69 @@ def balance(flows: Sequence[FlowBooks], alarms: AlarmBooks) -> Account:
 def _flow_account(books: FlowBooks) -> FlowAccount:
     return FlowAccount(
         kind=books.kind,
-        sent=books.counted_sent,
+        sent=books.counted + books.uncounted,
         arrived=books.on_topic + books.edge_rejected,
         valid=books.stored + books.duplicates,
         stored=books.stored,
         rejected=dict(books.rejected),
-        duplicates=books.duplicates,
+        duplicates=books.duplicates + books.rejected_again,
         in_flight=books.in_flight,
         latency_p50_ms=books.latency_p50_ms,
         latency_p99_ms=books.latency_p99_ms,
+        clock_off=books.clock_off,
     )
 
 
 def _flow_faults(books: FlowBooks) -> list[str]:
+    checks = (_on_the_way, _counters, _identities, _reasons)
+    return [f"{books.kind}: {fault}" for check in checks if (fault := check(books))]
+
+
+def _on_the_way(books: FlowBooks) -> str:
     line = _flow_account(books)
-    rejected = sum(books.rejected.values())
-    faults = []
-    off = line.arrived - line.valid - rejected - line.in_flight
+    rejected = sum(books.rejected.values()) + books.rejected_again
+    off = line.arrived - line.valid - rejected - books.in_flight
     if off:
-        faults.append(
-            f"{books.kind}: arrived {line.arrived} is not valid {line.valid} + rejected {rejected} "
-            f"+ in flight {line.in_flight}; {off} off"
+        return (
+            f"arrived {line.arrived} is not valid {line.valid} + rejected {rejected} "
+            f"+ in flight {books.in_flight}; {off} off"
         )
-    if books.in_flight:
-        faults.append(f"{books.kind}: {books.in_flight} records are still in flight")
-    if books.truth_sent is not None and books.truth_sent != books.counted_sent:
-        faults.append(
-            f"{books.kind}: the producers counted {books.counted_sent} sent, the city's truth has "
-            f"{books.truth_sent}"
-        )
-    if books.missing_ids:
-        faults.append(
-            f"{books.kind}: {len(books.missing_ids)} records of the truth are neither stored nor "
-            f"rejected: {_some(books.missing_ids)}"
-        )
-    return faults
+    return f"{books.in_flight} records are still in flight" if books.in_flight else ""
+
+
+def _counters(books: FlowBooks) -> str:
+    short = books.truth.tried - books.counted
+    if short <= 0:
+        return ""
+    return (
+        f"the producers counted {books.counted}, the city sent {books.truth.tried}; {short} short"
+    )
+
+
+def _identities(books: FlowBooks) -> str:
+    kept = books.stored + sum(books.rejected.values())
+    due = books.truth.arrived + _of_others(books) + books.uncounted
+    if kept == due:
+        return ""
+    return f"stored and rejected are {kept} records, {due} are due; {kept - due:+d}"
+
+
+def _reasons(books: FlowBooks) -> str:
+    """Why records were rejected, where the city is the only sender and so knows it."""
+    if _of_others(books) or books.uncounted:
+        return ""
+    wrong = {
+        reason: (books.rejected.get(reason, 0), books.truth.rejected.get(reason, 0))
+        for reason in sorted({*books.rejected, *books.truth.rejected})
+        if books.rejected.get(reason, 0) != books.truth.rejected.get(reason, 0)
+    }
+    told = ", ".join(f"{has} {reason} and not {must}" for reason, (has, must) in wrong.items())
+    return f"rejected {told}" if told else ""
+
+
+def _of_others(books: FlowBooks) -> int:
+    """Records counted by producers that are no city: films, replays, people's own."""
+    return max(0, books.counted - books.truth.tried)
 
 
 def _alarm_faults(

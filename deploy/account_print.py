@@ -44,6 +44,14 @@ def show(account: Account, *, as_json: bool) -> None:
         f"alarms: {account.alarms_expected} expected, {account.alarms_raised} raised{operators}, "
         f"{len(account.alarms_missing)} missing, {len(account.alarms_unexpected)} unexpected"
     )
+    if account.alarm_latency_p99_ms is not None:
+        console.print(
+            f"camera → alarm: p50 {account.alarm_latency_p50_ms} ms, "
+            f"p99 {account.alarm_latency_p99_ms} ms"
+        )
+    off = sum(flow.clock_off for flow in account.flows)
+    if off:
+        console.print(f"left out of the latency: {off} records of devices whose clock is wrong")
     for fault in account.faults:
         console.print(f"[red]does not balance:[/red] {fault}", highlight=False)
     if account.balanced:

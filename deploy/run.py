@@ -7,10 +7,16 @@ Never: more than choosing the room's own entry point; a room's `serve` does the 
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import logging
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
+
+import msgspec
 
 from deploy.errors import OperatorError
 from deploy.roles import ROLES
@@ -18,16 +24,21 @@ from deploy.settings import Settings
 from deploy.settings_sources import unknown
 
 PR_SET_PDEATHSIG = 1  # Linux: tell a process when its parent dies
+log = logging.getLogger(__name__)
 
 
-def run(name: str, settings: Settings) -> None:
-    """Run one role here; returns when it was asked to stop."""
+def run(name: str, settings: Settings) -> int:
+    """Run one role here; returns its exit status when it was asked to stop."""
     if name not in ROLES:
         raise OperatorError(unknown("role", name, ROLES))
     _end_with_the_supervisor()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the room has its own
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    for chatty in ("py4j", "pyspark", "httpx"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     settings.site.data_path.mkdir(parents=True, exist_ok=True)
-    STARTERS[name](settings)
+    return STARTERS[name](settings)
 
 
 def _end_with_the_supervisor() -> None:
@@ -38,3 +49,97 @@ def _end_with_the_supervisor() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != int(supervisor):
         raise SystemExit("the supervisor that started this process is gone")
+
+
+def _topics_in_the_background(settings: Settings) -> None:
+    """Whoever comes first makes the topics; roles that need them wait for them by themselves."""
+    from deploy.prepare import make_topics
+
+    def make() -> None:
+        try:
+            make_topics(settings.bus)
+        except OperatorError as error:
+            log.error("%s", error)
+
+    threading.Thread(target=make, name="topics", daemon=True).start()
+
+
+def _broker(settings: Settings) -> int:
+    from broker.server.process import run
+
+    return run(settings.broker, data_dir=str(settings.site.data_path / "broker"))
+
+
+def _edge(settings: Settings) -> int:
+    from ingest.edge.app import serve
+
+    _topics_in_the_background(settings)
+    asyncio.run(serve(settings.site, settings.bus, settings.edge, settings.pictures))
+    return 0
+
+
+def _streams(settings: Settings) -> int:
+    from deploy.package import make
+    from deploy.setup.jars import spark_connector_jars
+    from deploy.setup.java import java_home
+    from spark_apps.driver import run as run_driver
+    from spark_apps.settings import JobSettings
+
+    _topics_in_the_background(settings)
+    os.environ["JAVA_HOME"] = str(java_home())
+    streams = settings.streams
+    if not streams.jars:
+        jars = ":".join(map(str, spark_connector_jars()))
+        streams = msgspec.structs.replace(streams, jars=jars)
+    if not streams.py_files:
+        rooms = make(settings.site.data_path / "rooms.zip")
+        streams = msgspec.structs.replace(streams, py_files=str(rooms))
+    return run_driver(
+        JobSettings(site=settings.site, bus=settings.bus, store=settings.store, streams=streams)
+    )
+
+
+def _dispatcher(settings: Settings) -> int:
+    from alarm.dispatch import serve
+
+    _topics_in_the_background(settings)
+    asyncio.run(serve(settings.site, settings.bus, settings.dispatcher))
+    return 0
+
+
+def _console(settings: Settings) -> int:
+    from deploy.books import open_operations, open_records
+    from monitor.console import serve
+
+    _topics_in_the_background(settings)
+    serve(
+        settings.site,
+        settings.bus,
+        settings.console,
+        open_records=lambda: open_records(settings),
+        open_alarms=lambda: open_operations(settings),
+    )
+    return 0
+
+
+def _city(settings: Settings) -> int:
+    from ingest.city.service import serve
+
+    asyncio.run(serve(settings.site, settings.bus, settings.city, edge_url(settings)))
+    return 0
+
+
+def edge_url(settings: Settings) -> str:
+    """Where senders on this machine find the edge."""
+    host = "127.0.0.1" if settings.edge.host in ("0.0.0.0", "::") else settings.edge.host
+    return f"http://{host}:{settings.edge.port}"
+
+
+STARTERS: dict[str, Callable[[Settings], int]] = {
+    "broker": _broker,
+    "edge": _edge,
+    "streams": _streams,
+    "dispatcher": _dispatcher,
+    "console": _console,
+    "city": _city,
+}

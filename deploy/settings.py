@@ -17,6 +17,9 @@ from typing import Any
 import msgspec
 
 from alarm.settings import DispatcherSettings
+from broker.config.key import ConfigError
+from broker.config.views import BrokerConfig
+from broker.settings import SettingError, split
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.settings_sources import (
@@ -103,7 +106,7 @@ def compose(entries: Sequence[Entry], *, base: Path, arguments: tuple[str, ...] 
     rooms: dict[str, Any] = {room: _room(cls, by_room[room]) for room, cls in ROOM_CLASSES.items()}
     site: SiteSettings = rooms["site"]
     rooms["site"] = msgspec.structs.replace(site, data_dir=str((base / site.data_dir).absolute()))
-    broker = {entry.key: _kafka_text(entry.value) for entry in by_room["broker"]}
+    broker = {entry.key: _kafka_value(entry) for entry in by_room["broker"]}
     return Settings(broker=broker, arguments=arguments, **rooms)
 
 
@@ -125,6 +128,17 @@ def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct
     except msgspec.ValidationError as error:
         where = entries[-1].where if entries else cls.__name__
         raise SettingsError(f"{where}: {error}") from error
+
+
+def _kafka_value(entry: Entry) -> str:
+    """One of Kafka's keys, or of the broker's own, judged by the broker's room."""
+    text = _kafka_text(entry.value)
+    try:
+        kafka, _ = split({entry.key: text})
+        BrokerConfig.from_mapping(kafka)
+    except (ConfigError, SettingError) as error:
+        raise SettingsError(f"{entry.where}: {error}") from error
+    return text
 
 
 def _kafka_text(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
+from deploy.prepare import prepare
 from deploy.roles import PRODUCT, ROLES, children
 from deploy.settings import Settings
 from deploy.state_file import in_use, is_held, read_state
@@ -51,6 +52,7 @@ async def up(settings: Settings, names: Sequence[str] = PRODUCT) -> int:
     if is_held(folder):
         raise in_use(folder)
     check_ports(processes)
+    prepare(settings)
     supervisor, line, asked = Supervisor(processes, folder), StatusLine(), asyncio.Event()
     stop_on_signals(asked)
     await supervisor.start()

@@ -123,7 +123,7 @@ def run(
     """One role in the foreground: what the supervisor, systemd and compose start."""
     from deploy import run as work
 
-    work.run(role, ctx.obj)
+    raise typer.Exit(work.run(role, ctx.obj))
 
 
 def account(ctx: typer.Context, as_json: AsJson = False) -> None:

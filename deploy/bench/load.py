@@ -98,7 +98,7 @@ def consume(words: argparse.Namespace) -> dict[str, Any]:
 
 def create(words: argparse.Namespace) -> dict[str, Any]:
     """The topic all others use."""
-    admin = AdminClient({"bootstrap.servers": words.bootstrap})
+    admin = AdminClient({"bootstrap.servers": words.bootstrap, "log_level": 0})
     made = admin.create_topics([NewTopic(words.topic, PARTITIONS, 1)])
     made[words.topic].result(ADMIN_TIMEOUT_S)
     return {"topic": words.topic}
@@ -116,6 +116,7 @@ def percentiles(values: list[float]) -> dict[str, float]:
 def _producer_settings(words: argparse.Namespace) -> dict[str, Any]:
     return {
         "bootstrap.servers": words.bootstrap,
+        "log_level": 0,
         "acks": "all",
         "compression.type": "none",
         "batch.num.messages": words.batch,

@@ -1,0 +1,188 @@
+"""Collects the five books of the account: truth, counters, topics, store, alarms.
+
+In: settings of a running product. Out: an `Account`. Never: a write, a judgement (`deploy.account`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bus.contracts.alarms import Alarm
+from bus.contracts.meters import QualityCell
+from bus.contracts.topics import (
+    DATA_FACE,
+    DATA_TOPICS,
+    DATA_VEHICLE,
+    DATA_VIDEO,
+    EVENT_CANDIDATE,
+    METER_SENT,
+    QUARANTINE_RECORDS,
+)
+from deploy import bus_books
+from deploy.account import Account, AlarmBooks, FlowBooks, Truth, balance
+from deploy.books import open_operations, open_records
+from deploy.bus_books import BusBooks
+from deploy.settings import Settings
+from ingest.city.truth import VALID, RecordLine, TruthTotals, read_truth, truth_files
+from ingest.store.port import Counts, Page, Query, RecordReader, RejectedRow
+from monitor.latency.histogram import Buckets, merge, percentiles, upper_ms
+
+TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE)
+# The kinds under which records of a topic are counted, stored and rejected.
+KINDS: dict[str, tuple[str, ...]] = {
+    DATA_VEHICLE: ("vehicle",),
+    DATA_FACE: ("face",),
+    DATA_VIDEO: ("video", "person", "mover"),
+}
+INGEST = "ingest"
+CLOCK_OFF_MS = 15 * 60_000  # nothing takes a quarter of an hour, or less than none, on its own
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Books:
+    """What is read once for all flows."""
+
+    bus: BusBooks
+    reader: RecordReader
+    counts: Counts
+    cells: Sequence[QualityCell]
+    quarantined: Mapping[str, int]
+    truth: TruthTotals
+
+
+def read(settings: Settings) -> Account:
+    """Read all books and close them."""
+    totals = read_truth(truth_files(settings.site.data_path / "city"))
+    reader = open_records(settings)
+    try:
+        bus = bus_books.read(settings.bus.bootstrap_servers, TOPICS)
+        books = _Books(
+            bus=bus,
+            reader=reader,
+            counts=reader.counts(),
+            cells=reader.quality(from_ms=0, until_ms=0),
+            quarantined=bus.quarantined(),
+            truth=totals,
+        )
+        found = [line for line in totals.unconfirmed if _is_there(line, reader)]
+        flows = [_flow(topic, books, found) for topic in DATA_TOPICS]
+    finally:
+        reader.close()
+    return balance(flows, _alarms(settings, totals, found))
+
+
+def _flow(topic: str, books: _Books, found: Sequence[RecordLine]) -> FlowBooks:
+    kinds, counts = KINDS[topic], books.counts
+    rejected: Counter[str] = Counter()
+    for kind in kinds:
+        rejected.update(counts.rejected.get(kind, {}))
+    positions = books.reader.positions(INGEST)
+    aside = sum(books.quarantined.get(kind, 0) for kind in kinds)
+    behind_aside = books.bus.behind(INGEST, positions, [QUARANTINE_RECORDS])
+    p50_ms, p99_ms, off = _latency(books.reader, kinds)
+    return FlowBooks(
+        kind=topic,
+        on_topic=books.bus.on_topic(topic),
+        edge_rejected=aside,
+        in_flight=books.bus.behind(INGEST, positions, [topic]) + (behind_aside if aside else 0),
+        counted=sum(cell.sent for cell in books.cells if cell.kind in kinds),
+        uncounted=_uncounted(books, kinds),
+        truth=_truth(topic, books.truth, found),
+        stored=_of(counts.stored, kinds),
+        duplicates=_of(counts.duplicates, kinds),
+        rejected=dict(rejected),
+        rejected_again=_of(counts.rejected_duplicates, kinds),
+        latency_p50_ms=p50_ms,
+        latency_p99_ms=p99_ms,
+        clock_off=off,
+    )
+
+
+def _truth(topic: str, totals: TruthTotals, found: Sequence[RecordLine]) -> Truth:
+    """Acknowledged records, and those found although no acknowledgement had come back."""
+    certain = totals.topics.get(topic)
+    also = [line for line in found if line.topic == topic]
+    rejected = Counter(certain.rejected if certain else {})
+    rejected.update(line.expected for line in also if line.expected != VALID)
+    return Truth(
+        tried=totals.tried(topic),
+        arrived=(certain.sent if certain else 0) + len(also),
+        rejected=dict(rejected),
+    )
+
+
+def _is_there(line: RecordLine, reader: RecordReader) -> bool:
+    if line.expected == VALID:
+        return reader.count(Query(record_id=line.id)) > 0
+    return any(row.record_id == line.id for row in _rejected(reader, line.kind, line.expected))
+
+
+def _rejected(reader: RecordReader, kind: str, reason: str) -> Iterable[RejectedRow]:
+    cursor = ""
+    while True:
+        rows, cursor = reader.rejected(
+            kind=kind, reason=reason, page=Page(limit=PAGE, cursor=cursor)
+        )
+        yield from rows
+        if not cursor:
+            return
+
+
+def _uncounted(books: _Books, kinds: Sequence[str]) -> int:
+    """Distinct records of devices that never said how many they sent."""
+    cells = [cell for cell in books.cells if cell.kind in kinds and cell.camera_ip]
+    counting = {(cell.kind, cell.camera_ip) for cell in cells if cell.sent}
+    silent = {(cell.kind, cell.camera_ip) for cell in cells} - counting
+    stored = sum(books.reader.count(Query(kind=k, camera_ip=ip)) for k, ip in silent)
+    rejected = sum(
+        sum(cell.rejected.values()) for cell in cells if (cell.kind, cell.camera_ip) in silent
+    )
+    return stored + rejected
+
+
+def _latency(
+    reader: RecordReader, kinds: Sequence[str]
+) -> tuple[int | None, int | None, int]:  # fmt: skip
+    """p50 and p99 of stored − captured; replays are not in the cells, wrong clocks are left out."""
+    cells = [c for kind in kinds for c in reader.latency_cells(from_ms=0, until_ms=0, kind=kind)]
+    buckets = merge(cell.buckets for cell in cells)
+    sound: Buckets = {b: n for b, n in buckets.items() if 0 <= upper_ms(b) < CLOCK_OFF_MS}
+    off = sum(buckets.values()) - sum(sound.values())
+    if not sound:
+        return None, None, off
+    p50_ms, p99_ms = percentiles(sound, (0.5, 0.99))
+    return p50_ms, p99_ms, off
+
+
+def _alarms(settings: Settings, totals: TruthTotals, found: Sequence[RecordLine]) -> AlarmBooks:
+    expected = {f"{rule}:{record}" for rule, record in totals.alarms}
+    expected |= {f"{rule}:{line.id}" for line in found for rule in line.alarms}
+    raised = list(_raised(settings))
+    times_ms = sorted(alarm.raised_at_ms - alarm.captured_at_ms for alarm in raised)
+    sound = [time_ms for time_ms in times_ms if 0 <= time_ms < CLOCK_OFF_MS]
+    return AlarmBooks(
+        expected=expected,
+        raised=[alarm.alarm_id for alarm in raised],
+        city_rules=totals.rules,
+        latency_p50_ms=sound[len(sound) // 2] if sound else None,
+        latency_p99_ms=sound[min(len(sound) - 1, len(sound) * 99 // 100)] if sound else None,
+    )
+
+
+def _raised(settings: Settings) -> Iterable[Alarm]:
+    reader, cursor = open_operations(settings), ""
+    try:
+        while True:
+            alarms, cursor = reader.alarms(page=Page(limit=PAGE, cursor=cursor))
+            yield from alarms
+            if not cursor:
+                return
+    finally:
+        reader.close()
+
+
+def _of(counts: Mapping[str, int], kinds: Sequence[str]) -> int:
+    return sum(counts.get(kind, 0) for kind in kinds)

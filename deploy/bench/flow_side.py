@@ -1,0 +1,121 @@
+"""The figures of the whole flow: the demo itself on free ports, and a backlog for the store.
+
+In: how often. Out: samples in the figures' units. Never: a part of the product replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from deploy.bench.backlog import produce_backlog
+from deploy.bench.figures import Samples
+from deploy.bench.targets import broker_flags, role, wait_for_port
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+from deploy.testservers.process import free_port
+from ingest.store import open_store
+
+NAMES = ("stored", "alarm", "backlog", "second-start")
+RATE = 500
+LONG, SHORT = "60s", "5s"
+DEMO_TIMEOUT_S = 600
+BACKLOG_RECORDS = 1_000_000
+BACKLOG_TIMEOUT_S = 600
+POLL_S = 0.05
+
+
+def measure(names: Sequence[str], repeat: int, say: Callable[[str], None]) -> list[Samples]:
+    """Runs of the chosen figures; one demo gives several of them."""
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for run in range(1, repeat + 1):
+        if set(names) & {"stored", "alarm", "second-start"}:
+            for name, value in _demo_figures().items():
+                if name in found:
+                    found[name].append(value)
+                    say(f"{name} {run}/{repeat}: {value:.4g}")
+        if "backlog" in names:
+            found["backlog"].append(catch_up())
+            say(f"backlog {run}/{repeat}: {found['backlog'][-1]:.4g}")
+    return [Samples(figure=name, ours=values) for name, values in found.items() if values]
+
+
+def _demo_figures() -> dict[str, float]:
+    with _fresh_folder() as (folder, flags):
+        first = _demo(folder, flags, LONG)
+        second = _demo(folder, flags, SHORT)
+    flow = next(each for each in first["flows"] if each["kind"] == "data.vehicle")
+    figures = {
+        "stored": _seconds(flow["latency_p99_ms"]),
+        "alarm": _seconds(first["alarm_latency_p99_ms"]),
+        "second-start": second["first_stored_s"],
+    }
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _demo(folder: Path, flags: Sequence[str], how_long: str) -> dict[str, Any]:
+    words = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
+    for flag in flags:
+        words += ["--set", flag]
+    words += ["demo", "--for", how_long, "--rate", str(RATE), "--city-hour", "8", "--json"]
+    done = subprocess.run(
+        words, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=DEMO_TIMEOUT_S, check=False
+    )
+    if not done.stdout.strip():
+        raise OperatorError(f"the demo under measurement failed: {done.stderr[-600:]}")
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if not answer["balanced"]:
+        raise OperatorError(f"the demo under measurement does not balance: {answer['faults']}")
+    return answer
+
+
+def catch_up() -> float:
+    """Records per second into the store, from its first commit to its last."""
+    with _fresh_folder() as (folder, flags):
+        port = int(flags[0].rpartition(":")[2])
+        with role("broker", folder, flags) as broker:
+            wait_for_port(broker, port, folder)
+            produce_backlog(f"127.0.0.1:{port}", BACKLOG_RECORDS)
+            with role("streams", folder, flags) as streams:
+                return _rate_of_commits(folder, streams)
+
+
+def _rate_of_commits(folder: Path, streams: subprocess.Popen[bytes]) -> float:
+    """The first batch's records are not counted: its commit starts the clock."""
+    url = f"sqlite://{folder / 'store' / 'records.db'}"
+    deadline = time.monotonic() + BACKLOG_TIMEOUT_S
+    first: tuple[float, int] | None = None
+    while time.monotonic() < deadline and streams.poll() is None:
+        reader = open_store(url)
+        count = sum(reader.counts().stored.values())
+        reader.close()
+        now = time.monotonic()
+        if first is None and count:
+            first = (now, count)
+        if first is not None and count >= BACKLOG_RECORDS:
+            return (count - first[1]) / (now - first[0])
+        time.sleep(POLL_S)
+    raise OperatorError(f"the backlog was not stored; see {folder}")
+
+
+@contextmanager
+def _fresh_folder() -> Iterator[tuple[Path, list[str]]]:
+    """A data directory and ports that nobody else uses."""
+    with tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as name:
+        flags = [
+            *broker_flags(free_port(), free_port()),
+            f"edge.port={free_port()}",
+            f"console.port={free_port()}",
+        ]
+        yield Path(name), flags
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

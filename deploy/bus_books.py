@@ -1,0 +1,91 @@
+"""What the bus itself says: how many records each topic ever held, and how far its readers are.
+
+In: bootstrap servers. Out: counts. Never: a consumer group, a commit, a change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from bus.contracts.headers import KIND
+from bus.contracts.topics import QUARANTINE_RECORDS
+from deploy.errors import OperatorError
+from ingest.store.port import Position
+from monitor.lag.model import lags
+from spark_apps.cluster import Cluster, ClusterError, admin_client, look, offsets
+
+READ_TIMEOUT_S = 60.0
+BATCH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class BusBooks:
+    """Identity and end offsets of the topics asked for."""
+
+    bootstrap_servers: str
+    cluster: Cluster
+    end_offsets: dict[tuple[str, int], int]
+
+    def on_topic(self, topic: str) -> int:
+        """Records ever appended; offsets count from zero and our data topics hold no markers."""
+        return sum(end for (name, _), end in self.end_offsets.items() if name == topic)
+
+    def behind(self, application: str, positions: Sequence[Position], topics: Iterable[str]) -> int:
+        """Records of these topics that an application has not passed yet."""
+        wanted = set(topics)
+        ends = {tp: end for tp, end in self.end_offsets.items() if tp[0] in wanted}
+        ids = self.cluster.topic_ids
+        return sum(each.lag for each in lags(application, positions, ends, topic_ids=ids))
+
+    def quarantined(self) -> dict[str, int]:
+        """How many records were put aside, by what their sender meant them to be."""
+        ends = {p: e for (t, p), e in self.end_offsets.items() if t == QUARANTINE_RECORDS and e}
+        counts: Counter[str] = Counter()
+        for message in _read(self.bootstrap_servers, QUARANTINE_RECORDS, ends):
+            headers = dict(message.headers() or [])
+            counts[bytes(headers.get(KIND) or b"").decode("utf-8", "replace")] += 1
+        return dict(counts)
+
+
+def read(bootstrap_servers: str, topics: Sequence[str]) -> BusBooks:
+    """Ask the brokers now."""
+    try:
+        admin = admin_client(bootstrap_servers)
+        cluster = look(admin, topics)
+        ends = offsets(admin, cluster.partitions, OffsetSpec.latest())
+    except ClusterError as error:
+        raise OperatorError(f"the bus at {bootstrap_servers} does not answer: {error}") from error
+    return BusBooks(bootstrap_servers, cluster, ends)
+
+
+def _read(bootstrap_servers: str, topic: str, ends: dict[int, int]) -> Iterable[Message]:
+    """All records of a topic up to the given ends."""
+    if not ends:
+        return
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "account",  # required by the library; nothing is committed
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    left, deadline = dict(ends), time.monotonic() + READ_TIMEOUT_S
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+    try:
+        while left:
+            if time.monotonic() > deadline:
+                raise OperatorError(f"{topic} could not be read within {READ_TIMEOUT_S:g} s")
+            for message in consumer.consume(BATCH, timeout=0.5):
+                if message.error() is None and message.offset() < ends[message.partition()]:
+                    yield message
+                    if message.offset() + 1 >= ends[message.partition()]:
+                        left.pop(message.partition(), None)
+    finally:
+        consumer.close()

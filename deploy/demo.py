@@ -1,0 +1,171 @@
+"""`demo`: the whole product with a living city, and at the end the account.
+
+In: settings, how long. Out: exit status 0 only if every record is accounted for.
+Never: knowledge of how a room does its work; it starts roles, waits, and reads their books.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from deploy import account_print, account_read
+from deploy import settings as settings_module
+from deploy.books import open_operations, open_records
+from deploy.drain import drain
+from deploy.errors import OperatorError
+from deploy.prepare import prepare
+from deploy.roles import DEMO, children, console_endpoint
+from deploy.settings import Settings
+from deploy.state_file import in_use, is_held
+from deploy.status_line import StatusLine
+from deploy.supervisor import Supervisor, check_ports
+from deploy.up import describe, stop_on_signals
+from ingest.store.port import StoreError
+from monitor.accounts.once import issue_one_time_link
+
+TICK_S = 0.5
+DRAIN_TIMEOUT_S = 120.0  # a minute of backlog at the demo's rate, on a busy machine
+READY_TIMEOUT_S = 150.0
+
+
+def with_flags(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The same settings with some changed, for this process and for its children."""
+    if not changes:
+        return settings
+    before = list(settings.arguments)
+    flags = [f"{name}={value}" for name, value in changes.items()]
+    config = before[before.index("--config") + 1] if "--config" in before else None
+    old = [before[n + 1] for n, word in enumerate(before) if word == "--set"]
+    return settings_module.load(config, [*old, *flags])
+
+
+async def demo(settings: Settings, seconds: float | None, *, as_json: bool) -> int:
+    """Run for a time, or until asked to stop; then account."""
+    folder, line = settings.site.data_path, StatusLine()
+    if is_held(folder):
+        raise in_use(folder)
+    processes = children(settings, DEMO)
+    check_ports(processes)
+    prepare(settings)
+    show = Show(settings, Supervisor(processes, folder), line, seconds)
+    stop_on_signals(show.asked)
+    await show.supervisor.start()
+    try:
+        await show.run()
+        return await show.close_books(as_json)
+    finally:
+        line.say("stopping")
+        await show.supervisor.stop()
+
+
+class Show:
+    """One run of the demo, from the first process to the account.
+
+    Invariant: the city is stopped before the books are closed, everything else after.
+    """
+
+    def __init__(
+        self, settings: Settings, supervisor: Supervisor, line: StatusLine, seconds: float | None
+    ) -> None:
+        self.settings = settings
+        self.supervisor = supervisor
+        self.asked = asyncio.Event()
+        self._line = line
+        self._seconds = seconds
+        self._started_s = time.monotonic()
+        self._ready_s: float | None = None
+        self._stored_before = stored(settings)
+        self.first_stored_s: float | None = None
+
+    async def run(self) -> None:
+        """Until the time is over, somebody asks, or a role is given up."""
+        while not self.asked.is_set() and not self.supervisor.failed and not self._time_is_over():
+            if self._ready_s is None and self.supervisor.all_ready:
+                self._now_ready()
+            self._look()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.asked.wait(), TICK_S)
+        for name in self.supervisor.failed:
+            log = self.settings.site.data_path / "log" / f"{name}.log"
+            self._line.say(f"{name} died too often; the reason is in {log}")
+
+    async def close_books(self, as_json: bool) -> int:
+        """Stop the city, wait for what is on its way, account."""
+        if self._ready_s is None or self.supervisor.failed:
+            self._line.say("no account: not all roles came up")
+            return 1
+        self._line.say("the city stops; what is on its way arrives")
+        await self.supervisor.stop_role("city")
+        await drain(self.settings, DRAIN_TIMEOUT_S, self._line.show)
+        account = await asyncio.to_thread(account_read.read, self.settings)
+        self._line.say("")
+        if as_json:
+            more = {"first_stored_s": self.first_stored_s, "restarts": self.supervisor.restarts}
+            plain = {**msgspec.to_builtins(account), "balanced": account.balanced, **more}
+            print(msgspec.json.encode(plain).decode(), flush=True)
+        else:
+            account_print.show(account, as_json=False)
+        return 0 if account.balanced else 1
+
+    def _now_ready(self) -> None:
+        self._ready_s = time.monotonic()
+        endpoint = console_endpoint(self.settings)
+        link = issue_one_time_link(
+            self.settings.site.data_path,
+            minutes=self.settings.console.link_minutes,
+            base_url=f"http://{endpoint.probe_host}:{endpoint.port}",
+        )
+        self._line.say(f"all roles run after {self._ready_s - self._started_s:.1f} s")
+        self._line.say(f"console: {link}   (works once; stop with Ctrl-C)")
+
+    def _time_is_over(self) -> bool:
+        now_s = time.monotonic()
+        if self._ready_s is None:
+            return now_s - self._started_s > READY_TIMEOUT_S
+        return self._seconds is not None and now_s - self._ready_s >= self._seconds
+
+    def _look(self) -> None:
+        """Draw the line; note when the first record of this run was stored."""
+        count = stored(self.settings)
+        if self.first_stored_s is None and count > self._stored_before:
+            self.first_stored_s = round(time.monotonic() - self._started_s, 2)
+            self._line.say(f"first record stored after {self.first_stored_s} s")
+        if self._ready_s is None:
+            self._line.show(describe(self.supervisor))
+            return
+        passed = time.monotonic() - self._ready_s
+        until = f" of {self._seconds:.0f}" if self._seconds else ""
+        again = f" · {self.supervisor.restarts} restarts" if self.supervisor.restarts else ""
+        self._line.show(
+            f"{passed:.0f}{until} s · {count} stored · {alarms(self.settings)} alarms{again}"
+        )
+
+
+def stored(settings: Settings) -> int:
+    """Records in the store; 0 before there is one."""
+    try:
+        reader = open_records(settings)
+    except (StoreError, OperatorError):
+        return 0
+    try:
+        return sum(reader.counts().stored.values())
+    finally:
+        reader.close()
+
+
+def alarms(settings: Settings) -> int:
+    """Alarms raised; 0 before there is a dispatcher."""
+    try:
+        reader = open_operations(settings)
+    except (StoreError, OperatorError):
+        return 0
+    try:
+        return reader.count_alarms()
+    finally:
+        reader.close()
