@@ -153,7 +153,7 @@ class Recovery:
             return None
         entry = last.offsets.last()
         file = last.open_for_writing()
-        walk = Walk(file, entry[1] if entry else 0, last.size_bytes, crc_from=NO_CRC)
+        walk = self._walk(last, file, entry[1] if entry else 0, last.size_bytes, NO_CRC)
         end_offset = last.base_offset
         for _, header, _ in walk:
             end_offset = header.base_offset + header.last_offset_delta + 1
@@ -206,7 +206,7 @@ class Recovery:
         file, size = segment.open_for_writing(), segment.size_bytes
         segment.size_bytes = self._resume_at(segment, replay_from, file)
         segment.transactions.clear_from(replay_from)
-        walk = Walk(file, segment.size_bytes, size, crc_from=trusted_to)
+        walk = self._walk(segment, file, segment.size_bytes, size, trusted_to)
         for _, header, batch in walk:
             last_offset = header.base_offset + header.last_offset_delta
             segment.note(header, last_offset, len(batch), self._config.index_interval_bytes)
@@ -215,6 +215,10 @@ class Recovery:
         if walk.fault:
             self._cut(segment, size, walk.fault, trusted_to)
         return not walk.fault
+
+    @staticmethod
+    def _walk(segment: Segment, file: File, position: int, end: int, crc_from: int) -> Walk:
+        return Walk(file, position, end, base_offset=segment.base_offset, crc_from=crc_from)
 
     def _resume_at(self, segment: Segment, replay_from: int, file: File) -> int:
         """The position where the walk has to begin; index entries up to there are kept."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from broker.config.views import TopicConfig
+from broker.log.scan import OFFSETS_PER_SEGMENT
 from broker.log.segment import Segment
 
-_MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
 
 def must_roll(
@@ -19,13 +19,13 @@ def must_roll(
 ) -> bool:
     """Whether ``size`` bytes ending at ``last_offset`` belong into a new segment."""
     if not segment.size_bytes:
-        return last_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
+        return last_offset - segment.base_offset >= OFFSETS_PER_SEGMENT
     return (
         segment.size_bytes + size > config.segment_bytes
         or _age_ms(segment, timestamp_ms, now_ms) > config.segment_ms - jitter_ms
         or segment.offsets.size_bytes + 8 > config.segment_index_bytes
         or segment.times.size_bytes + 24 > config.segment_index_bytes
-        or last_offset - segment.base_offset > _MAX_RELATIVE_OFFSET
+        or last_offset - segment.base_offset >= OFFSETS_PER_SEGMENT
     )
 
 

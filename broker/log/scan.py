@@ -26,6 +26,9 @@ from bus.records.batch import (
 NO_CRC = 1 << 63
 """As ``crc_from``: check none; what is walked over was flushed or closed in order."""
 
+OFFSETS_PER_SEGMENT = (1 << 31) - 1
+"""Indexes have four bytes for an offset, of which Kafka uses 31 bits."""
+
 CHUNK_BYTES = 1 << 20
 """Read at once while walking: large enough that system calls do not count."""
 
@@ -56,16 +59,20 @@ class Walk:
 
     After the iteration ``position`` is the end of the last sound batch; if that is before ``end``,
     ``fault`` says what is wrong there. The CRC is checked from offset ``crc_from`` on. Invariant:
-    base offsets rise, each above the last one's end.
+    base offsets rise, each above the last one's end, and fit into a segment that begins at
+    ``base_offset`` (they lie outside the CRC, so this is the only check of them there is).
     """
 
-    def __init__(self, file: File, position: int, end: int, *, crc_from: int) -> None:
+    def __init__(
+        self, file: File, position: int, end: int, *, base_offset: int, crc_from: int
+    ) -> None:
         self.position = position
         self.fault = ""
         self._file = file
         self._end = end
         self._crc_from = crc_from
-        self._next_offset = -1
+        self._next_offset = base_offset
+        self._end_offset = base_offset + OFFSETS_PER_SEGMENT
         self._chunk = memoryview(b"")
         self._chunk_at = position
 
@@ -85,8 +92,8 @@ class Walk:
         header = _make(_unpack(head))
         if not shape_is_sound(header):
             return self._stop("these bytes are no batch header")
-        if header.base_offset < self._next_offset:
-            return self._stop(f"offset {header.base_offset} is below {self._next_offset}")
+        if not self._next_offset <= header.base_offset < self._end_offset:
+            return self._stop(f"offset {header.base_offset} cannot follow {self._next_offset - 1}")
         data = self._bytes(header.batch_length + LENGTH_AND_OFFSET_BYTES)
         if data is None:
             return self._stop("the file ends inside a batch")

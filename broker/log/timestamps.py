@@ -46,12 +46,41 @@ def with_largest_timestamp(partition: Log) -> TimestampOffset | None:
     newest = max(segments, key=lambda segment: segment.max_timestamp_ms)
     if newest.max_timestamp_ms < 0 or not newest.size_bytes:
         return None
-    return first_at_or_after(partition, newest.max_timestamp_ms)
+    found = first_at_or_after(partition, newest.max_timestamp_ms)
+    if found is not None:
+        return found
+    remaining = _largest_remaining(segments, partition.log_start_offset)
+    return None if remaining is None else first_at_or_after(partition, remaining)
+
+
+def _largest_remaining(segments: list[Segment], start_offset: int) -> int | None:
+    """The largest timestamp when the record that had it was deleted by offset; seldom needed."""
+    largest = [
+        timestamp_ms
+        for segment in segments
+        for found in _walk(segment, segment.position_of(start_offset) or 0)
+        for timestamp_ms in _remaining(found, start_offset)
+    ]
+    return max(largest, default=None)
+
+
+def _remaining(found: Found, start_offset: int) -> list[int]:
+    """The timestamps that still count; of a batch that is wholly there only the largest."""
+    if found.header.base_offset >= start_offset:
+        return [found.header.max_timestamp]
+    records = read_records(found.data)
+    return [record.timestamp_ms for record in records if record.offset >= start_offset]
+
+
+def _walk(segment: Segment, position: int) -> Walk:
+    return Walk(
+        segment.file, position, segment.size_bytes, base_offset=segment.base_offset, crc_from=NO_CRC
+    )
 
 
 def _first_in(segment: Segment, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
     position = _begin(segment, timestamp_ms, start_offset)
-    for found in Walk(segment.file, position, segment.size_bytes, crc_from=NO_CRC):
+    for found in _walk(segment, position):
         if found.header.max_timestamp >= timestamp_ms:
             record = _first_record(found, timestamp_ms, start_offset)
             if record is not None:

@@ -1,0 +1,261 @@
+"""All logs of a broker: directories, identity, start and stop, deletion, checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.clock.real import RealClock
+from broker.config.views import BrokerConfig, TopicConfig
+from broker.disk.port import DirectoryLocked
+from broker.disk.real import RealDisk
+from broker.log.directories import WrongDirectory, decode_uuid, encode_uuid
+from broker.log.errors import LogError
+from broker.log.log import Log
+from broker.log.manager import LogManager
+from bus.errors import ErrorCode
+
+NOW_MS = 1_760_000_000_000
+ID = bytes(range(16))
+Batch = Callable[..., bytearray]
+
+
+def manager(directory: str, **settings: str) -> LogManager:
+    config = BrokerConfig.from_mapping(
+        {"log.dirs": f"{directory}/a,{directory}/b", "node.id": "1"} | _dotted(settings)
+    )
+    return LogManager(config=config, disk=RealDisk(), clock=RealClock())
+
+
+def _dotted(settings: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+def start(directory: str, cluster_id: str | None = None, **settings: str) -> LogManager:
+    logs = manager(directory, **settings)
+    logs.prepare(cluster_id)
+    logs.load(lambda topic: TopicConfig.of(logs.config, {}))
+    return logs
+
+
+def put(log: Log, data: bytearray) -> None:
+    log.append(data, leader_epoch=0, now_ms=NOW_MS)
+
+
+def stop(logs: LogManager, epoch: int = 7) -> None:
+    asyncio.run(logs.stop(epoch))
+
+
+def crash(logs: LogManager) -> None:
+    """The process dies: locks go, nothing is written."""
+    for lock in logs._locks:
+        lock.release()
+
+
+def test_new_directories_get_one_cluster_id_and_an_id_each(fast_dir: str) -> None:
+    logs = start(fast_dir)
+    properties = [Path(f"{fast_dir}/{d}/meta.properties").read_text() for d in "ab"]
+    assert all(f"cluster.id={logs.cluster_id}" in text and "version=1" in text for text in properties)
+    assert all("node.id=1" in text for text in properties)
+    assert len(set(logs.directory_ids.values())) == 2
+    stop(logs)
+    again = start(fast_dir)
+    assert again.cluster_id == logs.cluster_id
+    assert again.directory_ids == logs.directory_ids
+    stop(again)
+
+
+def test_the_directory_of_another_cluster_or_node_is_refused_and_left_as_it_is(
+    fast_dir: str,
+) -> None:
+    stop(start(fast_dir, "cluster-one"))
+    before = Path(f"{fast_dir}/a/meta.properties").read_bytes()
+    for wrong, settings in (("cluster-two", {}), (None, {"node_id": "2"})):
+        logs = manager(fast_dir, **settings)
+        with pytest.raises(WrongDirectory, match="nothing was changed"):
+            logs.prepare(wrong)
+        crash(logs)
+    Path(f"{fast_dir}/a/meta.properties").write_text("version=1\n")
+    with pytest.raises(WrongDirectory, match="damaged"):
+        manager(fast_dir).prepare()
+    Path(f"{fast_dir}/a/meta.properties").write_bytes(before)
+
+
+def test_a_directory_in_use_is_refused_with_the_remedy(fast_dir: str) -> None:
+    logs = start(fast_dir)
+    with pytest.raises(DirectoryLocked, match="in use by another broker"):
+        manager(fast_dir).prepare()
+    stop(logs)
+
+
+def test_logs_come_back_after_a_clean_stop_and_the_mark_is_gone_while_running(
+    fast_dir: str, batch: Batch
+) -> None:
+    logs = start(fast_dir)
+    put(logs.create("camera.one", 3, ID, TopicConfig()), batch(5))
+    stop(logs, epoch=42)
+    mark = Path(f"{fast_dir}/a/.kafka_cleanshutdown")
+    assert json.loads(mark.read_text()) == {"version": 0, "brokerEpoch": 42}
+    again = start(fast_dir)
+    assert not mark.exists()
+    assert (again.was_clean, again.broker_epoch_at_shutdown) == (True, 42)
+    log = again.get("camera.one", 3)
+    assert log is not None
+    assert (log.end_offset, log.topic_id, log.recovery_point) == (5, ID, 5)
+    crash(again)
+    third = start(fast_dir)
+    assert not third.was_clean
+    found = third.get("camera.one", 3)
+    assert found is not None
+    assert found.end_offset == 5
+    stop(third)
+
+
+def test_partitions_are_spread_over_the_directories_and_named_with_their_topic_id(
+    fast_dir: str,
+) -> None:
+    logs = start(fast_dir)
+    for index in range(4):
+        logs.create("t", index, ID, TopicConfig())
+    assert sorted(len([n for n in os.listdir(f"{fast_dir}/{d}") if n.startswith("t-")])
+                  for d in "ab") == [2, 2]  # fmt: skip
+    text = next(Path(fast_dir).glob("*/t-0/partition.metadata")).read_text()
+    assert text == f"version: 0\ntopic_id: {encode_uuid(ID)}\n"
+    with pytest.raises(LogError) as caught:
+        logs.create("t", 0, bytes(16), TopicConfig())
+    assert caught.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+    stop(logs)
+
+
+def test_a_deleted_log_is_put_aside_at_once_and_removed_after_its_delay(
+    fast_dir: str, batch: Batch
+) -> None:
+    async def story() -> None:
+        logs = manager(fast_dir)
+        logs.prepare()
+        logs.load(lambda topic: TopicConfig())
+        logs.start()
+        put(logs.create("t", 0, ID, TopicConfig(file_delete_delay_ms=20)), batch(1))
+        logs.delete("t", 0)
+        assert logs.get("t", 0) is None
+        fresh = logs.create("t", 0, bytes(reversed(ID)), TopicConfig())
+        assert fresh.end_offset == 0
+        for _ in range(500):
+            if not list(Path(fast_dir).glob("*/*-delete")):
+                break
+            await asyncio.sleep(0.01)
+        assert not list(Path(fast_dir).glob("*/*-delete"))
+        await logs.stop()
+
+    asyncio.run(story())
+
+
+def test_what_a_crash_left_of_a_deletion_is_removed_at_the_next_start(fast_dir: str) -> None:
+    logs = start(fast_dir)
+    logs.create("t", 0, ID, TopicConfig())
+    logs.delete("t", 0)
+    crash(logs)
+
+    async def story() -> None:
+        again = start(fast_dir)
+        again.start()
+        for _ in range(500):
+            if not list(Path(fast_dir).glob("*/*-delete")):
+                break
+            await asyncio.sleep(0.01)
+        assert not list(Path(fast_dir).glob("*/*-delete"))
+        assert again.get("t", 0) is None
+        await again.stop()
+
+    asyncio.run(story())
+
+
+def test_the_metadata_log_and_strange_names_are_left_alone(fast_dir: str) -> None:
+    for name in ("__cluster_metadata-0", "notes", "t-x", "-3"):
+        os.makedirs(f"{fast_dir}/a/{name}")
+    logs = start(fast_dir)
+    assert logs.logs() == []
+    stop(logs)
+
+
+def test_dirty_logs_are_flushed_in_the_background_and_their_points_written(
+    fast_dir: str, batch: Batch
+) -> None:
+    async def story() -> None:
+        logs = start(fast_dir)
+        log = logs.create("t", 0, ID, TopicConfig())
+        put(log, batch(3))
+        assert log.recovery_point == 0
+        await logs._background.flush_and_checkpoint()
+        assert log.recovery_point == 3
+        text = next(Path(fast_dir).glob("*/recovery-point-offset-checkpoint")).read_text()
+        assert text.splitlines()[0] == "0"
+        found = "".join(p.read_text() for p in Path(fast_dir).glob("*/recovery-point-offset-*"))
+        assert "t 0 3" in found
+        await logs.stop()
+
+    asyncio.run(story())
+
+
+def test_flush_ms_and_flush_messages_are_honoured(fast_dir: str, batch: Batch) -> None:
+    async def story() -> None:
+        logs = start(fast_dir)
+        logs.start()
+        every = logs.create("every", 0, ID, TopicConfig(flush_messages=2))
+        put(every, batch(1))
+        assert every.recovery_point == 0
+        put(every, batch(1))
+        assert every.recovery_point == 2
+        timed = logs.create("timed", 0, bytes(16), TopicConfig(flush_ms=1))
+        put(timed, batch(1))
+        for _ in range(500):
+            if timed.recovery_point == 1:
+                break
+            await asyncio.sleep(0.01)
+        assert timed.recovery_point == 1
+        await logs.stop()
+
+    asyncio.run(story())
+
+
+def test_retention_runs_over_all_logs_and_remembers_their_starts(
+    fast_dir: str, batch: Batch
+) -> None:
+    async def story() -> None:
+        logs = start(fast_dir)
+        log = logs.create("t", 0, ID, TopicConfig(retention_ms=1000, file_delete_delay_ms=0))
+        put(log, batch(4, timestamp_ms=5))
+        log.advance_high_watermark(4)
+        await logs._background.retain_all()
+        assert log.log_start_offset == 4
+        await logs.stop()
+
+    asyncio.run(story())
+    again = start(fast_dir)
+    found = again.get("t", 0)
+    assert found is not None
+    assert (found.log_start_offset, found.end_offset) == (4, 4)
+    stop(again)
+
+
+def test_logs_the_metadata_does_not_know_are_named(fast_dir: str) -> None:
+    logs = start(fast_dir)
+    logs.create("known", 0, ID, TopicConfig())
+    logs.create("gone", 0, bytes(16), TopicConfig())
+    assert [p.topic for p in logs.unknown(lambda topic, index, topic_id: topic == "known")] == [
+        "gone"
+    ]
+    stop(logs)
+
+
+def test_uuids_are_printed_as_kafka_prints_them() -> None:
+    assert encode_uuid(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
+    assert decode_uuid(encode_uuid(ID)) == ID
+    for bad in ("", "AAAA", "*" * 22):
+        with pytest.raises(ValueError, match="no UUID"):
+            decode_uuid(bad)

@@ -1,0 +1,75 @@
+"""Offsets by time, against a search through all records."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from broker.log.log import Log
+from broker.log.timestamps import first_at_or_after, with_largest_timestamp
+from bus.records.build import build_batch
+from bus.records.record import Record
+
+NOW_MS = 1_760_000_000_000
+MakeLog = Callable[..., Log]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_first_record_at_or_after_a_time_is_found_inside_any_batch(
+    make_log: MakeLog, seed: int
+) -> None:
+    print(f"seed={seed}")
+    dice = random.Random(seed)
+    log = make_log(
+        segment_bytes=dice.choice([700, 1 << 30]), index_interval_bytes=dice.choice([0, 300, 4096])
+    )
+    records: list[tuple[int, int]] = []
+    for _ in range(40):
+        times = [NOW_MS - dice.randrange(0, 10_000) for _ in range(dice.randrange(1, 6))]
+        data = build_batch(
+            [Record(b"k", b"v", timestamp_ms=t) for t in times], compression=dice.randrange(5)
+        )
+        base = log.append(data, leader_epoch=3, now_ms=NOW_MS).base_offset
+        records += [(t, base + i) for i, t in enumerate(times)]
+    log.advance_high_watermark(log.end_offset)
+    if dice.random() < 0.5:
+        log.delete_records_before(dice.randrange(log.end_offset))
+        records = [r for r in records if r[1] >= log.log_start_offset]
+    for wanted in [0, NOW_MS + 1, *(NOW_MS - dice.randrange(0, 10_500) for _ in range(60))]:
+        expected = next((r for r in records if r[0] >= wanted), None)
+        found = first_at_or_after(log, wanted)
+        assert (found and (found.timestamp_ms, found.offset)) == expected
+        assert found is None or found.leader_epoch == 3
+    if not any(log.log_start_offset > s.base_offset for s in log.segments.all):
+        newest = max(t for t, _ in records)
+        largest = with_largest_timestamp(log)
+        assert largest is not None
+        assert largest[:2] == next(r for r in records if r[0] == newest)
+
+
+def test_an_empty_log_has_no_largest_timestamp(make_log: MakeLog) -> None:
+    assert with_largest_timestamp(make_log()) is None
+    assert first_at_or_after(make_log(), 0) is None
+
+
+def test_with_log_append_time_the_batch_counts_not_the_records(make_log: MakeLog) -> None:
+    log = make_log(log_append_time=True)
+    for now_ms in (1000, 2000):
+        data = build_batch([Record(b"k", b"v", timestamp_ms=7), Record(b"k", b"v", timestamp_ms=8)])
+        log.append(data, leader_epoch=0, now_ms=now_ms)
+    found = first_at_or_after(log, 1500)
+    assert found is not None
+    assert found[:2] == (2000, 2)
+
+
+def test_after_deletion_the_largest_timestamp_is_that_of_what_remains(make_log: MakeLog) -> None:
+    log = make_log()
+    for t in (9000, 100, 300, 200):
+        log.append(build_batch([Record(b"k", b"v", timestamp_ms=t)]), leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(4)
+    log.delete_records_before(1)
+    found = with_largest_timestamp(log)
+    assert found is not None
+    assert found[:2] == (300, 2)
