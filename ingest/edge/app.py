@@ -45,7 +45,7 @@ async def open_edge(
         write_timeout_ms=pictures.write_timeout_ms,
         waiting_max_bytes=pictures.waiting_max_bytes,
     )
-    courier = Courier(spool, bus.bootstrap_servers, edge.max_in_flight_records)
+    courier = Courier(spool, bus, edge.max_in_flight_records)
     courier.start()
     try:
         yield Edge(site, edge, spool, courier, keeper)

@@ -1,69 +1,42 @@
 """Carries the spool to the bus: in order, idempotent, acknowledged only when the brokers have it.
 
-In: a spool, the brokers' addresses. Out: messages on their topics. Never: giving up. One thread owns the
-producer; what a producer had in flight when it failed for good is read again by its successor, so a message
-may arrive twice (the identity makes that harmless) but never zero times, and never after a later one of its
-key that was acknowledged.
+In: a spool, the bus. Out: messages on their topics. Never: giving up. What a producer had in flight when it
+failed for good is read again for its successor, so a message may arrive twice (the identity makes that
+harmless) but never not at all.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
+from bus.client.errors import DeliveryError
+from bus.client.producer import OnDelivery, Outcome, Producer
 from bus.contracts import headers, topics
 from bus.contracts.headers import Reason
+from bus.errors import BusError, ErrorCode
+from bus.settings import BusSettings
 from ingest.spool import Entry, Queued, Spool
 
 log = logging.getLogger(__name__)
 
 _READ_MESSAGES = 500
-_IDLE_WAIT_S = 0.5  # the spool wakes us earlier; this only bounds how late a stop is noticed
-_BUSY_POLL_S = 0.002  # with messages in flight: how long the newest may wait while we serve callbacks
+_IDLE_WAIT_S = 0.5  # the spool and every delivery wake us earlier; this bounds how late a stop is noticed
 _RETRY_PAUSE_S = 1.0  # between two producers, so that a refusing cluster is not hammered
 _CLOSE_S = 3.0  # at a stop, for what is in flight; the rest is sent after the next start
 _KEPT_OF_TOO_LARGE_BYTES = 64 * 1024
 # The broker will never take such a message, however often it is asked.
-_NEVER = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
-
-
-def producer_config(bootstrap_servers: str, max_in_flight: int) -> dict[str, Any]:
-    """librdkafka's settings of the edge (design: lz4, murmur2, idempotent)."""
-    return {
-        "bootstrap.servers": bootstrap_servers,
-        "client.id": "databus-edge",
-        "enable.idempotence": True,
-        "compression.type": "lz4",
-        # Java's hash; null keys are spread (librdkafka's plain "murmur2" would put them all on one).
-        "partitioner": "murmur2_random",
-        "linger.ms": 5,
-        "message.timeout.ms": 0,  # the spool is the patience; a time-out would only reorder
-        "queue.buffering.max.messages": max_in_flight + 1,
-        "queue.buffering.max.kbytes": 256 * 1024,
-        "message.max.bytes": 1_000_000,
-        "reconnect.backoff.max.ms": 2_000,
-        "topic.metadata.refresh.interval.ms": 30_000,
-        "log_level": 3,
-    }
-
-
-class Failed(Exception):
-    """This producer is of no more use; the next one begins at the acknowledged position."""
+_NEVER = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD})
 
 
 class Courier:
-    """The shell around one spool and a succession of producers."""
+    """The shell around one spool and a succession of producers; one thread."""
 
-    def __init__(self, spool: Spool, bootstrap_servers: str, max_in_flight: int) -> None:
+    def __init__(self, spool: Spool, bus: BusSettings, max_in_flight: int) -> None:
         self._spool = spool
-        self._config = producer_config(bootstrap_servers, max_in_flight)
+        self._bus = bus
         self._max_in_flight = max_in_flight
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
@@ -74,7 +47,7 @@ class Courier:
         self._thread.start()
 
     def stop(self) -> None:
-        """Carry on a little for what is in flight, then end."""
+        """Wait a little for what is in flight, then end."""
         self._stopping.set()
         self._spool.wake()
         self._thread.join()
@@ -86,10 +59,10 @@ class Courier:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            flight = Flight(self._spool, Producer(self._config), self._max_in_flight)
+            flight = Flight(self._spool, self._producer(), self._max_in_flight)
             try:
                 flight.carry(self._stopping.is_set)
-            except (Failed, KafkaException) as error:
+            except BusError as error:
                 self.failures += 1
                 log.warning("the producer failed, the next one goes on: %s", error)
                 self._stopping.wait(_RETRY_PAUSE_S)
@@ -97,11 +70,16 @@ class Courier:
                 flight.close()
             self._spool.rewind()
 
+    def _producer(self) -> Producer:
+        # The spool is the patience: a message that timed out would only come again, out of order.
+        return Producer(self._bus, client_id="databus-edge", overrides={"message.timeout.ms": 0})
+
 
 class Flight:
     """One producer's life.
 
-    Invariant: `_unsettled` holds, in order, the sequences produced and not yet below the acknowledged position.
+    Invariant: `_unsettled` holds, in order, the sequences that were handed to the producer and are not below
+    the acknowledged position; deliveries only add to `_settled` (from the producer's thread).
     """
 
     def __init__(self, spool: Spool, producer: Producer, max_in_flight: int) -> None:
@@ -111,69 +89,57 @@ class Flight:
         self._unsettled: deque[int] = deque()
         self._settled: set[int] = set()
         self._next = spool.drained_sequence
-        self._failure: Failed | None = None
+        self._failure: BusError | None = None
 
     def carry(self, stopping: Callable[[], bool]) -> None:
-        """Until told to stop; raises `Failed`."""
+        """Until told to stop; raises `BusError` when this producer is of no more use."""
         while not stopping():
             room = self._max_in_flight - len(self._unsettled)
             queued = self._spool.read(min(room, _READ_MESSAGES)) if room > 0 else []
             for message in queued:
-                self._produce(message)
-            self._settle(0 if queued else _BUSY_POLL_S if self._unsettled else None)
+                self._hand_over(message)
+            self._acknowledge()
+            if not queued:
+                self._spool.wait(_IDLE_WAIT_S)
 
     def close(self) -> None:
-        """Let what is in flight arrive, take note of it, and forget the rest."""
-        until = time.monotonic() + _CLOSE_S
-        while self._unsettled and self._failure is None and time.monotonic() < until:
-            self._producer.poll(0.05)
-            self._acknowledge()
-        self._producer.purge()
-        self._producer.poll(0)
+        """Let what is in flight arrive and take note of it; the rest is read again."""
+        self._producer.close(0 if self._failure else _CLOSE_S)
+        self._settle()
 
-    def _produce(self, message: Queued) -> None:
+    def _hand_over(self, message: Queued) -> None:
         self._unsettled.append(message.sequence)
         self._next = message.sequence + 1
-        self._send(message.entry, partial(self._delivered, message))
+        self._send(message.entry, lambda outcome: self._delivered(message, outcome))
 
-    def _send(self, entry: Entry, told: Callable[[KafkaError | None, Message], None]) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    entry.topic,
-                    value=entry.value,
-                    key=entry.key,
-                    headers=list(entry.headers),
-                    timestamp=entry.timestamp_ms,
-                    on_delivery=told,
-                )
-                return
-            except BufferError:
-                self._settle(0.05)
+    def _send(self, entry: Entry, told: OnDelivery) -> None:
+        self._producer.send(
+            entry.topic,
+            entry.value,
+            key=entry.key,
+            headers=entry.headers,
+            timestamp_ms=entry.timestamp_ms,
+            on_delivery=told,
+        )
 
-    def _settle(self, wait_s: float | None) -> None:
-        """Serve callbacks, move the position; without anything in flight wait for the spool."""
-        if wait_s is None:
-            self._spool.wait(_IDLE_WAIT_S)
-            wait_s = 0
-        self._producer.poll(wait_s)
-        self._acknowledge()
+    def _delivered(self, message: Queued, outcome: Outcome) -> None:
+        """In the producer's thread."""
+        if not isinstance(outcome, DeliveryError):
+            self._settled.add(message.sequence)
+        elif outcome.code in _NEVER and message.entry.topic != topics.QUARANTINE_RECORDS:
+            log.error("refused for ever, so quarantined: %s", outcome)
+            self._send(_quarantined(message.entry), lambda again: self._delivered(message, again))
+        else:
+            self._failure = outcome
+        self._spool.wake()
+
+    def _acknowledge(self) -> None:
+        self._settle()
         if self._failure is not None:
             raise self._failure
 
-    def _delivered(self, message: Queued, error: KafkaError | None, _: Message) -> None:
-        if error is None:
-            self._settled.add(message.sequence)
-        elif error.code() in _NEVER and message.entry.topic != topics.QUARANTINE_RECORDS:
-            log.error("%s refuses %s for ever: quarantined", message.entry.topic, error)
-            self._send(_quarantined(message.entry), partial(self._delivered, message))
-        else:
-            self._failure = Failed(str(error))
-
-    def _acknowledge(self) -> None:
-        """Up to the first message that is still under way."""
-        if not self._settled:
-            return
+    def _settle(self) -> None:
+        """Move the position up to the first message that is still under way."""
         while self._unsettled and self._unsettled[0] in self._settled:
             self._settled.remove(self._unsettled.popleft())
         self._spool.acknowledge(self._unsettled[0] if self._unsettled else self._next)
