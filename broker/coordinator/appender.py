@@ -64,7 +64,8 @@ class Appender:
                 batch, required_acks=ACKS_ALL, now_ms=now_ms, origin=Origin.COORDINATOR
             )
         except LogError as error:
-            return done(client_error(error.code))
+            done(client_error(error.code))
+            return
         self._wait(partition, info.last_offset + 1, done)
 
     def _wait(self, partition: Partition, end_offset: int, done: ErrorCallback) -> None:

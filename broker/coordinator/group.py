@@ -94,11 +94,11 @@ class ClassicGroup:
         others = len(self.roster) - (request.member_id in self.roster)
         if others and request.protocol_type != self.protocol_type:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        replaced = request.member_id or self.roster.static_member_id(request.group_instance_id)
+        static_id = self.roster.static_member_id(request.group_instance_id)
+        replaced = request.member_id or static_id or ""
         if not self.roster.accepts(request.protocols, replaced):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        known = request.member_id in self.roster or replaced in self.roster
-        if not known and len(self.roster) + len(self._pending) >= self._max_size:
+        if replaced not in self.roster and len(self.roster) + len(self._pending) >= self._max_size:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         return None
 

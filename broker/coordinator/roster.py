@@ -124,4 +124,4 @@ class Roster:
 
     def _next_leader(self) -> str | None:
         joined = [member.member_id for member in self if member.join_token is not None]
-        return (joined or list(self._members) or [None])[0]
+        return next(iter(joined or self._members), None)

@@ -124,17 +124,21 @@ class GroupCoordinator:
         """Answered through `request.token`, called with a `JoinResult`."""
         answer: Callable[[JoinResult], None] = request.token  # type: ignore[assignment]
         if not group_id:
-            return answer(JoinResult(ErrorCode.INVALID_GROUP_ID, request.member_id))
+            answer(JoinResult(ErrorCode.INVALID_GROUP_ID, request.member_id))
+            return
         limits = self._limits
         shortest, longest = limits.min_session_timeout_ms, limits.max_session_timeout_ms
         if not shortest <= request.session_timeout_ms <= longest:
-            return answer(JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+            answer(JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+            return
         shard = self._shard(group_id)
         if isinstance(shard, ErrorCode):
-            return answer(JoinResult(shard, request.member_id))
+            answer(JoinResult(shard, request.member_id))
+            return
         now_ms = self._clock.now_ms()
         if request.member_id and group_id not in shard.groups:
-            return answer(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+            answer(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+            return
         group = shard.get_or_create(group_id, now_ms)
         self._carry_out(shard, group, group.join(request, now_ms))
 
@@ -143,7 +147,8 @@ class GroupCoordinator:
         answer: Callable[[SyncResult], None] = request.token  # type: ignore[assignment]
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
-            return answer(SyncResult(found))
+            answer(SyncResult(found))
+            return
         shard, group = found
         self._carry_out(shard, group, group.sync(request, self._clock.now_ms()))
 
@@ -188,17 +193,20 @@ class GroupCoordinator:
         """Store offsets; `done` hears one code that holds for all of them."""
         shard = self._shard(request.group_id)
         if isinstance(shard, ErrorCode):
-            return done(shard)
+            done(shard)
+            return
         group = shard.groups.get(request.group_id)
         if group is None:
             if request.generation >= 0:
-                return done(ErrorCode.ILLEGAL_GENERATION)
+                done(ErrorCode.ILLEGAL_GENERATION)
+                return
             group = shard.get_or_create(request.group_id, self._clock.now_ms())
         error = group.check_commit(
             request.member_id, request.group_instance_id, request.generation
         )
         if error:
-            return done(error)
+            done(error)
+            return
         self._carry_out(shard, group, group.touch(request.member_id, self._clock.now_ms()))
         self._append(
             shard,
@@ -239,13 +247,16 @@ class GroupCoordinator:
         """Remove offsets of topics the group is not subscribed to; `done` hears which it is."""
         shard = self._shard(group_id)
         if isinstance(shard, ErrorCode):
-            return done(shard, frozenset())
+            done(shard, frozenset())
+            return
         group = shard.groups.get(group_id)
         if group is None:
-            return done(ErrorCode.GROUP_ID_NOT_FOUND, frozenset())
+            done(ErrorCode.GROUP_ID_NOT_FOUND, frozenset())
+            return
         subscribed = group_subscription(group) or frozenset()
         if group.state not in (GroupState.EMPTY, GroupState.STABLE):
-            return done(ErrorCode.NON_EMPTY_GROUP, frozenset())
+            done(ErrorCode.NON_EMPTY_GROUP, frozenset())
+            return
         free = [place for place in places if place[0] not in subscribed]
         records = shard.offsets.tombstones(group_id, free)
         self._append(shard, records, lambda error: done(error, subscribed))
@@ -277,12 +288,15 @@ class GroupCoordinator:
         """Remove a group without members, with its offsets."""
         shard = self._shard(group_id)
         if isinstance(shard, ErrorCode):
-            return done(shard)
+            done(shard)
+            return
         group = shard.groups.get(group_id)
         if group is None:
-            return done(ErrorCode.GROUP_ID_NOT_FOUND)
+            done(ErrorCode.GROUP_ID_NOT_FOUND)
+            return
         if group.state is not GroupState.EMPTY:
-            return done(ErrorCode.NON_EMPTY_GROUP)
+            done(ErrorCode.NON_EMPTY_GROUP)
+            return
 
         def stored(error: ErrorCode) -> None:
             if not error:
@@ -350,7 +364,8 @@ class GroupCoordinator:
     ) -> None:
         """Store, then replay, then answer."""
         if not records:
-            return done(ErrorCode.NONE)
+            done(ErrorCode.NONE)
+            return
 
         def stored(error: ErrorCode) -> None:
             if not error:

@@ -56,7 +56,8 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
             )
         )
     if request.acks == ACKS_NONE:
-        return _without_answer(failed, context)
+        _without_answer(failed, context)
+        return None
     response = ProduceResponse(responses=responses)
     if not waiting:
         return response

@@ -1,4 +1,4 @@
-"""What several handlers need to know of topics: internal names, endpoints of leaders, auto-creation.
+"""What several handlers need of topics: internal names, endpoints of leaders, auto-creation.
 
 Never: a response of an API.
 """

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from broker.network.frames import FrameCutter, FrameError
+from broker.network.frames import FrameError
 from broker.network.limits import JOIN_BELOW_BYTES, MAX_IN_FLIGHT, MAX_UNSENT_BYTES
 from broker.network.responses import ResponseQueue, Slot
 
@@ -54,8 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._listener.admit(self):
             self.close()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # type: ignore[override]
-        """Where the event loop may write; typeshed asks for bytearray, memoryview is meant too."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the event loop may write."""
         return self._cutter.writable()
 
     def buffer_updated(self, nbytes: int) -> None:

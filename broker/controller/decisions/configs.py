@@ -113,7 +113,7 @@ def _altered(
     current = image.configs.get((ResourceType(resource.resource_type), resource.name), {})
     changed: dict[str, str | None] = {}
     if resource.replace_all:
-        changed = {name: None for name in current}
+        changed = dict.fromkeys(current)
     for alteration in resource.alterations:
         changed[alteration.name] = _new_value(resource, alteration, current, effective)
     return changed

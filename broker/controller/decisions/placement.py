@@ -31,5 +31,6 @@ def _positions(leader: int, rounds: int, count: int) -> list[int]:
     first = leader % count
     if count == 1:
         return [first]
-    shift = rounds % (count - 1)
-    return [first, *((first + 1 + (shift + step) % (count - 1)) % count for step in range(count - 1))]
+    others = count - 1
+    shift = rounds % others
+    return [first, *((first + 1 + (shift + step) % others) % count for step in range(others))]

@@ -257,11 +257,12 @@ def delete_topics(
     """Delete topics by name or by id."""
     results, records = [], []
     gone: set[bytes] = set()
-    wanted = [(name, image.topics.get(name), name) for name in names]
-    by_id = [(None, image.topic_by_id(topic_id), topic_id) for topic_id in ids]
-    for name, topic, key in [*wanted, *by_id]:
+    wanted: list[tuple[str | bytes, TopicImage | None]] = []
+    wanted += [(name, image.topics.get(name)) for name in names]
+    wanted += [(topic_id, image.topic_by_id(topic_id)) for topic_id in ids]
+    for key, topic in wanted:
         if topic is None or topic.topic_id in gone:
-            results.append(_unknown(name, key))
+            results.append(_unknown(key))
             continue
         gone.add(topic.topic_id)
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
@@ -269,13 +270,13 @@ def delete_topics(
     return Decision(tuple(records), tuple(results))
 
 
-def _unknown(name: str | None, key: str | bytes) -> TopicResult:
+def _unknown(key: str | bytes) -> TopicResult:
     if isinstance(key, bytes):
         return TopicResult(
             None, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.", key
         )
     return TopicResult(
-        name,
+        key,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "This server does not host this topic-partition.",
     )

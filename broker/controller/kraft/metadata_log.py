@@ -99,8 +99,7 @@ class MetadataLog:
         while offset < self._log.end_offset:
             data = self._log.read(offset, READ_BYTES).data
             check(len(data), "a log below its end has data")
-            for batch in _decisions(bytes(data)):
-                yield batch
+            yield from _decisions(bytes(data))
             offset = _end_offset(data)
 
     def become_leader(self, voter: VoterIdentity) -> None:
@@ -120,7 +119,10 @@ class MetadataLog:
         """Store one decision; durable when this returns. The offset of its last record."""
         now_ms = self._clock.now_ms()
         batch = build_batch(
-            [Record(None, encode_metadata_record(record, _version(record)), timestamp_ms=now_ms) for record in records]
+            [
+                Record(None, encode_metadata_record(record, _version(record)), timestamp_ms=now_ms)
+                for record in records
+            ]
         )
         last_offset = self._append(batch)
         self._log.flush()
