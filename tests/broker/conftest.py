@@ -22,6 +22,16 @@ def broker_dir() -> Iterator[Path]:
     shutil.rmtree(root, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def shared_broker() -> Iterator[RunningBroker]:
+    """One broker for all tests of a worker that do no harm to it."""
+    root = tempfile.mkdtemp(prefix="databus-", dir=MEMORY if MEMORY.is_dir() else None)
+    running = start_broker_process(root, {"group.initial.rebalance.delay.ms": "0"})
+    yield running
+    running.stop()
+    shutil.rmtree(root, ignore_errors=True)
+
+
 @pytest.fixture
 def broker(broker_dir: Path) -> Iterator[RunningBroker]:
     """A broker of one's own."""
