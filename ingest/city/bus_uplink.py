@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bus.client.errors import DeliveryError
+from bus.client.errors import ClientFailed, DeliveryError
 from bus.client.producer import Outcome, Producer
 from bus.contracts import headers
 from bus.contracts.commands import WatchCommand
 from bus.contracts.meters import Sent
 from bus.contracts.topics import CONTROL_WATCHLIST, METER_SENT, TOPICS
+from bus.errors import BusError
 from bus.settings import BusSettings
 
 log = logging.getLogger(__name__)
@@ -79,16 +80,13 @@ class BusUplink:
     def tell(self, counters: list[Sent], on_told: Callable[[list[Sent]], None]) -> None:
         """Counters of smart devices go straight to `meter.sent`; untold ones stay due."""
         for message in counters:
-            self._producer.try_send(
-                METER_SENT,
-                msgspec.json.encode(message),
-                key=message.producer,
-                headers=[(headers.SCHEMA, TOPICS[METER_SENT].schema)],
-                on_delivery=_told(message, on_told),
-            )
+            self._try(
+                METER_SENT, msgspec.json.encode(message), message.producer, (),
+                _told(message, on_told),
+            )  # fmt: skip
 
     def command(self, command: WatchCommand, on_done: Callable[[Outcome], None]) -> None:
-        """Put an operator's command on its topic."""
+        """Put an operator's command on its topic; raises `BusError` when that cannot be tried."""
         self._producer.send(
             CONTROL_WATCHLIST,
             msgspec.json.encode(command),
@@ -110,18 +108,35 @@ class BusUplink:
 
     def _produce(self, record: Produced) -> None:
         """Raises `ClientFailed` when this client is dead; the supervisor starts another city."""
-        queued = self._producer.try_send(
-            record.topic,
-            record.body,
-            key=record.key,
-            headers=[
-                (headers.RECORD_ID, record.record_id),
-                (headers.SCHEMA, TOPICS[record.topic].schema),
-            ],
-            on_delivery=lambda outcome: self._delivered(record, outcome),
-        )
+        own_headers = ((headers.RECORD_ID, record.record_id),)
+        queued = self._try(
+            record.topic, record.body, record.key, own_headers,
+            lambda outcome: self._delivered(record, outcome),
+        )  # fmt: skip
         if not queued:
             self._again.append(record)
+
+    def _try(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes | str | None,
+        own_headers: tuple[tuple[str, str], ...],
+        on_delivery: Callable[[Outcome], None],
+    ) -> bool:
+        try:
+            return self._producer.try_send(
+                topic,
+                value,
+                key=key,
+                headers=[(headers.SCHEMA, TOPICS[topic].schema), *own_headers],
+                on_delivery=on_delivery,
+            )
+        except ClientFailed:
+            raise
+        except BusError as error:  # the topic is not there yet
+            log.warning("%s: %s; again", topic, error)
+            return False
 
     def _delivered(self, record: Produced, outcome: Outcome) -> None:
         """In the polling thread."""

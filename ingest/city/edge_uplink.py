@@ -34,6 +34,12 @@ class UplinkSettings:
     max_records: int
     buffer_records: int
     timeout_ms: int
+    token: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What goes with every request."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 class EdgeUplink:
@@ -55,7 +61,7 @@ class EdgeUplink:
         self._counters: list[Sent] = []
         self._on_told: Callable[[list[Sent]], None] | None = None
         self._stopping = threading.Event()
-        self._connection = EdgeConnection(settings.edge_url, settings.timeout_ms, {})
+        self._connection = EdgeConnection(settings.edge_url, settings.timeout_ms, settings.headers)
         self._thread = threading.Thread(target=self._run, name=f"server-{server}", daemon=True)
 
     def start(self) -> None:

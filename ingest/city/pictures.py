@@ -5,6 +5,8 @@ In: what a camera sees. Out: JPEG bytes. Never: files, clock.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ _Image = NDArray[np.uint8]
 
 def vehicle_picture(vehicle: Vehicle) -> bytes:
     """The vehicle from behind on a grey road; only the plate's Latin part can be drawn."""
-    image = _road()
+    image = _empty_road().copy()
     top = 38 if vehicle.vehicle_type in _TALL else 58
     color = _BGR.get(vehicle.vehicle_color, (128, 128, 128))
     cv2.rectangle(image, (55, top + 28), (185, 128), color, -1)
@@ -60,7 +62,8 @@ def face_picture(person: Person) -> bytes:
     return _jpeg(image)
 
 
-def _road() -> _Image:
+@lru_cache(maxsize=1)
+def _empty_road() -> _Image:
     image: _Image = np.empty((HEIGHT, WIDTH, 3), np.uint8)
     image[:60] = (200, 190, 175)
     image[60:] = (95, 95, 95)

@@ -7,6 +7,7 @@ In: settings. Out: records on the edge and on the bus, `register.json`, the trut
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import time
@@ -14,9 +15,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from bus.client.errors import DeliveryError
-from bus.client.producer import Outcome
-from bus.contracts.commands import WatchCommand
 from bus.contracts.register import encode_register
 from bus.settings import BusSettings, SiteSettings
 from ingest.city.assembly import Assembly, Made
@@ -24,6 +22,7 @@ from ingest.city.bus_uplink import BusUplink, Produced
 from ingest.city.counters import SentCounters
 from ingest.city.edge_connection import EdgeAnswer
 from ingest.city.edge_uplink import EdgeUplink, UplinkSettings
+from ingest.city.opening import put_on_watch, tell_owed_counters
 from ingest.city.outbox import Outgoing, Post
 from ingest.city.settings import CitySettings
 from ingest.city.truth import RuleLine, RunLine
@@ -35,6 +34,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.02
 SYNC_S = 1.0
 LONGEST_GAP_MS = 3_000  # a city that was stopped that long does not catch up what nobody saw
+BARELY_BEHIND_MS = 100
 SENDER = "127.0.0.1"  # under this address the edge knows a city on its own machine
 
 
@@ -70,8 +70,9 @@ class CityLife:
         self._edge_url = edge_url
         self._started_ms = _now_ms()
         self._run_name = f"{self._started_ms:x}"
+        self._directory = site.data_path / "city"
         self._truth = TruthLog(
-            site.data_path / "city",
+            self._directory,
             RunLine(self._run_name, site.name, city.seed, self._started_ms),
         )
         self._bus = BusUplink(
@@ -94,7 +95,10 @@ class CityLife:
 
     async def run(self) -> None:
         """Watch list first, then traffic until `stop`, then everything out."""
-        await self._put_watch_commands()
+        watches = self._assembly.watched.watches
+        await put_on_watch(self._bus, watches, self._stopping)
+        self._truth.rules([RuleLine(watch.rule_id, watch.name, watch.plate) for watch in watches])
+        tell_owed_counters(self._bus, self._directory, self._run_name)
         for uplink in self._servers.values():
             uplink.start()
         tasks = [asyncio.create_task(self._sync()), asyncio.create_task(self._tell_regularly())]
@@ -106,14 +110,23 @@ class CityLife:
             await self._finish()
 
     async def _live(self) -> None:
-        for _ in self._assembly.until(_now_ms(), not_before_ms=_now_ms()):
-            pass  # the streets fill up before anybody looks
+        self._fill_the_streets()
         log.info("city %s lives: %s records/s at the peak", self._run_name, self._city.rate)
         while not self._stopping.is_set():
             now_ms = _now_ms()
             self._send(list(self._assembly.until(now_ms, not_before_ms=now_ms - LONGEST_GAP_MS)))
             self._note_taken()
             await asyncio.sleep(TICK_S)
+
+    def _fill_the_streets(self) -> None:
+        """Traffic runs before anybody looks, until it has caught up with the clock."""
+        now_ms, behind_ms = _now_ms(), BARELY_BEHIND_MS
+        while behind_ms >= BARELY_BEHIND_MS:
+            for _ in self._assembly.until(now_ms, not_before_ms=now_ms):
+                pass
+            behind_ms, now_ms = _now_ms() - now_ms, _now_ms()
+        gc.collect()
+        gc.freeze()  # thousands of trips that live for minutes are not worth looking through
 
     def _send(self, made: Sequence[Made]) -> None:
         if not made:
@@ -166,30 +179,11 @@ class CityLife:
             max_records=city.post_max_records,
             buffer_records=city.server_buffer_records,
             timeout_ms=city.post_timeout_ms,
+            token=city.edge_token,
         )
         return EdgeUplink(
             server, settings, self._on_answer, lambda at_ms: script.uplink_delay_ms(server, at_ms)
         )
-
-    async def _put_watch_commands(self) -> None:
-        """Returns when the broker has them: a record sent afterwards must meet its rule."""
-        watches = self._assembly.watched.watches
-        for watch in watches:
-            command = watch.command(_now_ms())
-            while not await self._commanded(command):
-                await asyncio.sleep(TICK_S)
-                if self._stopping.is_set():
-                    return
-        self._truth.rules([RuleLine(w.rule_id, w.name, w.plate) for w in watches])
-
-    async def _commanded(self, command: WatchCommand) -> bool:
-        outcomes: list[Outcome] = []
-        self._bus.command(command, outcomes.append)
-        while not outcomes and not self._stopping.is_set():
-            await asyncio.sleep(TICK_S)
-        if outcomes and isinstance(outcomes[0], DeliveryError):
-            log.warning("watch command %s: %s; again", command.rule_id, outcomes[0])
-        return bool(outcomes) and not isinstance(outcomes[0], DeliveryError)
 
     async def _sync(self) -> None:
         while True:

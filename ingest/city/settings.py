@@ -26,5 +26,6 @@ class CitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     server_buffer_records: int = 60_000  # two minutes of a dead edge at 500 records/s per server
     camera_buffer_records: int = 200_000  # librdkafka's queue of all smart cameras together
     message_timeout_ms: int = 600_000  # a smart camera keeps trying through a broker's restart
+    edge_token: str = ""  # where the edge lets only known senders in
     counters_interval_ms: int = 10_000
     flush_timeout_ms: int = 20_000  # how long a stop may wait for pending records

@@ -185,11 +185,22 @@ def read_truth(paths: Iterable[Path]) -> TruthTotals:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of one file, up to the last whole one."""
+    """The whole lines of one file; what a kill tore is left out."""
     with path.open("rb") as file:
         for text in file:
-            if text.endswith(b"\n"):
-                yield _DECODER.decode(text)
+            line = _decoded(text)
+            if line is not None:
+                yield line
+
+
+def _decoded(text: bytes) -> Line | None:
+    if not text.endswith(b"\n"):
+        return None
+    try:
+        line: Line = _DECODER.decode(text)
+    except msgspec.DecodeError:
+        return None
+    return line
 
 
 def _apply(

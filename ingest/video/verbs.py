@@ -45,7 +45,6 @@ def recognise(
     from ingest.normalise.local_time import local_time
     from ingest.pictures import open_pictures
     from ingest.replay.bus_sink import BusSink, NotSent
-    from ingest.settings import PictureSettings
     from ingest.video.delivery import Delivery
     from ingest.video.film import Film, NotAFilm
     from ingest.video.recognise import recognise as work
@@ -59,10 +58,9 @@ def recognise(
     site, now_ms = ctx.obj.site, _now_ms()
     started_ms = _start_ms(start, site.tz) if start else now_ms - film.duration_ms
     place = Place(checkpoint, camera, server, film.identity, started_ms, video.absolute().as_uri())
-    picture_settings = getattr(ctx.obj, "pictures", None) or PictureSettings()
     delivery = Delivery(
         sink=BusSink(ctx.obj.bus, client_id="recognise", fixed_headers={"site": site.name}),
-        pictures=open_pictures(picture_settings, site, ctx.obj.edge),
+        pictures=open_pictures(ctx.obj.pictures, site, ctx.obj.edge),
         place=place,
         epoch=now_ms,
     )
