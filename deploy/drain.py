@@ -95,7 +95,7 @@ def edge_backlog(settings: Settings) -> int | None:
             f"{edge_url(settings)}/v1/status", timeout=EDGE_TIMEOUT_S, trust_env=False
         )
         answer.raise_for_status()
-        return int(answer.json()["spooled"])
+        return int(answer.json()["backlog"])
     except (httpx.HTTPError, ValueError, KeyError):
         return None
 

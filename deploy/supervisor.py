@@ -289,7 +289,9 @@ def _owner(port: int) -> str:
 
     try:
         for connection in psutil.net_connections("tcp"):
-            if connection.status == "LISTEN" and connection.pid and connection.laddr[1] == port:
+            if connection.status != "LISTEN":
+                continue
+            if connection.pid and getattr(connection.laddr, "port", 0) == port:
                 return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
     except psutil.Error:
         return ""

@@ -48,7 +48,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Add up what each room's quick tests take."""
     if not {"java", "browser", "slow"} & set(report.keywords):
         parts = Path(report.nodeid.split("::")[0]).parts
-        _seconds[parts[1] if len(parts) > 2 else "."] += report.duration
+        if len(parts) > 2:
+            _seconds[parts[1]] += report.duration
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

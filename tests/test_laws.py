@@ -32,7 +32,7 @@ REAL_PORTS = (
     "broker/server/process.py", "broker/server/embedded.py", "broker/verbs.py",
 )  # fmt: skip
 LONGEST_FUNCTION_LINES = 60
-LONGEST_FILE_LINES = 400
+LONGEST_FILE_LINES = 600
 GENERATED = "bus/protocol/generated"
 
 

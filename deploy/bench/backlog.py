@@ -11,25 +11,25 @@ from itertools import islice
 
 from confluent_kafka import Producer
 
+from bus.client.config import producer_config
 from bus.contracts import headers
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
 from deploy.prepare import make_topics
 from ingest.city.assembly import Made
-from ingest.city.bus_uplink import producer_config
 from ingest.city.day import day_records
 from ingest.city.settings import CitySettings
 
 DENSE = CitySettings(rate=200.0, misfortunes=False, picture_every=0)
 DAY_MS = 86_400_000
-BUFFER_RECORDS = 100_000
 FLUSH_TIMEOUT_S = 120
 
 
 def produce_backlog(bootstrap_servers: str, records: int) -> None:
     """Make the topics and fill them with the records of yesterday."""
-    make_topics(BusSettings(bootstrap_servers=bootstrap_servers))
-    producer = Producer(producer_config(bootstrap_servers, BUFFER_RECORDS, 600_000))
+    bus = BusSettings(bootstrap_servers=bootstrap_servers)
+    make_topics(bus)
+    producer = Producer(producer_config(bus, "backlog"))
     start_ms = time.time_ns() // 1_000_000 - DAY_MS
     for made in islice(day_records(SiteSettings(), DENSE, start_ms, 24), records):
         _produce(producer, made)

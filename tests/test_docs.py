@@ -1,0 +1,81 @@
+"""The documents are true: their commands run, their links lead somewhere, their tables are complete."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.testing
+
+from deploy.cli import app, mount_rooms
+from deploy.paths import PROJECT_ROOT, ROOMS
+from deploy.roles import ROLES
+from deploy.verbs import mount_deploy
+
+READMES = (PROJECT_ROOT / "README.md", PROJECT_ROOT / "README.zh.md")
+PAGES = (*READMES, *sorted((PROJECT_ROOT / "docs").rglob("*.md")))
+COMMAND = re.compile(r"\./databus((?: [a-z-]+)*)((?: --?[a-z-]+(?:[ =][0-9a-zA-Z.]+)?)*)")
+
+
+@pytest.fixture(scope="module")
+def command_line() -> typer.Typer:
+    """The command line with all verbs, once."""
+    mount_deploy(app)
+    mount_rooms()
+    return app
+
+
+def commands(path: Path) -> set[str]:
+    return {" ".join(found.groups()).strip() for found in COMMAND.finditer(path.read_text())}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_verb_and_option_that_a_page_shows_exists(page: Path, command_line: typer.Typer):
+    """`--help` of each verb names each option the page uses."""
+    tree = typer.main.get_command(command_line)
+    for words in commands(page):
+        command = tree
+        for word in [word for word in words.split() if not word.startswith("-")]:
+            if not hasattr(command, "commands"):
+                break
+            assert word in command.commands, f"{page.name} shows ./databus {words}"
+            command = command.commands[word]
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        for option in re.findall(r"(?<=\s)--[a-z-]+", " " + words):
+            assert option in known, f"{page.name} shows ./databus {words}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_link_inside_the_repository_leads_somewhere(page: Path):
+    """Links to files; addresses elsewhere are not followed."""
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_two_readmes_show_the_same_commands():
+    """The Chinese page is a twin, not a cousin."""
+    english, chinese = (commands(path) for path in READMES)
+    assert english == chinese
+    assert english
+
+
+def test_the_architecture_names_every_room_and_every_process():
+    """A new one is not forgotten."""
+    text = (PROJECT_ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    assert [room for room in ROOMS if f"| `{room}/` |" not in text] == []
+    assert [role for role in ROLES if f"| {role} |" not in text] == []
+
+
+def test_the_quick_commands_of_the_readme_run(tmp_path: Path):
+    """`config`, `status`, `down` and `--help`, as a person would type them, on an empty directory."""
+    for words in (["config"], ["status"], ["down"], ["--help"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "deploy", "--data-dir", str(tmp_path), *words],
+            cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (words, done.stderr)
+        assert done.stdout.strip()
