@@ -139,10 +139,7 @@ class Admin:
 
     def describe_topic(self, name: str) -> TopicView:
         """One topic with the configuration that differs from the default, and its offsets."""
-        topic = self._metadata(name).topics[name]
-        if topic.error is not None:
-            raise bus_error(topic.error)
-        partitions = _partitions(topic)
+        partitions = _partitions(self._topic(name))
         places = [Place(name, partition.partition) for partition in partitions]
         starts, ends = self.start_offsets(places), self.end_offsets(places)
         known = tuple(
@@ -219,9 +216,18 @@ class Admin:
             for partition, answer in answers.items()
         }
 
-    def _metadata(self, topic: str | None = None) -> Any:
+    def _topic(self, name: str) -> Any:
+        """Out of the list of all topics: asking for one by name may create it."""
+        topic = self._metadata().topics.get(name)
+        if topic is None:
+            raise BusError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+        if topic.error is not None:
+            raise bus_error(topic.error)
+        return topic
+
+    def _metadata(self) -> Any:
         try:
-            return self._client.list_topics(topic, timeout=_TIMEOUT_S)
+            return self._client.list_topics(timeout=_TIMEOUT_S)
         except confluent_kafka.KafkaException as failure:
             raise bus_error(failure) from failure
 

@@ -72,7 +72,7 @@ def consumer_config(
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",
         "allow.auto.create.topics": False,
-        "enable.partition.eof": False,
+        "enable.partition.eof": True,  # so that `Consumer.at_end` knows
         "fetch.wait.max.ms": 500,
         "fetch.message.max.bytes": CLIENT_FETCH_BYTES,
         "queued.max.messages.kbytes": CLIENT_PREFETCH_KIB,

@@ -14,7 +14,7 @@ import confluent_kafka
 
 from bus.client.config import consumer_config
 from bus.client.errors import bus_error, code_of
-from bus.errors import BusError
+from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
 from bus.settings import BusSettings
 
@@ -61,6 +61,7 @@ class Consumer:
     ) -> None:
         config = consumer_config(bus, client_id, group, overrides)
         self._consumer = confluent_kafka.Consumer(config)
+        self._at_end: set[Place] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +91,23 @@ class Consumer:
         messages = self._consumer.consume(1, timeout_s)
         if messages and max_records > 1:
             messages += self._consumer.consume(max_records - 1, 0)
+        for message in messages:
+            self._note_end(message)
         return [_received(message) for message in messages if _is_record(message)]
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every assigned partition was read to its end, when last looked at."""
+        assigned = {Place(p.topic, p.partition) for p in self._consumer.assignment()}
+        return bool(assigned) and assigned <= self._at_end
+
+    def _note_end(self, message: Any) -> None:
+        place = Place(message.topic(), message.partition())
+        error = message.error()
+        if error is None:
+            self._at_end.discard(place)
+        elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+            self._at_end.add(place)
 
     def positions(self) -> dict[Place, int]:
         """The next offset of every assigned partition; those not read from yet are left out."""
@@ -119,11 +136,12 @@ class Consumer:
     def places(self, topic: str) -> list[Place]:
         """The partitions of a topic."""
         try:
-            metadata = self._consumer.list_topics(topic, _TIMEOUT_S).topics[topic]
+            # Out of the list of all topics: asking for one by name may create it.
+            metadata = self._consumer.list_topics(timeout=_TIMEOUT_S).topics.get(topic)
         except confluent_kafka.KafkaException as failure:
             raise bus_error(failure) from failure
-        if metadata.error is not None:
-            raise BusError(code_of(metadata.error), topic)
+        if metadata is None:
+            raise BusError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
         return [Place(topic, partition) for partition in sorted(metadata.partitions)]
 
     def bounds(self, place: Place) -> tuple[int, int]:

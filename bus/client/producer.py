@@ -111,7 +111,7 @@ class Producer:
 
     @property
     def queued(self) -> int:
-        """Records that are not acknowledged yet."""
+        """About how many records are not acknowledged yet; librdkafka counts its events too."""
         return len(self._producer)
 
     def flush(self, timeout_s: float = QUEUE_WAIT_S) -> int:
@@ -191,7 +191,7 @@ class AsyncProducer:
 
     @property
     def queued(self) -> int:
-        """Records that are not acknowledged yet."""
+        """About how many records are not acknowledged yet; librdkafka counts its events too."""
         return self._producer.queued
 
     async def produce(

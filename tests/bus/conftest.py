@@ -1,13 +1,15 @@
-"""Kafka's own jars and a way to run one small Java file against them."""
+"""Our own broker, the real one; Kafka's own jars and a way to run a small Java file with them."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from broker.server.embedded import RunningBroker, start_broker_process
+from bus.settings import BusSettings
 from deploy.errors import Unavailable
 from deploy.setup.jars import spark_connector_jars
 from deploy.setup.java import ensure_java
@@ -51,3 +53,18 @@ def run_java() -> RunJava:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="module")
+def running_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    """A broker process on a free port."""
+    properties = {"group.initial.rebalance.delay.ms": "0"}
+    broker = start_broker_process(tmp_path_factory.mktemp("broker"), properties)
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def bus(running_broker: RunningBroker) -> BusSettings:
+    """Where it is."""
+    return BusSettings(bootstrap_servers=running_broker.bootstrap)
