@@ -1,0 +1,149 @@
+"""Decisions about topics: what is allowed, what is refused and with which code."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from broker.controller.decisions.placement import place
+from broker.controller.decisions.topics import (
+    Defaults,
+    Growth,
+    NewTopic,
+    create_partitions,
+    create_topics,
+    delete_topics,
+)
+from broker.metadata.delta import MetadataDelta
+from broker.metadata.image import MetadataImage
+from bus.errors import ErrorCode
+from bus.protocol.generated.metadata_records import RegisterBrokerRecord
+
+DEFAULTS = Defaults(partitions=3, replication_factor=1)
+
+
+def replay(image: MetadataImage, records: Any) -> MetadataImage:
+    delta = MetadataDelta(image)
+    for record in records:
+        delta.replay(record)
+    return delta.apply(image.offset + 1, 1).image
+
+
+def brokers(*ids: int) -> MetadataImage:
+    return replay(
+        MetadataImage(), [RegisterBrokerRecord(broker_id=one, fenced=False) for one in ids]
+    )
+
+
+def create(image: MetadataImage, *topics: NewTopic, **flags: Any) -> Any:
+    ids = (number.to_bytes(16, "big") for number in count(1))
+    return create_topics(image, topics, DEFAULTS, ids, 0, **flags)
+
+
+def with_topic(**changes: Any) -> MetadataImage:
+    image = brokers(1, 2, 3)
+    return replay(image, create(image, NewTopic("t", **changes)).records)
+
+
+def test_minus_one_means_the_clusters_defaults() -> None:
+    """Partitions and replication factor."""
+    decision = create(brokers(1), NewTopic("t"))
+    result = decision.reply[0]
+    assert (result.partitions, result.replication_factor) == (3, 1)
+    topic = replay(brokers(1), decision.records).topics["t"]
+    assert [p.replicas for p in topic.partitions] == [(1,), (1,), (1,)]
+
+
+REFUSED = [
+    (NewTopic(""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    (NewTopic(".."), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    (NewTopic("a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    (NewTopic("车"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    (NewTopic("x" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    (NewTopic("t"), ErrorCode.TOPIC_ALREADY_EXISTS),
+    (NewTopic("n", partitions=0), ErrorCode.INVALID_PARTITIONS),
+    (NewTopic("n", partitions=20_000), ErrorCode.POLICY_VIOLATION),
+    (NewTopic("n", replication_factor=0), ErrorCode.INVALID_REPLICATION_FACTOR),
+    (NewTopic("n", replication_factor=4), ErrorCode.INVALID_REPLICATION_FACTOR),
+    (NewTopic("n", partitions=1, assignments={0: (1,)}), ErrorCode.INVALID_REQUEST),
+    (NewTopic("n", assignments={1: (1,)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("n", assignments={0: (1, 1)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("n", assignments={0: (9,)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("n", assignments={0: (1,), 1: (1, 2)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("n", configs={"retention.mss": "1"}), ErrorCode.INVALID_CONFIG),
+    (NewTopic("n", configs={"retention.ms": "soon"}), ErrorCode.INVALID_CONFIG),
+    (NewTopic("n", configs={"retention.ms": None}), ErrorCode.INVALID_CONFIG),
+]
+
+
+@pytest.mark.parametrize(("topic", "error"), REFUSED)
+def test_what_is_wrong_is_refused_with_kafkas_code_and_leaves_no_record(
+    topic: NewTopic, error: ErrorCode
+) -> None:
+    """Each topic for itself; the good one beside it is made."""
+    decision = create(with_topic(), topic, NewTopic("good", partitions=1))
+    assert [result.error for result in decision.reply] == [error, ErrorCode.NONE]
+    made = replay(with_topic(), decision.records)
+    assert set(made.topics) == {"t", "good"}
+
+
+def test_names_that_differ_only_in_dots_and_underscores_collide() -> None:
+    """Metrics could not tell them apart."""
+    image = brokers(1)
+    image = replay(image, create(image, NewTopic("a.b")).records)
+    assert create(image, NewTopic("a_b")).reply[0].error is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_name_twice_in_one_request_is_refused_both_times() -> None:
+    """Nobody knows which was meant."""
+    decision = create(brokers(1), NewTopic("a"), NewTopic("a", partitions=2))
+    assert {result.error for result in decision.reply} == {ErrorCode.INVALID_REQUEST}
+    assert decision.records == ()
+
+
+def test_validate_only_answers_and_changes_nothing() -> None:
+    """The answer is the one the real request would get."""
+    decision = create(brokers(1), NewTopic("a"), validate_only=True)
+    assert decision.records == ()
+    assert decision.reply[0].error is ErrorCode.NONE
+
+
+def test_deletion_is_by_name_or_by_id_and_only_once() -> None:
+    """Unknown names and unknown ids have different codes."""
+    image = with_topic()
+    topic_id = image.topics["t"].topic_id
+    decision = delete_topics(image, ["t", "x"], [topic_id, bytes(15) + b"\x09"])
+    assert [result.error for result in decision.reply] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ]
+    assert "t" not in replay(image, decision.records).topics
+
+
+def test_topics_grow_and_never_shrink() -> None:
+    """New partitions carry on the numbers and keep the replication factor."""
+    image = with_topic(partitions=2, replication_factor=2)
+    decision = create_partitions(image, [Growth("t", 4)], DEFAULTS, 0)
+    grown = replay(image, decision.records).topics["t"]
+    assert [partition.index for partition in grown.partitions] == [0, 1, 2, 3]
+    assert {len(partition.replicas) for partition in grown.partitions} == {2}
+    for total in (1, 2):
+        refused = create_partitions(image, [Growth("t", total)], DEFAULTS, 0)
+        assert refused.reply[0].error is ErrorCode.INVALID_PARTITIONS
+    wrong = create_partitions(image, [Growth("t", 3, ((1,),))], DEFAULTS, 0)
+    assert wrong.reply[0].error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    unknown = create_partitions(image, [Growth("x", 3)], DEFAULTS, 0)
+    assert unknown.reply[0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_leaders_go_round_and_replicas_of_a_partition_differ() -> None:
+    """Over five brokers every broker leads as often as any other."""
+    placed = place([1, 2, 3, 4, 5], 25, 3, start=7)
+    leaders = [replicas[0] for replicas in placed]
+    assert {leaders.count(broker) for broker in (1, 2, 3, 4, 5)} == {5}
+    assert all(len(set(replicas)) == 3 for replicas in placed)
+    assert place([4], 2, 1, start=3) == [(4,), (4,)]

@@ -1,0 +1,51 @@
+"""The table of APIs against the files and against Apache Kafka's own answer."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import broker.handlers
+from broker.handlers.registry import SERVED, advertised_ranges, load_handler, version_range
+from bus.protocol.apis import APIS
+
+ROOM = Path(broker.handlers.__file__).parent
+FILES = sorted(ROOM.glob("k[0-9][0-9]_*.py"))
+
+KAFKA_43 = {
+    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6),
+    11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4),
+    19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5), 23: (2, 4), 32: (1, 4), 33: (0, 2),
+    35: (1, 5), 37: (0, 3), 42: (0, 2), 44: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2),
+    60: (0, 2), 61: (0, 0), 74: (0, 1), 75: (0, 0),
+}  # fmt: skip
+
+
+def test_every_handler_file_is_in_the_table_and_the_other_way_round() -> None:
+    """One file per API, one table of them."""
+    assert {path.stem for path in FILES} == {served.module for served in SERVED.values()}
+
+
+def test_a_handlers_file_is_named_after_its_key() -> None:
+    """`k08_offset_commit.py` is API 8."""
+    for key, served in SERVED.items():
+        assert served.module.startswith(f"k{key:02d}_")
+        assert served.module[4:] == APIS[key].module_name
+        assert callable(load_handler(key))
+
+
+def test_every_handler_tells_its_behaviour_and_its_versions() -> None:
+    """The versions in the docstring are those that are served."""
+    for path in FILES:
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        key = int(path.stem[1:3])
+        assert "Behaviour:" in text, path.name
+        match = re.search(r"Versions: (\d+)(?:-(\d+))?", text)
+        assert match is not None, path.name
+        assert (int(match[1]), int(match[2] or match[1])) == version_range(key), path.name
+
+
+def test_what_is_advertised_is_what_kafka_4_3_advertises() -> None:
+    """Of the APIs we serve, the whole range (kafka_protocol.md 2.1, live answer of 4.3.0)."""
+    assert advertised_ranges() == KAFKA_43

@@ -1,0 +1,122 @@
+"""From one image to the next, record by record."""
+
+from __future__ import annotations
+
+from broker.controller.decisions.topics import Defaults, partition_record
+from broker.metadata.delta import Changes, MetadataDelta
+from broker.metadata.image import MetadataImage, ResourceType
+from bus.protocol.generated.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+ID = bytes(range(16))
+DEFAULTS = Defaults(1, 1)
+
+
+def apply(image: MetadataImage, *records: object) -> Changes:
+    delta = MetadataDelta(image)
+    for record in records:
+        delta.replay(record)
+    return delta.apply(image.offset + len(records), 1)
+
+
+def with_topic() -> MetadataImage:
+    return apply(
+        MetadataImage(),
+        TopicRecord(name="t", topic_id=ID),
+        partition_record(ID, 0, [1], DEFAULTS),
+        partition_record(ID, 1, [1], DEFAULTS),
+        ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
+    ).image
+
+
+def test_a_topic_comes_with_its_partitions_and_configuration() -> None:
+    """By name and by id."""
+    image = with_topic()
+    assert [partition.index for partition in image.topics["t"].partitions] == [0, 1]
+    assert image.topic_by_id(ID) is image.topics["t"]
+    assert image.topic_config("t") == {"retention.ms": "5"}
+
+
+def test_the_old_image_is_never_touched() -> None:
+    """Whoever holds it goes on with it."""
+    old = with_topic()
+    new = apply(old, RemoveTopicRecord(topic_id=ID)).image
+    assert "t" in old.topics
+    assert "t" not in new.topics
+    assert new.topic_config("t") == {}
+    assert new.topic_by_id(ID) is None
+
+
+def test_changes_name_what_differs_and_nothing_else() -> None:
+    """Rooms look only at their own."""
+    changes = apply(with_topic(), PartitionChangeRecord(partition_id=1, topic_id=ID, leader=1))
+    assert [(t.name, p.index) for t, p in changes.changed_partitions] == [("t", 1)]
+    assert changes.deleted_topics == ()
+    assert changes.changed_configs == ()
+
+
+def test_a_named_leader_raises_the_leader_epoch_even_if_it_is_the_same() -> None:
+    """As Kafka's PartitionRegistration does; every change raises the partition epoch."""
+    image = apply(
+        with_topic(), PartitionChangeRecord(partition_id=0, topic_id=ID, leader=1)
+    ).image
+    first = image.topics["t"].partitions[0]
+    assert (first.leader, first.leader_epoch, first.partition_epoch) == (1, 1, 1)
+    again = apply(image, PartitionChangeRecord(partition_id=0, topic_id=ID, isr=[1])).image
+    second = again.topics["t"].partitions[0]
+    assert (second.leader_epoch, second.partition_epoch) == (1, 2)
+
+
+def test_a_topic_deleted_and_made_again_in_one_batch_is_both() -> None:
+    """The old one is deleted, the new one's partitions are new."""
+    new_id = bytes(16)[:-1] + b"\1"
+    changes = apply(
+        with_topic(),
+        RemoveTopicRecord(topic_id=ID),
+        TopicRecord(name="t", topic_id=new_id),
+        partition_record(new_id, 0, [1], DEFAULTS),
+    )
+    assert [topic.topic_id for topic in changes.deleted_topics] == [ID]
+    assert [topic.topic_id for topic, _ in changes.changed_partitions] == [new_id]
+
+
+def test_a_null_value_unsets_a_configuration() -> None:
+    """And an empty resource is no resource."""
+    changes = apply(
+        with_topic(), ConfigRecord(resource_type=2, resource_name="t", name="retention.ms",
+                                   value=None)
+    )
+    assert changes.changed_configs == ((ResourceType.TOPIC, "t"),)
+    assert (ResourceType.TOPIC, "t") not in changes.image.configs
+
+
+def test_a_broker_registers_fenced_and_is_unfenced() -> None:
+    """Only then may it lead."""
+    registered = apply(MetadataImage(), RegisterBrokerRecord(broker_id=3, broker_epoch=9)).image
+    assert registered.alive_brokers() == []
+    record = BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=9, fenced=-1)
+    alive = apply(registered, record).image.alive_brokers()
+    assert [(broker.broker_id, broker.epoch) for broker in alive] == [(3, 9)]
+
+
+def test_features_producer_ids_and_records_without_effect() -> None:
+    """Level 0 takes a feature back; a NoOp changes only the offset."""
+    image = apply(
+        MetadataImage(),
+        FeatureLevelRecord(name="metadata.version", feature_level=21),
+        ProducerIdsRecord(broker_id=1, next_producer_id=1000),
+        NoOpRecord(),
+    ).image
+    assert (image.features, image.next_producer_id) == ({"metadata.version": 21}, 1000)
+    assert image.offset == 2
+    gone = apply(image, FeatureLevelRecord(name="metadata.version", feature_level=0)).image
+    assert gone.features == {}
