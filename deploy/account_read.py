@@ -1,6 +1,7 @@
 """Collects the five books of the account: truth, counters, topics, store, alarms.
 
-In: settings of a running product. Out: an `Account`. Never: a write, a judgement (`deploy.account`).
+In: settings of a running product. Out: an `Account`. Never: a write, a judgement (that is
+`deploy.account`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The documents are true: their commands run, their links lead somewhere, their tables are complete."""
+"""The documents are true: commands run, links lead somewhere, tables are complete."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_architecture_names_every_room_and_every_process():
 
 
 def test_the_quick_commands_of_the_readme_run(tmp_path: Path):
-    """`config`, `status`, `down` and `--help`, as a person would type them, on an empty directory."""
+    """`config`, `status`, `down` and `--help`, as a person would type them."""
     for words in (["config"], ["status"], ["down"], ["--help"]):
         done = subprocess.run(
             [sys.executable, "-m", "deploy", "--data-dir", str(tmp_path), *words],

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ from deploy.paths import PROJECT_ROOT
 
 SECONDS = 5.0
 CLIENT_TIMEOUT_S = 300
+SETTLE_S = 2.0  # after the warm-up: flushes, the compiler's threads
+WARM_UP, HOT = "warm-up", "hot"
 MB = 1_000_000
 GIGABYTE_RECORDS = 1_000_000  # of 1 kB
 Start = Callable[[Path], AbstractContextManager[Target]]
@@ -38,8 +41,10 @@ def produce_batches(target: Target) -> float:
 
 def consume_hot(target: Target) -> float:
     """What was just produced, still in the page cache."""
-    _client(target, "produce", "--batch", "64", "--limit", "300000", "--seconds", "30")
-    return float(_client(target, "consume", "--seconds", "30")["bytes_per_s"]) / MB
+    hot = ("--topic", HOT)
+    _client(target, "create", *hot)
+    _client(target, "produce", *hot, "--batch", "64", "--limit", "300000", "--seconds", "30")
+    return float(_client(target, "consume", *hot, "--seconds", "30")["bytes_per_s"]) / MB
 
 
 def ack_idle(target: Target) -> float:
@@ -61,29 +66,57 @@ MEASURES: dict[str, Callable[[Target], float]] = {
     "produce-batches": produce_batches,
     "consume-hot": consume_hot,
     "ack-idle": ack_idle,
-    "memory": memory,
 }
+MEMORY = "memory"  # of a process that has done nothing else
+NAMES = (*MEASURES, MEMORY)
 
 
-def measure(name: str, repeat: int, say: Callable[[str], None]) -> Samples:
-    """Runs of one figure, the two brokers in turn so that a noisy minute strikes both."""
-    ours: list[float] = []
-    kafka: list[float] = []
-    starts: Sequence[tuple[Start, list[float]]] = ((our_broker, ours), (apache_kafka, kafka))
-    for run in range(1, repeat + 1):
-        for start, samples in starts:
-            with _fresh(start) as target:
-                samples.append(MEASURES[name](target))
-                say(f"{name} {run}/{repeat} {target.name}: {samples[-1]:.4g}")
-    return Samples(figure=name, ours=ours, kafka=kafka)
+def measure(names: Sequence[str], repeat: int, say: Callable[[str], None]) -> list[Samples]:
+    """Runs of the chosen figures, the two brokers in turn so that a noisy minute strikes both."""
+    found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in names}
+
+    def note(name: str, side: int, target: Target, value: float) -> None:
+        found[name][side].append(value)
+        say(f"{name} {len(found[name][side])}/{repeat} {target.name}: {value:.4g}")
+
+    starts: Sequence[Start] = (our_broker, apache_kafka)
+    for _ in range(repeat):
+        for side, start in enumerate(starts):
+            for name, target, value in _round(start, names):
+                note(name, side, target, value)
+    return [Samples(figure=name, ours=o, kafka=k) for name, (o, k) in found.items()]
+
+
+def _round(start: Start, names: Sequence[str]) -> Iterator[tuple[str, Target, float]]:
+    """One broker, warmed up, measured figure by figure; memory with a fresh one."""
+    chosen = [name for name in names if name != MEMORY]
+    if chosen:
+        with _fresh(start) as target:
+            _warm_up(target)
+            for name in chosen:
+                yield name, target, MEASURES[name](target)
+    if MEMORY in names:
+        with _fresh(start) as target:
+            yield MEMORY, target, memory(target)
+
+
+def _warm_up(target: Target) -> None:
+    """A JVM needs its compiler to have seen the paths; ours gets the same."""
+    for batch in ("1", "16"):
+        _client(target, "produce", "--batch", batch, "--topic", WARM_UP, "--seconds", "5")
+    _client(target, "consume", "--topic", WARM_UP, "--seconds", "10")
+    time.sleep(SETTLE_S)
 
 
 @contextmanager
 def _fresh(start: Start) -> Iterator[Target]:
-    with tempfile.TemporaryDirectory(prefix="databus-bench-") as folder:
-        with start(Path(folder)) as target:
-            _client(target, "create")
-            yield target
+    with (
+        tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as folder,
+        start(Path(folder)) as target,
+    ):
+        _client(target, "create")
+        _client(target, "create", "--topic", WARM_UP)
+        yield target
 
 
 def _client(target: Target, program: str, *words: str) -> dict[str, Any]:

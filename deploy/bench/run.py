@@ -44,9 +44,7 @@ def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int
 
 
 def _measure(names: Sequence[str], repeat: int) -> list[Samples]:
-    samples = [
-        broker_side.measure(name, repeat, _say) for name in names if name in broker_side.MEASURES
-    ]
+    samples = broker_side.measure([n for n in names if n in broker_side.NAMES], repeat, _say)
     return samples + flow_side.measure([n for n in names if n in flow_side.NAMES], repeat, _say)
 
 
@@ -67,13 +65,18 @@ def cells(each: Row) -> tuple[str, ...]:
     return (
         figure.title,
         str(each.runs),
-        f"{each.ours:.4g} {figure.unit}",
-        "–" if each.kafka is None else f"{each.kafka:.4g} {figure.unit}",
+        f"{number(each.ours)} {figure.unit}",
+        "–" if each.kafka is None else f"{number(each.kafka)} {figure.unit}",
         "–" if each.ratio is None else f"{each.ratio:.2f} ×",
         _bound(figure, figure.must),
         _bound(figure, figure.aim),
         verdict,
     )
+
+
+def number(value: float) -> str:
+    """Three digits that mean something; thousands whole."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def keep(rows: Sequence[Row]) -> None:
@@ -91,10 +94,10 @@ def page(kept: dict[str, dict[str, object]]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Written by `./databus bench --write`; not by hand. Every line says how often it was run and",
-        "when; medians. Ratios are against Apache Kafka 4.3 in the same run on the same cores, with",
-        "the same client (librdkafka, in a process of its own). `must` and `aim` are the project's",
-        "bounds; MISSED is said where a bound is missed.",
+        "Written by `./databus bench --write`; not by hand. Every line says how often it was run",
+        "and when; medians. Ratios are against Apache Kafka 4.3 in the same run on the same",
+        "cores, with the same client (librdkafka, in a process of its own). `must` and `aim` are",
+        "the project's bounds; MISSED is said where a bound is missed.",
         "",
         "| figure | runs | ours | Apache Kafka | ratio | must | aim | reached | measured |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""The systemd units and the compose file start what `databus up` starts: compared with the role table."""
+"""The systemd units and the compose file start what `databus up` starts: the role table's roles."""
 
 import configparser
 import re
@@ -71,8 +71,9 @@ def test_systemd_itself_accepts_the_units(tmp_path: Path):
         text = path.read_text().replace("/opt/databus/databus run", "/bin/true run")
         text = text.replace("User=databus\nGroup=databus\n", "")
         (tmp_path / path.name).write_text(text)
+    units = map(str, sorted(tmp_path.iterdir()))
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--recursive-errors=no", *map(str, sorted(tmp_path.iterdir()))],
+        ["systemd-analyze", "verify", "--recursive-errors=no", *units],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     ours = [line for line in done.stderr.splitlines() if "databus" in line]
