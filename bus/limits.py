@@ -24,9 +24,6 @@ MAX_RECORDS_PER_BATCH: Final = 8 * 1024 * 1024
 MAX_HEADERS_PER_RECORD: Final = 1024
 """Ours are fewer than ten; a record with more is a fault, and each costs an object."""
 
-MAX_TAGGED_FIELDS: Final = 1024
-"""Unknown tagged fields of one struct; Kafka 4.3 knows fewer than ten in any."""
-
 MAX_VARINT_BYTES: Final = 5
 """An unsigned 32-bit varint; a longer one is garbage and would build huge integers."""
 

@@ -16,6 +16,8 @@ from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
 from bus.verbs import mount
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Result]
 
 
@@ -102,7 +104,6 @@ def test_wrong_words_are_explained(run: Run) -> None:
     assert "is no time" in run("consume data.vehicle --time soon").stderr
 
 
-@pytest.mark.slow
 def test_a_bus_that_is_away_is_told(run: Run) -> None:
     away = run("topics list", at=BusSettings(bootstrap_servers="127.0.0.1:1"))
     assert away.exit_code == 1
