@@ -1,0 +1,89 @@
+"""The verbs of the broker room, mounted by the command line.
+
+In: the composed settings in `ctx.obj`. Out: tables for people, `--json` for scripts.
+Never: a rule of Kafka; what is shown is asked from the tables the broker itself uses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(no_args_is_help=True, help="The Kafka-compatible broker by itself.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
+
+
+def mount(root: typer.Typer) -> None:
+    """Add `broker ...` to the command line."""
+    root.add_typer(app, name="broker")
+
+
+@app.command("run")
+def run_here(
+    context: typer.Context,
+    config: Annotated[Path | None, typer.Option(help="A server.properties of Kafka.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the log directories go.")] = None,
+) -> None:
+    """Run one broker in the foreground until Ctrl-C or SIGTERM."""
+    from broker.config.properties import read_properties
+    from broker.server import run
+
+    properties = read_properties(config.read_text(encoding="utf-8")) if config else {}
+    settings = context.obj
+    merged: Mapping[str, str] = {**settings.broker, **properties}
+    root = data_dir or settings.site.data_path / "broker"
+    raise typer.Exit(run(merged, data_dir=root.absolute()))
+
+
+@app.command("configs")
+def configs(
+    word: Annotated[str, typer.Argument(help="Only keys that contain this.")] = "",
+    topic: Annotated[bool, typer.Option("--topic", help="Topic keys.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Every configuration key: type, default, whether it may change while the broker runs."""
+    from broker.config.keys import BROKER_KEYS, TOPIC_KEYS
+
+    table = TOPIC_KEYS if topic else BROKER_KEYS
+    rows = [
+        {
+            "key": key.name,
+            "type": key.type.name.lower(),
+            "default": key.text(key.default),
+            "dynamic": key.dynamic.value,
+            "doc": key.doc,
+        }
+        for key in sorted(table.values(), key=lambda key: key.name)
+        if word in key.name
+    ]
+    _show(rows, ["key", "type", "default", "dynamic", "doc"], as_json)
+
+
+@app.command("api-versions")
+def api_versions(as_json: AsJson = False) -> None:
+    """Every API this broker serves, with the versions it advertises."""
+    from broker.handlers.registry import advertised_ranges
+    from bus.protocol.apis import APIS
+
+    rows = [
+        {"key": key, "api": APIS[key].name, "first": low, "last": high}
+        for key, (low, high) in advertised_ranges().items()
+    ]
+    _show(rows, ["key", "api", "first", "last"], as_json)
+
+
+def _show(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+    Console().print(table)

@@ -1,0 +1,239 @@
+"""Connections on real sockets: limits, order, back-pressure, idleness."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from broker.network.connection import CloseConnection, Connection
+from broker.network.http import answer
+from broker.network.limits import ConnectionLimits
+from broker.network.listener import Listener
+from broker.network.port import ListenError
+from broker.network.real import RealNetwork
+from broker.network.responses import Slot
+
+LIMITS = ConnectionLimits(100_000, 60_000, 3, 2, 1_000_000)
+Story = Callable[["World"], Coroutine[object, object, None]]
+
+
+class World:
+    """A listener whose dispatcher echoes; `w...` waits until released, `x...` is refused."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.now = 0.0
+        self.waiting: list[tuple[Slot, bytes]] = []
+        self.seen = 0
+        loop = asyncio.get_running_loop()
+        self.listener = Listener(
+            RealNetwork(), limits, self.dispatch, lambda: self.now, loop.call_soon
+        )
+        self.port = 0
+
+    def dispatch(self, frame: memoryview, connection: Connection, slot: Slot) -> None:
+        body = bytes(frame)
+        self.seen += 1
+        if body.startswith(b"x"):
+            raise CloseConnection("refused")
+        if body.startswith(b"!"):
+            raise ZeroDivisionError
+        if body.startswith(b"w"):
+            self.waiting.append((slot, body))
+        else:
+            slot.fill([framed(body)])
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+async def read(reader: asyncio.StreamReader) -> bytes:
+    length = int.from_bytes(await asyncio.wait_for(reader.readexactly(4), 5), "big")
+    return await reader.readexactly(length)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("what was waited for did not happen")
+
+
+def told(story: Story, limits: ConnectionLimits = LIMITS) -> None:
+    async def main() -> None:
+        world = World(limits)
+        world.port = await world.listener.start("127.0.0.1", 0)
+        try:
+            await story(world)
+        finally:
+            await world.listener.stop()
+
+    asyncio.run(main())
+
+
+def test_answers_come_in_order_though_the_first_one_waits() -> None:
+    """And others' connections are not held back."""
+
+    async def story(world: World) -> None:
+        reader, writer = await world.connect()
+        writer.write(framed(b"wait") + framed(b"second"))
+        other_reader, other_writer = await world.connect()
+        other_writer.write(framed(b"other"))
+        assert await read(other_reader) == b"other"
+        await until(lambda: bool(world.waiting))
+        slot, body = world.waiting.pop()
+        slot.fill([framed(body)])
+        assert [await read(reader), await read(reader)] == [b"wait", b"second"]
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    "bad", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"GET / HTTP/1.1\r\n", framed(b"x")]
+)
+def test_garbage_closes_its_connection_and_harms_no_other(
+    bad: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One log line."""
+
+    async def story(world: World) -> None:
+        good_reader, good_writer = await world.connect()
+        reader, writer = await world.connect()
+        writer.write(bad)
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        good_writer.write(framed(b"fine"))
+        assert await read(good_reader) == b"fine"
+
+    caplog.set_level("INFO", "broker.network")
+    told(story)
+    assert len([r for r in caplog.records if "closing connection" in r.message]) == 1
+
+
+def test_a_bug_in_a_handler_closes_only_the_connection_that_met_it() -> None:
+    """The listener goes on."""
+
+    async def story(world: World) -> None:
+        reader, writer = await world.connect()
+        writer.write(framed(b"!"))
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        reader, writer = await world.connect()
+        writer.write(framed(b"fine"))
+        assert await read(reader) == b"fine"
+
+    told(story)
+
+
+def test_half_a_frame_and_good_bye_leaves_nothing_behind() -> None:
+    """Its memory is given back."""
+
+    async def story(world: World) -> None:
+        _, writer = await world.connect()
+        writer.write(framed(bytes(50_000))[:1000])
+        await until(lambda: world.listener.budget.used_bytes > 0)
+        writer.close()
+        await until(lambda: world.listener.budget.used_bytes == 0)
+        assert world.listener.connection_count == 0
+
+    told(story)
+
+
+def test_connections_beyond_the_limit_of_an_address_are_closed() -> None:
+    """max.connections.per.ip; a place that comes free can be taken."""
+
+    async def story(world: World) -> None:
+        held = [await world.connect() for _ in range(2)]
+        await until(lambda: world.listener.connection_count == 2)
+        reader, _ = await world.connect()
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        held[0][1].close()
+        await until(lambda: world.listener.connection_count == 1)
+        reader, writer = await world.connect()
+        writer.write(framed(b"in"))
+        assert await read(reader) == b"in"
+
+    told(story)
+
+
+def test_idle_connections_are_closed_but_not_those_whose_request_waits() -> None:
+    """A long fetch is not idleness."""
+
+    async def story(world: World) -> None:
+        idle = await world.connect()
+        busy = await world.connect()
+        busy[1].write(framed(b"wait"))
+        await until(lambda: bool(world.waiting))
+        await until(lambda: world.listener.connection_count == 2)
+        world.now = 61.0
+        assert world.listener.close_idle() == 1
+        assert await asyncio.wait_for(idle[0].read(), 5) == b""
+        assert world.listener.connection_count == 1
+
+    told(story)
+
+
+def test_a_client_that_does_not_read_is_not_read_from() -> None:
+    """Its answers would fill the memory; when it reads again, nothing is lost."""
+
+    async def story(world: World) -> None:
+        reader, writer = await world.connect()
+        frames = 300
+        sending = asyncio.create_task(_send(writer, frames))
+        last = -1
+        while last != world.seen:
+            last = world.seen
+            await asyncio.sleep(0.1)
+        assert world.seen < frames
+        for _ in range(frames):
+            assert len(await read(reader)) == 90_000
+        await sending
+        assert world.seen == frames
+
+    told(story)
+
+
+async def _send(writer: asyncio.StreamWriter, frames: int) -> None:
+    for _ in range(frames):
+        writer.write(framed(bytes(90_000)))
+        await writer.drain()
+
+
+def test_more_requests_than_may_be_in_flight_wait_their_turn() -> None:
+    """All are answered in the end."""
+
+    async def story(world: World) -> None:
+        reader, writer = await world.connect()
+        writer.write(b"".join(framed(b"w%d" % n) for n in range(200)))
+        await until(lambda: len(world.waiting) == 64)
+        answered = 0
+        while answered < 200:
+            await until(lambda: bool(world.waiting))
+            slot, body = world.waiting.pop(0)
+            slot.fill([framed(body)])
+            assert await read(reader) == b"w%d" % answered
+            answered += 1
+
+    told(story)
+
+
+def test_a_taken_port_is_an_error_that_names_the_remedy() -> None:
+    """Not a stack trace."""
+
+    async def story(world: World) -> None:
+        with pytest.raises(ListenError, match=r"stop the process .* or choose another"):
+            await RealNetwork().listen("127.0.0.1", world.port, asyncio.Protocol)
+
+    told(story)
+
+
+def test_the_metrics_port_answers_get_and_nothing_else() -> None:
+    """It is not a web server."""
+    assert b"200 OK" in answer(b"GET /metrics HTTP/1.1\r\n\r\n", lambda: "kafka_x 1\n")
+    assert answer(b"GET /metrics?x=1 HTTP/1.1\r\n\r\n", lambda: "kafka_x 1\n").endswith(b"x 1\n")
+    assert b"404" in answer(b"GET / HTTP/1.1\r\n\r\n", str)
+    assert b"405" in answer(b"POST /metrics HTTP/1.1\r\n\r\n", str)
