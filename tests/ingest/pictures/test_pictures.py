@@ -1,0 +1,149 @@
+"""Pictures: durable, served only from inside the store, and never in a record's way (I-7)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from ingest.pictures import PictureKeeper, PictureStore, picture_name
+from ingest.pictures.names import content_type, extension, is_safe_name, safe
+
+JPEG = b"\xff\xd8\xff\xe0 a picture"
+
+
+def test_names_are_safe_and_the_same_for_every_retry():
+    """Whatever the checkpoint is called."""
+    name = picture_name("20261010", "110110#1#0#0/../x", "own-12", "vehicle", JPEG)
+    assert name == "20261010/110110_1_0_0_x/own-12-vehicle.jpg"
+    assert is_safe_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/etc/passwd", "../x", "a/../b", "a//b", ".hidden", "a/.b", "a\\b", "a%2fb", "a/b\n", "a\0", "x" * 300,
+             "/".join("a" * 9)],
+)  # fmt: skip
+def test_names_from_outside_do_not_leave_the_store(name: str, tmp_path: Path):
+    """No traversal, no hidden files, no surprises."""
+    assert not is_safe_name(name)
+    assert PictureStore(tmp_path.as_uri(), "http://x").get(name) is None
+
+
+def test_any_text_becomes_a_safe_segment(dice: random.Random):
+    """Whatever characters a device uses."""
+    for _ in range(300):
+        text = "".join(chr(dice.randrange(1, 0x2FFF)) for _ in range(dice.randrange(200)))
+        assert is_safe_name(safe(text))
+
+
+def test_a_picture_is_what_its_bytes_are():
+    """The name of the sender has no say; anything else is only bytes."""
+    assert extension(JPEG) == "jpg"
+    assert extension(b"\x89PNG\r\n\x1a\n...") == "png"
+    assert extension(b"RIFF1234WEBPVP8 ") == "webp"
+    assert extension(b"<html>") == "bin"
+    assert content_type("a/b.bin") == content_type("x.html") == "application/octet-stream"
+
+
+def test_the_store_gives_back_what_it_took(tmp_path: Path):
+    """Bytes, address, path."""
+    store = PictureStore(tmp_path.as_uri(), "http://edge:1/")
+    store.put("20261010/c/r-vehicle.jpg", JPEG)
+    url = store.url("20261010/c/r-vehicle.jpg")
+    assert url == "http://edge:1/pictures/20261010/c/r-vehicle.jpg"
+    assert store.get("20261010/c/r-vehicle.jpg") == JPEG
+    assert Path(store.path_of(url)).read_bytes() == JPEG
+    assert store.get("20261010/c") is None
+    assert store.path_of("http://elsewhere/x.jpg") == ""
+    assert [p.name for p in (tmp_path / "20261010/c").iterdir()] == ["r-vehicle.jpg"]
+
+
+def keeper(store: PictureStore, folder: Path, **changes: int) -> PictureKeeper:
+    bounds = {"write_timeout_ms": 2000, "waiting_max_bytes": 1 << 20, **changes}
+    return PictureKeeper(store, folder, **bounds)
+
+
+def broken_store(tmp_path: Path) -> tuple[PictureStore, Path]:
+    """A folder store whose place is taken by a file, as after a lost mount."""
+    place = tmp_path / "store"
+    place.write_text("not a folder")
+    return PictureStore(place.as_uri(), "http://x"), place
+
+
+async def test_an_unreachable_store_holds_nothing_up_and_gets_the_picture_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The picture waits on the local disk, is served from there, and is carried over."""
+    monkeypatch.setattr("ingest.pictures.keeper._PAUSE_S", 0.05)
+    store, place = broken_store(tmp_path)
+    kept = keeper(store, tmp_path / "waiting")
+    assert await kept.keep("d/c/r.jpg", JPEG)
+    assert await kept.read("d/c/r.jpg") == JPEG
+    assert kept.waiting_bytes == len(JPEG)
+    place.unlink()
+    deadline = time.monotonic() + 10
+    while kept.waiting_bytes and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    assert (place / "d/c/r.jpg").read_bytes() == JPEG
+    assert await kept.read("d/c/r.jpg") == JPEG
+    assert list((tmp_path / "waiting").rglob("*.jpg")) == []
+    kept.close()
+
+
+async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The next process carries it over."""
+    monkeypatch.setattr("ingest.pictures.keeper._PAUSE_S", 0.05)
+    store, place = broken_store(tmp_path)
+    first = keeper(store, tmp_path / "waiting")
+    await first.keep("d/c/r.jpg", JPEG)
+    first.close()
+    place.unlink()
+    second = keeper(store, tmp_path / "waiting")
+    deadline = time.monotonic() + 10
+    while second.waiting_bytes and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    assert store.get("d/c/r.jpg") == JPEG
+    second.close()
+
+
+async def test_past_the_bound_a_picture_is_lost_and_counted(tmp_path: Path):
+    """The record still goes on; the loss is a number, not a surprise."""
+    store, _ = broken_store(tmp_path)
+    kept = keeper(store, tmp_path / "waiting", waiting_max_bytes=20)
+    assert await kept.keep("d/1.jpg", JPEG)
+    assert not await kept.keep("d/2.jpg", JPEG)
+    assert (kept.kept, kept.lost) == (1, 1)
+    assert await kept.read("d/2.jpg") is None
+    kept.close()
+
+
+async def test_a_slow_store_does_not_hold_up_the_record(tmp_path: Path):
+    """Past the time-out the picture waits locally, and the next ones do so at once."""
+
+    class Slow(PictureStore):
+        def put(self, name: str, data: bytes) -> None:
+            time.sleep(0.5)
+            super().put(name, data)
+
+    kept = keeper(Slow((tmp_path / "s").as_uri(), ""), tmp_path / "waiting", write_timeout_ms=50)
+    started = time.monotonic()
+    for number in range(5):
+        assert await kept.keep(f"d/{number}.jpg", JPEG)
+    assert time.monotonic() - started < 0.5
+    assert kept.waiting_bytes == 5 * len(JPEG)
+    kept.close()
+
+
+def test_a_picture_file_is_whole_or_absent(tmp_path: Path):
+    """Nothing half-written is left under any name when the disk refuses."""
+    store = PictureStore(tmp_path.as_uri(), "")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(OSError, match="name too long"):
+        store.put("d/" + "x" * 300 + ".jpg", JPEG)
+    assert list((tmp_path / "d").iterdir()) == []
+    store.put("d/a.jpg", JPEG)
+    assert stat.S_IMODE((tmp_path / "d/a.jpg").stat().st_mode) & 0o111 == 0
