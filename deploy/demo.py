@@ -9,13 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from deploy import account_print, account_read
-from deploy import settings as settings_module
 from deploy.books import open_operations, open_records
 from deploy.drain import drain
 from deploy.errors import OperatorError
@@ -32,17 +29,6 @@ from monitor.accounts.once import issue_one_time_link
 TICK_S = 0.5
 DRAIN_TIMEOUT_S = 120.0  # a minute of backlog at the demo's rate, on a busy machine
 READY_TIMEOUT_S = 150.0
-
-
-def with_flags(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """The same settings with some changed, for this process and for its children."""
-    if not changes:
-        return settings
-    before = list(settings.arguments)
-    flags = [f"{name}={value}" for name, value in changes.items()]
-    config = before[before.index("--config") + 1] if "--config" in before else None
-    old = [before[n + 1] for n, word in enumerate(before) if word == "--set"]
-    return settings_module.load(config, [*old, *flags])
 
 
 async def demo(settings: Settings, seconds: float | None, *, as_json: bool) -> int:

@@ -96,6 +96,14 @@ def load(
     return compose(entries, base=path.parent if path else PROJECT_ROOT, arguments=tuple(arguments))
 
 
+def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The same settings with some changed (`{"city.rate": 7.5}`), for children as well."""
+    words = list(settings.arguments)
+    config = words[words.index("--config") + 1] if "--config" in words else None
+    old = [words[n + 1] for n, word in enumerate(words) if word == "--set"]
+    return load(config, [*old, *(f"{name}={value}" for name, value in changes.items())])
+
+
 def compose(entries: Sequence[Entry], *, base: Path, arguments: tuple[str, ...] = ()) -> Settings:
     """Settings out of entries in their order; a relative data directory hangs below `base`."""
     by_room: dict[str, list[Entry]] = {room: [] for room in ROOMS}

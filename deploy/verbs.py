@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.durations import parse_seconds
-from deploy.settings import Settings
+from deploy.settings import Settings, with_changes
 
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
 ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -61,7 +61,7 @@ def demo(
     from deploy import demo as work
 
     changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
-    settings = work.with_flags(ctx.obj, {k: v for k, v in changes.items() if v is not None})
+    settings = with_changes(ctx.obj, {k: v for k, v in changes.items() if v is not None})
     seconds = parse_seconds(for_) if for_ else None
     raise typer.Exit(asyncio.run(work.demo(settings, seconds, as_json=as_json)))
 

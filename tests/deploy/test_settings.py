@@ -1,0 +1,103 @@
+"""The composed settings: sources in their order, faults with their place, rooms with their part."""
+
+from pathlib import Path
+
+import pytest
+
+from deploy.settings import ROOM_CLASSES, Settings, as_tables, load, with_changes
+from deploy.settings_sources import SettingsError
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A settings file."""
+    path = tmp_path / "databus.toml"
+    path.write_text(
+        '[site]\nname = "east"\ndata_dir = "data"\n\n[edge]\nport = 1001\n\n'
+        "[broker]\nlog.segment.bytes = 1048576\nauto.create.topics.enable = false\n"
+    )
+    return path
+
+
+def test_the_file_gives_way_to_variables_and_these_to_flags(config: Path):
+    """Later wins."""
+    environment = {"DATABUS_EDGE_PORT": "1002", "DATABUS_CONSOLE_PORT": "2002"}
+    settings = load(str(config), ["edge.port=1003"], environment)
+    assert (settings.site.name, settings.edge.port, settings.console.port) == ("east", 1003, 2002)
+
+
+def test_a_relative_data_directory_hangs_beside_the_file_that_named_it(config: Path):
+    """Not below wherever the command was typed."""
+    assert load(str(config), environment={}).site.data_path == config.parent / "data"
+
+
+def test_the_broker_gets_kafkas_own_names_and_texts(config: Path):
+    """As in a server.properties."""
+    assert load(str(config), environment={}).broker == {
+        "log.segment.bytes": "1048576", "auto.create.topics.enable": "false",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[edge]\n\nprot = 3\n",
+            r"line 3: there is no key of \[edge\] 'prot'; did you mean 'port'",
+        ),
+        ('[edge]\nport = "many"\n', r"line 2: edge\.port: Expected `int`"),
+        ("[egde]\nport = 3\n", r"line 2: there is no room 'egde'; did you mean 'edge'"),
+        ("[broker]\nlog.segment.byte = 3\n", r"line 2: .*log\.segment\.bytes"),
+        ('[broker]\nlog.segment.bytes = "x"\n', r"line 2: .*log\.segment\.bytes"),
+        ("port = 3\n", r"line 1: 'port' stands outside a table"),
+        ("[edge\n", r"at line 1"),
+    ],
+)
+def test_a_fault_names_its_line_and_the_nearest_name(tmp_path: Path, text: str, told: str):
+    """What the person at the keyboard needs."""
+    path = tmp_path / "databus.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=told):
+        load(str(path), environment={})
+
+
+def test_a_fault_in_a_variable_or_a_flag_names_it():
+    """There is no line to name."""
+    with pytest.raises(SettingsError, match=r"variable DATABUS_EDGE_PORT: edge\.port: Expected"):
+        load(environment={"DATABUS_EDGE_PORT": "many"})
+    with pytest.raises(SettingsError, match=r"--set city\.sed=4: .*did you mean 'seed'"):
+        load(flags=["city.sed=4"], environment={})
+
+
+def test_a_settings_file_that_is_named_but_missing_is_a_fault(tmp_path: Path):
+    """Only the usual place may be empty."""
+    with pytest.raises(SettingsError, match="there is no settings file"):
+        load(str(tmp_path / "none.toml"), environment={})
+
+
+def test_a_child_process_gets_the_same_settings_by_its_arguments(config: Path):
+    """The words that reproduce them, later changes included."""
+    first = load(str(config), ["edge.port=1003"], {})
+    changed = with_changes(first, {"city.rate": 7.5})
+    assert changed.arguments == (
+        "--config", str(config), "--set", "edge.port=1003", "--set", "city.rate=7.5",
+    )  # fmt: skip
+    assert (changed.city.rate, changed.edge.port) == (7.5, 1003)
+
+
+def test_the_settings_in_force_read_back_as_the_same_settings(tmp_path: Path):
+    """Every room's table, every key: what `config` prints could be a databus.toml."""
+    settings = load(environment={}, flags=["broker.log.segment.bytes=1048576"])
+    tables = as_tables(settings)
+    assert set(tables) == {"broker", *ROOM_CLASSES}
+    flags = [
+        f"{room}.{key}={value}"
+        for room, table in tables.items()
+        for key, value in table.items()
+        if isinstance(value, str | int | float) and value != ""
+    ]
+    assert plain(load(environment={}, flags=flags)) == plain(settings)
+
+
+def plain(settings: Settings) -> dict:
+    return as_tables(settings)
