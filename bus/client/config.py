@@ -74,6 +74,8 @@ def consumer_config(
         "allow.auto.create.topics": False,
         "enable.partition.eof": True,  # so that `Consumer.at_end` knows
         "fetch.wait.max.ms": 500,
+        "fetch.error.backoff.ms": 50,  # a restarted broker is asked again at once
+        "fetch.queue.backoff.ms": 20,  # the default of a second would stall a backlog
         "fetch.message.max.bytes": CLIENT_FETCH_BYTES,
         "queued.max.messages.kbytes": CLIENT_PREFETCH_KIB,
         **(overrides or {}),

@@ -18,7 +18,7 @@ from kio.static.constants import EntityType
 from bus.protocol.generator.types import snake
 
 VALUES_PER_VERSION = 3
-QUICK_VERSIONS = 25
+QUICK_VERSIONS = 15
 
 
 def _pairs(codecs: list[Any]) -> list[tuple[Any, int, Any]]:

@@ -25,7 +25,7 @@ from bus.records.read import read_all, read_records
 from bus.records.record import Record
 
 ALL = list(Compression)
-SEEDS = range(20)
+SEEDS = range(10)
 THEIRS = [  # kafka-python reads snappy only with a package that we do not install
     *[(kafka_python_records, codec) for codec in ALL if codec != Compression.SNAPPY],
     *[(aiokafka_records, codec) for codec in ALL],
