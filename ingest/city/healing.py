@@ -18,7 +18,7 @@ import msgspec
 from bus.contracts.meters import Sent
 from ingest.city.truth import EndLine, RecordLine, RunLine, read_lines
 
-_TAIL_BYTES = 4096  # longer than any end marker
+_TAIL_BYTES = 1024 * 1024  # longer than any line that a kill can tear
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,11 @@ class Unfinished:
     counters: list[Sent]
 
     def finish(self, at_ms: int) -> None:
-        """Write the missing end marker, the counters being told; a torn line is closed first."""
+        """Write the missing end marker, the counters being told; a torn line is cut off first."""
+        tail = _tail(self.path)
+        torn_bytes = len(tail) - (tail.rfind(b"\n") + 1)
         with self.path.open("ab") as file:
-            file.write(b"\n" if not _ends_whole(self.path) else b"")
+            file.truncate(self.path.stat().st_size - torn_bytes)
             file.write(msgspec.json.encode(EndLine(at_ms)) + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -77,7 +79,3 @@ def _tail(path: Path) -> bytes:
 def _has_end(path: Path) -> bool:
     lines = _tail(path).splitlines()
     return bool(lines) and lines[-1].startswith(b'{"line":"end"')
-
-
-def _ends_whole(path: Path) -> bool:
-    return _tail(path).endswith(b"\n")

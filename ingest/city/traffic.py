@@ -77,6 +77,7 @@ class Traffic:
         self._order = count()
         self._queue: list[tuple[int, int, _Trip]] = []
         self._on_the_road: set[int] = set()
+        self._parked: dict[int, int] = {}  # vehicles that have driven: where they stand now
         self._start_ms = start_ms
         self._trips_per_ms = rate * (1 - face_share) / 1000 / self._passes_per_trip(start_ms)
         self._next_trip_ms = float(start_ms - WARM_UP_MS)
@@ -94,19 +95,24 @@ class Traffic:
         return passes
 
     def _vehicles(self, end_ms: int) -> Iterator[Pass]:
-        self._start_trips(end_ms)
-        while self._queue and self._queue[0][0] < end_ms:
+        """Starts and arrivals strictly by time, so that it does not matter how time is cut."""
+        while True:
+            arrival_ms = self._queue[0][0] if self._queue else math.inf
+            if min(arrival_ms, self._next_trip_ms) >= end_ms:
+                return
+            if self._next_trip_ms <= arrival_ms:
+                self._start_next_trip()
+                continue
             at_ms, _, trip = heapq.heappop(self._queue)
             if at_ms >= self._start_ms:
                 yield self._pass(at_ms, trip)
             self._drive_on(at_ms, trip)
 
-    def _start_trips(self, end_ms: int) -> None:
-        while self._next_trip_ms < end_ms:
-            at_ms = self._next_trip_ms
-            self._start_trip(int(at_ms))
-            here = density(int(at_ms) + self._city_offset_ms)
-            self._next_trip_ms += self._rng.expovariate(self._trips_per_ms * here)
+    def _start_next_trip(self) -> None:
+        at_ms = int(self._next_trip_ms)
+        self._start_trip(at_ms)
+        here = density(at_ms + self._city_offset_ms)
+        self._next_trip_ms += self._rng.expovariate(self._trips_per_ms * here)
 
     def _start_trip(self, at_ms: int) -> None:
         number = self._rng.randrange(self._fleet)
@@ -121,15 +127,16 @@ class Traffic:
             self._push(at_ms, _Trip(vehicle, way, self._rng.uniform(0.8, 1.25)))
 
     def _way(self, vehicle: Vehicle, at_ms: int) -> list[int]:
-        """To work in the morning, home in the evening, errands between."""
+        """From where it stands: to work in the morning, home in the evening, errands between."""
         hour = (at_ms + self._city_offset_ms) % DAY_MS // HOUR_MS
         commutes = self._rng.random() < 0.75
-        anywhere = self._rng.randrange(len(self._world.graph.crossings))
+        goal = self._rng.randrange(len(self._world.graph.crossings))
         if commutes and 6 <= hour < 11:
-            return self._world.graph.path(vehicle.home, vehicle.work)
-        if commutes and 16 <= hour < 21:
-            return self._world.graph.path(vehicle.work, vehicle.home)
-        return self._world.graph.path(vehicle.home if hour < 16 else vehicle.work, anywhere)
+            goal = vehicle.work
+        elif commutes and 16 <= hour < 21:
+            goal = vehicle.home
+        here = self._parked.get(vehicle.number, vehicle.home if hour < 16 else vehicle.work)
+        return self._world.graph.path(here, goal)
 
     def _pass(self, at_ms: int, trip: _Trip) -> Pass:
         graph, here = self._world.graph, trip.way[trip.step]
@@ -147,6 +154,7 @@ class Traffic:
         if trip.step + 1 == len(trip.way):
             if not trip.roams:
                 self._on_the_road.discard(trip.vehicle.number)
+                self._parked[trip.vehicle.number] = trip.way[-1]
                 return
             self._roam(trip)
         here, there = trip.way[trip.step], trip.way[trip.step + 1]

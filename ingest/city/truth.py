@@ -10,8 +10,7 @@ listed in `unconfirmed`, with the id under which it would be found.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -84,19 +83,19 @@ class TopicTruth(msgspec.Struct, kw_only=True):
     valid: int = 0
     partly_read: int = 0
     wrong_clock: int = 0
-    rejected: Counter[str] = msgspec.field(default_factory=Counter)
-    via: Counter[str] = msgspec.field(default_factory=Counter)
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)
+    via: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add(self, record: RecordLine) -> None:
         """Count one acknowledged record."""
         self.sent += 1
-        self.via[record.via] += 1
+        _count(self.via, {record.via: 1})
         self.partly_read += record.partly_read
         self.wrong_clock += record.mishap == "wrong-clock"
         if record.expected == VALID:
             self.valid += 1
         else:
-            self.rejected[record.expected] += 1
+            _count(self.rejected, {record.expected: 1})
 
     def merge(self, other: TopicTruth) -> None:
         """Add the counts of a summary."""
@@ -104,8 +103,8 @@ class TopicTruth(msgspec.Struct, kw_only=True):
         self.valid += other.valid
         self.partly_read += other.partly_read
         self.wrong_clock += other.wrong_clock
-        self.rejected.update(other.rejected)
-        self.via.update(other.via)
+        _count(self.rejected, other.rejected)
+        _count(self.via, other.via)
 
 
 class SummaryLine(msgspec.Struct, frozen=True, tag="summary", tag_field="line"):
@@ -185,21 +184,20 @@ def read_truth(paths: Iterable[Path]) -> TruthTotals:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The whole lines of one file; what a kill tore is left out."""
+    """The lines of one file, up to the last whole one: a kill may have torn what follows."""
     with path.open("rb") as file:
         for text in file:
-            line = _decoded(text)
-            if line is not None:
-                yield line
+            if text.endswith(b"\n"):
+                yield _decoded(text)
 
 
-def _decoded(text: bytes) -> Line | None:
-    if not text.endswith(b"\n"):
-        return None
-    try:
-        line: Line = _DECODER.decode(text)
-    except msgspec.DecodeError:
-        return None
+def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, number in more.items():
+        counts[name] = counts.get(name, 0) + number
+
+
+def _decoded(text: bytes) -> Line:
+    line: Line = _DECODER.decode(text)
     return line
 
 

@@ -135,9 +135,13 @@ class TruthLog:
             part.totals.confirm(part.open.pop(n), record_id, rejected)
 
     def _fold(self) -> None:
-        """Replace every finished part but the current one by its summary."""
+        """Replace finished parts by their summaries, oldest first and never out of turn: a part
+        also holds acknowledgements of records of the parts before it.
+        """
         for part in self._parts[:-1]:
-            if part.open or part.totals.runs:
+            if part.open:
+                return
+            if part.totals.runs:
                 continue
             _replace(part.path, [self._encoder.encode(line) for line in self._folded(part)])
             part.totals = TruthTotals(runs={self._run.run})  # marks it as folded
