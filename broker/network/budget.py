@@ -1,8 +1,8 @@
 """The memory of all requests that are being received, bounded for the whole broker.
 
 In: sizes of frames about to be read. Out: yes, or a place in the queue.
-Never: sockets. A half frame of a slow client holds its part until it is whole or the idle
-sweep closes the connection, so the queue always moves.
+Never: sockets. A half frame of a slow client holds its part until it is whole, or until others
+wait and it has made no progress (`Listener.close_stalled`), so the queue always moves.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ class ReceiveBudget:
             if self.used_bytes >= self.limit_bytes:
                 break
             self._waiting.popleft()()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
 
     def wait(self, retry: Callable[[], None]) -> None:
         """Call `retry` once when room may have come."""

@@ -98,6 +98,11 @@ class Connection(asyncio.BufferedProtocol):
         """Requests not yet answered."""
         return len(self._responses)
 
+    @property
+    def holds_budget(self) -> bool:
+        """Whether a half request of this client keeps receive memory."""
+        return self._cutter.holds_budget
+
     def close(self) -> None:
         """Close after what is written has left."""
         if self._transport is not None:

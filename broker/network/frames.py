@@ -9,6 +9,7 @@ an idle connection holds no memory and a large batch is received where it is use
 from __future__ import annotations
 
 from broker.network.budget import ReceiveBudget
+from broker.network.limits import GROW_FROM_BYTES
 
 LENGTH_BYTES = 4
 
@@ -32,6 +33,11 @@ class FrameCutter:
         self._view = shared
         self._at = 0
         self._end = 0
+
+    @property
+    def holds_budget(self) -> bool:
+        """Whether a half frame keeps memory that others may wait for."""
+        return self._granted > 0
 
     @property
     def held_bytes(self) -> int:
@@ -70,8 +76,11 @@ class FrameCutter:
             return True
         needed = LENGTH_BYTES + (self._next_length() or 0)
         rest = self._end - self._at
-        if self._own is not None and (needed <= rest or self._at + needed <= len(self._own)):
-            return True
+        if self._own is not None:
+            whole_frame_waits = needed <= rest
+            has_room = self._granted >= needed and self._end < len(self._own)
+            if whole_frame_waits or has_room:
+                return True
         return self._move_rest(max(needed, rest))
 
     def close(self) -> None:
@@ -88,17 +97,19 @@ class FrameCutter:
         return length
 
     def _move_rest(self, size: int) -> bool:
-        """Copy the rest to the start of a buffer of `size` bytes.
+        """Copy the rest to the start of a buffer of its own, on the way to `size` bytes.
 
         What lies in the shared buffer must be saved in any case (it is small, at most that
-        buffer); room beyond it is granted only within the budget.
+        buffer); the whole size is taken from the budget at once, so that what is begun can end,
+        but memory follows only as bytes arrive: a length alone costs the sender nothing.
         """
         rest = self._view[self._at : self._end]
-        granted = self._budget.take(size - self._granted)
-        own = memoryview(bytearray(size if granted else len(rest)))
+        granted = size <= self._granted or self._budget.take(size - self._granted)
+        room = min(size, max(GROW_FROM_BYTES, 2 * len(rest))) if granted else len(rest)
+        own = memoryview(bytearray(room))
         own[: len(rest)] = rest
         if granted:
-            self._granted = size
+            self._granted = max(size, self._granted)
         self._own = self._view = own
         self._at, self._end = 0, len(rest)
         return granted

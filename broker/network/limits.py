@@ -7,6 +7,13 @@ from dataclasses import dataclass
 READ_BUFFER_BYTES = 256 * 1024
 """The shared receive buffer: sixteen 16 KiB batches per system call; more gained nothing."""
 
+GROW_FROM_BYTES = 1024 * 1024
+"""A frame up to this size gets its buffer at once; a larger one as its bytes arrive."""
+
+STALLED_S = 5.0
+"""While others wait for receive memory, a half frame that has made no progress for so long loses
+its connection: half frames of nobody must not stop those that work."""
+
 MAX_IN_FLIGHT = 64
 """Requests of one connection being worked on. Clients keep at most 5 for ordering; librdkafka
 without idempotence sends as fast as it can, and what is beyond waits in its socket."""
@@ -19,8 +26,9 @@ JOIN_BELOW_BYTES = 32 * 1024
 """Responses smaller than this are joined into one write: copying them is cheaper than handing
 many pieces to the event loop."""
 
-IDLE_SWEEPS = 4
-"""Idle connections are looked for this many times per idle limit."""
+SWEEP_S = 1.0
+"""How often idle and stalled connections are looked for; a look at thousands costs a millisecond.
+"""
 
 HTTP_MAX_HEAD_BYTES = 8 * 1024
 """A scraper's request head; anything longer is not one."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from broker.network.budget import ReceiveBudget
 from broker.network.connection import Connection
 from broker.network.frames import FrameCutter
-from broker.network.limits import READ_BUFFER_BYTES, ConnectionLimits
+from broker.network.limits import READ_BUFFER_BYTES, STALLED_S, ConnectionLimits
 from broker.network.port import Network, Server
 from broker.network.responses import Slot
 
@@ -74,6 +74,16 @@ class Listener:
         for connection in idle:
             connection.abort("idle")
         return len(idle)
+
+    def close_stalled(self) -> int:
+        """If anybody waits for memory, close those whose half frames keep it and do not grow."""
+        if not self.budget.is_short:
+            return 0
+        oldest = self.monotonic() - STALLED_S
+        stalled = [c for c in self._connections if c.last_active < oldest and c.holds_budget]
+        for connection in stalled:
+            connection.abort("its half request kept memory that others need")
+        return len(stalled)
 
     # -- the connections' side ------------------------------------------------------
 

@@ -23,7 +23,7 @@ from broker.metadata.image import Endpoint
 from broker.metrics.registry import Metrics
 from broker.network.connection import CloseConnection, Connection
 from broker.network.http import MetricsConnection
-from broker.network.limits import IDLE_SWEEPS
+from broker.network.limits import SWEEP_S
 from broker.network.listener import Dispatch, Listener
 from broker.network.port import Network, Server
 from broker.network.responses import Slot
@@ -159,10 +159,10 @@ class Broker:
         controller.write(lambda image: cluster.unfence_broker(image, rooms.node_id), _ignore)
 
     async def _sweep_idle(self) -> None:
-        limit_s = self.config["connections.max.idle.ms"] / 1000
         while True:
-            await self.clock.sleep(max(limit_s / IDLE_SWEEPS, 0.1))
+            await self.clock.sleep(SWEEP_S)
             for listener in self._listeners:
+                listener.close_stalled()
                 listener.close_idle()
 
     async def _expire_offsets(self) -> None:

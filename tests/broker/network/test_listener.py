@@ -143,6 +143,26 @@ def test_half_a_frame_and_good_bye_leaves_nothing_behind() -> None:
     told(story)
 
 
+def test_a_stalled_half_frame_gives_way_when_others_need_the_memory() -> None:
+    """And only then: a slow client alone is left in peace."""
+
+    async def story(world: World) -> None:
+        stalled = await world.connect()
+        stalled[1].write(framed(bytes(90_000))[:1000])
+        await until(lambda: world.listener.budget.used_bytes > 0)
+        world.now = 10.0
+        assert world.listener.close_stalled() == 0
+        reader, writer = await world.connect()
+        big = framed(bytes(80_000))
+        writer.write(big[:1000])
+        await until(lambda: world.listener.budget.is_short)
+        assert world.listener.close_stalled() == 1
+        writer.write(big[1000:])
+        assert await read(reader) == bytes(80_000)
+
+    told(story, ConnectionLimits(100_000, 60_000, 3, 2, 100_000))
+
+
 def test_connections_beyond_the_limit_of_an_address_are_closed() -> None:
     """max.connections.per.ip; a place that comes free can be taken."""
 

@@ -72,7 +72,9 @@ def test_kill_9_while_producing_loses_nothing_that_was_acknowledged(
         acknowledged: list[tuple[int, bytes]] = []
 
         def on_delivery(
-            error: KafkaError | None, message: Message, heard: list[tuple[int, bytes]] = acknowledged
+            error: KafkaError | None,
+            message: Message,
+            heard: list[tuple[int, bytes]] = acknowledged,
         ) -> None:
             if error is None:
                 heard.append((message.offset(), message.value()))

@@ -1,0 +1,70 @@
+"""What unmodified clients are run against: our broker, or Apache Kafka 4.3 as the reference.
+
+`DATABUS_CONFORMANCE=kafka` runs the same tests on Apache Kafka; what passes there and fails here
+is ours to mend.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from broker.server.embedded import RunningBroker, start_broker_process
+
+MEMORY = Path("/dev/shm")
+ON_KAFKA = os.environ.get("DATABUS_CONFORMANCE") == "kafka"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def own_broker() -> Iterator[RunningBroker]:
+    """Our broker with its data in memory where there is any."""
+    root = tempfile.mkdtemp(prefix="databus-", dir=MEMORY if MEMORY.is_dir() else None)
+    running = start_broker_process(
+        root, {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "0"}
+    )
+    yield running
+    running.stop()
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address of the broker under test."""
+    if ON_KAFKA:
+        return str(request.getfixturevalue("apache_kafka").address)
+    running: RunningBroker = request.getfixturevalue("own_broker")
+    return running.bootstrap
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> AdminClient:
+    """confluent-kafka's admin client."""
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def new_topic(admin: AdminClient) -> Callable[..., str]:
+    """Make a topic with a name of its own."""
+
+    def make(partitions: int = 1, **configs: str) -> str:
+        name = f"topic-{os.getpid()}-{next(_numbers)}"
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        wanted = NewTopic(name, partitions, 1, config=settings)
+        admin.create_topics([wanted])[name].result(20)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def group_id() -> str:
+    """A group of one's own."""
+    return f"group-{os.getpid()}-{next(_numbers)}"
