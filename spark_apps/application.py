@@ -1,26 +1,91 @@
-"""What an application is to a driver: a name, topics, and what it does with a batch.
+"""What an application is to a driver, and several of them on one query.
 
-In/out: a Protocol only. Never: Spark.
+In: the messages of a batch. Out: each member is given what lies on its topics beyond its position.
+Never: Spark's session, I/O. A micro-batch costs more than the hundred records in it, so
+applications that read the same topics share one; each keeps its own positions in the store and
+may also run alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from spark_apps.cluster import Partition
+from spark_apps.message import Covered, Message, covered
+
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
 class Application(Protocol):
-    """One streaming query. Everything it keeps between batches it can rebuild at a start."""
+    """Everything it keeps between batches it can rebuild at a start."""
 
     name: str
     topics: tuple[str, ...]
+    columns: int  # how many columns `transform` gives; those of a wider one begin with the same
     trigger_ms: int
 
     def transform(self, messages: DataFrame) -> DataFrame:
-        """The columns it wants."""
+        """The columns it wants: a beginning of `Message`."""
 
-    def on_batch(self, table: pa.Table) -> None:
-        """Do everything with one batch and store its positions last, or in the same transaction."""
+    def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:
+        """Do everything with one batch; positions last, or in the same transaction."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One application and how far it has come. Invariant: no end ever falls."""
+
+    application: Application
+    ends: dict[Partition, int]
+
+    def take(self, messages: Sequence[Message], offsets: Covered) -> None:
+        """Hand over what is new to it."""
+        mine = self._mine(messages, offsets)
+        if not mine:
+            return
+        read = offsets if mine is messages else covered(mine)
+        self.application.on_batch(mine, read)
+        self.ends |= {partition: end for partition, (_, end) in read.items()}
+
+    def _mine(self, messages: Sequence[Message], offsets: Covered) -> Sequence[Message]:
+        topics, ends = self.application.topics, self.ends
+        if all(
+            t in topics and first >= ends.get((t, n), 0) for (t, n), (first, _) in offsets.items()
+        ):
+            return messages  # the common case: nothing to leave out
+        return [m for m in messages if m[0] in topics and m[2] >= ends.get((m[0], m[1]), 0)]
+
+
+class Query:
+    """One streaming query: its members in the order in which they are served."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
+        applications = [member.application for member in members]
+        self.name = "+".join(application.name for application in applications)
+        self.topics = tuple(sorted({topic for a in applications for topic in a.topics}))
+        self.trigger_ms = min(application.trigger_ms for application in applications)
+        self.transform = max(applications, key=lambda a: a.columns).transform
+
+    def begin(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """Where the member furthest behind stands; left out where one has not read at all."""
+        found = {}
+        for partition in partitions:
+            ends = [m.ends.get(partition) for m in self._members if _reads(m, partition)]
+            known = [end for end in ends if end is not None]
+            if known and len(known) == len(ends):
+                found[partition] = min(known)
+        return found
+
+    def on_batch(self, messages: Sequence[Message]) -> None:
+        """Serve every member."""
+        offsets = covered(messages)
+        for member in self._members:
+            member.take(messages, offsets)
+
+
+def _reads(member: Member, partition: Partition) -> bool:
+    return partition[0] in member.application.topics

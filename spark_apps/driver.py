@@ -14,29 +14,29 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-if (
-    __name__ == "__main__" and not __package__
-):  # `spark-submit …/driver.py`: our folder's names would
-    sys.path.pop(0)  # hide the rooms of the same names
+if __name__ == "__main__" and not __package__:
+    sys.path.pop(0)  # `spark-submit …/driver.py`: our folders would hide the rooms of their names
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_INCIDENT
 from ingest.store import open_store
 from ingest.store.port import StoreError
-from spark_apps.application import Application
+from spark_apps.application import Application, Query
 from spark_apps.cluster import ClusterError, admin_client, wait_for
 from spark_apps.context import Context, RegisterFile, StoreWriter
 from spark_apps.events import Events
 from spark_apps.ingest.job import Ingest
 from spark_apps.latency.job import Latency
 from spark_apps.quality.job import Quality
-from spark_apps.queries import start
+from spark_apps.queries import member, start
 from spark_apps.session import SessionError, open_session
 from spark_apps.settings import JobSettings, read_settings
 from spark_apps.watchlist.job import Watchlist
@@ -50,6 +50,8 @@ APPLICATIONS: dict[str, Callable[[Context], Application]] = {
     Latency.name: Latency,
     Quality.name: Quality,
 }
+# These read the same records: one micro-batch serves both, the watch list first.
+TOGETHER = {Watchlist.name: "records", Ingest.name: "records"}
 _TOPICS = {CONTROL_WATCHLIST, EVENT_INCIDENT}.union(
     *(kind.topics for kind in (Watchlist, Ingest, Latency, Quality))
 )
@@ -64,6 +66,7 @@ class Driver:
         self._names = [name for name in APPLICATIONS if name in applications]
         self._stopping = threading.Event()
         self._queries: list[StreamingQuery] = []
+        self._failure = False
 
     def stop(self) -> None:
         """Ask `run` to end; safe from a signal handler and from other threads."""
@@ -106,10 +109,19 @@ class Driver:
         )
 
     def _start(self, session: SparkSession, context: Context) -> None:
-        for name in self._names:
+        for query in self._grouped(context):
             if self._stopping.is_set():
                 return
-            self._queries.append(start(session, context, APPLICATIONS[name](context)))
+            self._queries.append(start(session, context, query, partial(self._failed, query.name)))
+
+    def _grouped(self, context: Context) -> Iterator[Query]:
+        """The queries in their order: what a later one rebuilds keeps no earlier one waiting."""
+        together = TOGETHER if self._settings.streams.share_reading else {}
+        groups: dict[str, list[str]] = {}
+        for name in self._names:
+            groups.setdefault(together.get(name, name), []).append(name)
+        for names in groups.values():
+            yield Query([member(context, APPLICATIONS[name](context)) for name in names])
 
     def _watch(self) -> int:
         while not self._stopping.wait(_WATCH_INTERVAL_S):
@@ -117,24 +129,38 @@ class Driver:
                 if not query.isActive:
                     log.error("streams: query %s ended: %s", query.name, _cause(query))
                     return 1
-        return 0
+        return 1 if self._failure else 0
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        """From a query's thread: a batch failed. While stopping, a batch may well be cut short."""
+        if not self._stopping.is_set():
+            log.error("streams: query %s failed: %s", name, _lines(repr(error)), exc_info=error)
+            self._failure = True
+            self._stopping.set()
 
     def _close(self, session: SparkSession, context: Context) -> None:
         """Stop the queries, then what they write to. A batch under way ends or never happened."""
         guard = threading.Timer(self._settings.streams.stop_timeout_s, os._exit, (3,))
         guard.daemon = True
         guard.start()
-        for query in self._queries:
-            query.stop()
+        try:
+            for query in self._queries:
+                query.stop()
+            session.stop()
+        except (Py4JError, OSError) as error:
+            # A Ctrl-C of the whole process group reaches the JVM as well, which then is gone first.
+            log.info("streams: Spark was stopped before us: %s", str(error).splitlines()[0])
         context.reader.close()
-        session.stop()
         guard.cancel()
 
 
 def _cause(query: StreamingQuery) -> str:
     """The first lines of what ended a query; Java's traces are long."""
-    lines = str(query.exception() or "stopped by itself").splitlines()
-    return " | ".join(line.strip() for line in lines[:6])[:2000]
+    return _lines(str(query.exception() or "stopped by itself"))
+
+
+def _lines(text: str) -> str:
+    return " | ".join(line.strip() for line in text.splitlines()[:6])[:2000]
 
 
 def run(settings: JobSettings, applications: Sequence[str] = ()) -> int:
@@ -152,8 +178,7 @@ def main(arguments: Sequence[str] | None = None, applications: Sequence[str] = (
         print("usage: --settings FILE.json", file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for chatty in ("py4j", "pyspark"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # failures are told by `Driver._failed`
     return run(read_settings(Path(words[1])), applications)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from ingest.store.port import Position
 from spark_apps.cluster import Cluster, Partition
+from spark_apps.message import Covered
 
 EARLIEST = -2  # Spark's own sign for "the earliest record there is"
 
@@ -51,22 +52,7 @@ def starting_offsets(starts: Mapping[Partition, int]) -> str:
     return json.dumps(nested)
 
 
-def covered(
-    topics: Sequence[str], partitions: Sequence[int], offsets: Sequence[int]
-) -> dict[Partition, tuple[int, int]]:
-    """Per partition the first offset of a batch and its exclusive end, from its records'
-    columns.
-    """
-    found: dict[Partition, tuple[int, int]] = {}
-    for topic, partition, offset in zip(topics, partitions, offsets, strict=True):
-        first, end = found.get((topic, partition), (offset, 0))
-        found[topic, partition] = (min(first, offset), max(end, offset + 1))
-    return found
-
-
-def positions(
-    application: str, cluster: Cluster, offsets: Mapping[Partition, tuple[int, int]]
-) -> list[Position]:
+def positions(application: str, cluster: Cluster, offsets: Covered) -> list[Position]:
     """What a batch covers, as the store keeps it."""
     return [
         Position(

@@ -1,6 +1,6 @@
 """From an application to a running query: source, transform, sink.
 
-In: a session, the context, an application. Out: a started query.
+In: a session, the context, one or more applications. Out: a started query.
 Never: a position from the checkpoint; it is a fresh one at every start.
 """
 
@@ -10,25 +10,29 @@ import hashlib
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import OffsetSpec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_apps.application import Application
+from spark_apps.application import Application, Member, Query
 from spark_apps.cluster import offsets
 from spark_apps.context import Context
+from spark_apps.message import messages_of
 from spark_apps.positions import begin, starting_offsets, valid_positions
 from spark_apps.settings import JobSettings
 from spark_apps.source import read
+
+Sink = Callable[[DataFrame, int], None]
 
 log = logging.getLogger(__name__)
 
 MEMORY = Path("/dev/shm")
 
 
-def checkpoint(settings: JobSettings, application: str) -> Path:
+def checkpoint(settings: JobSettings, query: str) -> Path:
     """An empty folder for a query's checkpoint: disposable, so in memory where there is some.
 
     Its name follows from the data directory, so that what a killed driver left is found and
@@ -42,51 +46,64 @@ def checkpoint(settings: JobSettings, application: str) -> Path:
         base = MEMORY / f"databus-{os.getuid()}-{digest}"
     else:
         base = settings.site.data_path / "checkpoints"
-    folder = base / application
+    folder = base / query
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
 
 
-def start(session: SparkSession, context: Context, application: Application) -> StreamingQuery:
-    """Begin at the store's positions and run until stopped."""
+def start(
+    session: SparkSession, context: Context, query: Query, failed: Callable[[BaseException], None]
+) -> StreamingQuery:
+    """Begin at the store's positions and run until stopped; `failed` is told why a batch failed."""
     settings = context.settings
     messages = read(
         session,
         bootstrap_servers=settings.bus.bootstrap_servers,
-        topics=application.topics,
-        starting_offsets=_beginning(context, application),
+        topics=query.topics,
+        starting_offsets=_beginning(context, query),
         max_offsets=settings.streams.max_offsets_per_batch,
-        client_id=f"streams-{application.name}",
+        client_id=f"streams-{query.name}",
     )
     return (
-        application.transform(messages)
-        .writeStream.queryName(application.name)
-        .foreachBatch(_sink(application))
-        .option("checkpointLocation", checkpoint(settings, application.name).as_uri())
-        .trigger(processingTime=f"{application.trigger_ms} milliseconds")
+        query.transform(messages)
+        .coalesce(settings.streams.tasks_per_batch)
+        .writeStream.queryName(query.name)
+        .foreachBatch(_sink(query, failed))
+        .option("checkpointLocation", checkpoint(settings, query.name).as_uri())
+        .trigger(processingTime=f"{query.trigger_ms} milliseconds")
         .start()
     )
 
 
-def _sink(application: Application):  # type: ignore[no-untyped-def]
+def member(context: Context, application: Application) -> Member:
+    """The application with its positions, as far as they still mean something."""
+    stored = context.reader.positions(application.name)
+    return Member(application, valid_positions(stored, context.cluster))
+
+
+def _sink(query: Query, failed: Callable[[BaseException], None]) -> Sink:
+    """Tell a failure here and not only by Spark, whose message about it may itself fail."""
+
     def on_batch(batch: DataFrame, _batch_id: int) -> None:
-        table = batch.toArrow()
-        if table.num_rows:
-            application.on_batch(table)
+        try:
+            table = batch.toArrow()
+            if table.num_rows:
+                query.on_batch(messages_of([column.to_pylist() for column in table.columns]))
+        except BaseException as error:
+            failed(error)
+            raise
 
     return on_batch
 
 
-def _beginning(context: Context, application: Application) -> str:
-    cluster = context.cluster
-    partitions = [p for p in cluster.partitions if p[0] in application.topics]
+def _beginning(context: Context, query: Query) -> str:
+    partitions = [p for p in context.cluster.partitions if p[0] in query.topics]
     earliest = offsets(context.admin, partitions, OffsetSpec.earliest())
-    stored = valid_positions(context.reader.positions(application.name), cluster)
-    starts, lost = begin(stored, partitions, earliest)
+    starts, lost = begin(query.begin(partitions), partitions, earliest)
     for (topic, partition), count in lost.items():
         log.error(
             "%s: retention cut %d records of %s-%d before they were read",
-            application.name, count, topic, partition,
+            query.name, count, topic, partition,
         )  # fmt: skip
     return starting_offsets(starts)

@@ -1,7 +1,7 @@
 """The Spark session of one driver.
 
 In: `StreamsSettings`. Out: a session tuned for many small batches on few cores.
-Never: a query. Settings measured in docs/decisions/0007-micro-batches.md carry the reason beside
+Never: a query. Settings measured in docs/decisions/0021-micro-batches.md carry the reason beside
 them.
 """
 
@@ -16,6 +16,9 @@ from pyspark.sql import SparkSession
 from spark_apps.settings import StreamsSettings
 
 MIN_SLOTS = 4
+_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 JARS_VARIABLE = "DATABUS_SPARK_JARS"
 
 
@@ -51,10 +54,11 @@ def configuration(settings: StreamsSettings, jars: list[str], queries: int) -> d
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
-        # The checkpoint is disposable: no checksum files beside its logs. Each file more costs two
-        # processes (`chmod`), because Hadoop's native library is not there.
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+        # The checkpoint is disposable: no checksum files beside its logs. Without Hadoop's native
+        # library every file costs processes (`chmod`, `stat`): 78 ms by the default manager, 9
+        # ms so. park.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.driver.extraJavaOptions": _java_options(),
     }
@@ -68,8 +72,15 @@ def configuration(settings: StreamsSettings, jars: list[str], queries: int) -> d
 
 
 def _java_options() -> str:
-    # One small heap on few shared cores: the serial collector has the least overhead and threads.
-    return "-XX:+UseSerialGC -Xss512k -XX:-UsePerfData"
+    """Each with its reason; measured in docs/decisions/0021-micro-batches.md."""
+    reasons = {
+        "-XX:+UseSerialGC": "one small heap on few shared cores: least overhead, fewest threads",
+        "-XX:TieredStopAtLevel=1": "the batches are short; the second compiler costs more than it
+        wins", "-Xss4m": "Spark searches long error texts with regular expressions that need a
+        deep stack", "-Djdk.lang.Process.launchMechanism=VFORK": "no helper process before each
+        `chmod`", "-XX:-UsePerfData": "no file is written for tools that nobody attaches",
+    }
+    return " ".join(reasons)
 
 
 def open_session(settings: StreamsSettings, queries: int) -> SparkSession:

@@ -27,6 +27,8 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ingest_trigger_ms: int = 100
     latency_trigger_ms: int = 2_000
     quality_trigger_ms: int = 2_000
+    share_reading: bool = True  # watch list and ingest in one query: half the micro-batches
+    tasks_per_batch: int = 2  # a task more costs more than it reads, until a backlog is there
     max_offsets_per_batch: int = 100_000  # about 100 MB of records and rows in the driver
     latency_threshold_ms: int = 10_000  # p95 of a minute; opens an incident (L-3)
     latency_minutes: int = 3

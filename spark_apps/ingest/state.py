@@ -1,6 +1,6 @@
 """From the messages of one batch to what the store changes. Pure.
 
-In: `Arrived` messages, the register, the site's zone. Out: `StoreBatch`. Never: I/O, a clock.
+In: messages, the register, the site's zone. Out: `StoreBatch`. Never: I/O, a clock.
 Counts of arrived, valid and rejected are made here, where every message is read once and its
 position stands in the same transaction; what producers sent is added by the quality application.
 """
@@ -8,7 +8,6 @@ position stands in the same transaction; what producers sent is added by the qua
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from bus.contracts.headers import Reason
 from bus.contracts.meters import LatencyCell
@@ -19,28 +18,12 @@ from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 from monitor.latency.histogram import bucket_of
 from monitor.latency.model import minute_of
 from monitor.quality.model import CellCounter
+from spark_apps.message import Message
 
 KIND_OF_TOPIC = {DATA_VEHICLE: "vehicle", DATA_FACE: "face", DATA_VIDEO: "video"}
 
 
-class Arrived(NamedTuple):
-    """One message with its place and headers; the order is that of the columns of `transform`."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    value: bytes | None
-    record_id: str | None
-    received_at: str | None
-    source: str | None
-    replay: str | None
-    kind: str | None
-    reason: str | None
-    field: str | None
-
-
-def store_batch(messages: Iterable[Arrived], register: Register, zone: str) -> StoreBatch:
+def store_batch(messages: Iterable[Message], register: Register, zone: str) -> StoreBatch:
     """Rows, rejections and counts of one batch."""
     rows: list[RecordRow] = []
     rejected: list[RejectedRow] = []
@@ -78,7 +61,7 @@ def latency_cells(stored: Sequence[RecordRow]) -> list[LatencyCell]:
     ]
 
 
-def envelope_of(message: Arrived) -> Envelope:
+def envelope_of(message: Message) -> Envelope:
     """What the bus knows of a message; the edge's arrival time where a header tells it."""
     received_at = message.received_at or ""
     return Envelope(
@@ -96,7 +79,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 15
 
 
-def _row(message: Arrived, register: Register, zone: str) -> tuple[str, RecordRow | RejectedRow]:
+def _row(message: Message, register: Register, zone: str) -> tuple[str, RecordRow | RejectedRow]:
     envelope = envelope_of(message)
     kind = KIND_OF_TOPIC.get(message.topic)
     if kind is not None:

@@ -7,6 +7,7 @@ Never: a record. Alone: `spark-submit … spark_apps/latency/job.py`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bus.contracts.topics import EVENT_INCIDENT, METER_LATENCY
@@ -17,11 +18,11 @@ from spark_apps.context import Context, now_ms
 from spark_apps.incidents import still_open, told_incidents
 from spark_apps.latency.state import cells_of, digest
 from spark_apps.latency.transform import transform
-from spark_apps.positions import covered, positions
+from spark_apps.message import Covered, Message
+from spark_apps.positions import positions
 from spark_apps.settings import StreamsSettings
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -38,6 +39,7 @@ class Latency:
 
     name: str = "latency"
     topics: tuple[str, ...] = (METER_LATENCY,)
+    columns: int = 5
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -55,19 +57,19 @@ class Latency:
         """Position, time and value."""
         return transform(messages)
 
-    def on_batch(self, table: pa.Table) -> None:
+    def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:
         """Incidents first: one told twice is told once by its id, one not told would be lost."""
         context = self._context
-        topics, partitions, offsets, _, values = (c.to_pylist() for c in table.columns)
-        outcome = digest(self._book, self._watch, cells_of(values), now_ms())
+        outcome = digest(
+            self._book, self._watch, cells_of(message.value for message in messages), now_ms()
+        )
         for incident in outcome.incidents:
             context.events.send(EVENT_INCIDENT, incident.incident_id, incident)
         if outcome.incidents:
             context.events.flush()
-        offsets_read = covered(topics, partitions, offsets)
         context.store.apply(
             StoreBatch(latency_summaries=outcome.summaries),
-            positions(self.name, context.cluster, offsets_read),
+            positions(self.name, context.cluster, offsets),
         )
 
 

@@ -44,6 +44,14 @@ def digest(
     """Take cells; summarise the minutes they touch; judge the minutes that are over."""
     touched = book.take(cells)
     book.forget()
-    recent = {m for m in book.minutes if m >= minute_of(now_ms) - JUDGED_MINUTES * MINUTE_MS}
-    incidents = watch.judge(book.summaries(recent), now_ms)
-    return Outcome(book.summaries(touched), incidents)
+    return Outcome(book.summaries(touched), _judge(book, watch, now_ms))
+
+
+def _judge(book: LatencyBook, watch: LatencyWatch, now_ms: int) -> list[Incident]:
+    """Once a minute, over the minutes that have ended since."""
+    whole_ms = minute_of(now_ms)
+    if watch.judged_until_ms >= whole_ms:
+        return []
+    from_ms = max(watch.judged_until_ms, whole_ms - JUDGED_MINUTES * MINUTE_MS)
+    ended = {minute for minute in book.minutes if from_ms <= minute < whole_ms}
+    return watch.judge(book.summaries(ended), now_ms)

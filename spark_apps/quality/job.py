@@ -10,6 +10,7 @@ Alone: `spark-submit … spark_apps/quality/job.py`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bus.contracts.meters import QualityCell, Sent
@@ -19,13 +20,13 @@ from monitor.latency.hysteresis import Hysteresis
 from monitor.quality.model import MINUTE_MS, GapWatch
 from spark_apps.context import Context, now_ms
 from spark_apps.incidents import still_open, told_incidents
-from spark_apps.positions import covered, positions
+from spark_apps.message import Covered, Message
+from spark_apps.positions import positions
 from spark_apps.quality.state import counters_of, key_of
 from spark_apps.quality.transform import transform
 from spark_apps.settings import StreamsSettings
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 JUDGED_MINUTES = 10  # older minutes were judged, or nobody was there to judge them
@@ -42,6 +43,7 @@ class Quality:
 
     name: str = "quality"
     topics: tuple[str, ...] = (METER_SENT,)
+    columns: int = 5
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -56,14 +58,12 @@ class Quality:
         """Position, time and value."""
         return transform(messages)
 
-    def on_batch(self, table: pa.Table) -> None:
+    def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:
         """Count; then judge the minutes that have settled."""
         context = self._context
-        topics, partitions, offsets, _, values = (c.to_pylist() for c in table.columns)
-        counters = counters_of(values)
-        offsets_read = covered(topics, partitions, offsets)
+        counters = counters_of(message.value for message in messages)
         context.store.apply(
-            StoreBatch(sent=counters), positions(self.name, context.cluster, offsets_read)
+            StoreBatch(sent=counters), positions(self.name, context.cluster, offsets)
         )
         self._publish(counters)
         self._judge()

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from alarm.rules import RuleSet
 from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST
+from spark_apps.cluster import ClusterError, Partition, offsets
 
 log = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_S = 30.0
-REQUEST_TIMEOUT_S = 10.0
 
 
 class CommandsUnread(Exception):
@@ -31,8 +32,12 @@ class CommandsUnread(Exception):
 class Commands:
     """A consumer without a group over all partitions of the command topic."""
 
-    def __init__(self, bootstrap_servers: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap_servers: str, admin: AdminClient, partitions: Sequence[Partition]
+    ) -> None:
         self.rules = RuleSet()
+        self._admin = admin
+        self._partitions = tuple(partitions)
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -44,16 +49,20 @@ class Commands:
                 "log_level": 0,
             }
         )
-        self._ends = dict.fromkeys(range(partitions), 0)
-        self._consumer.assign(
-            [TopicPartition(CONTROL_WATCHLIST, number, 0) for number in range(partitions)]
-        )
+        self._ends = {number: 0 for _, number in partitions}
+        self._consumer.assign([TopicPartition(*partition, 0) for partition in partitions])
 
     def drain(self) -> None:
         """Apply every command that was on the topic when this was called. Raises
         `CommandsUnread`.
         """
-        wanted = {number: self._high_watermark(number) for number in self._ends}
+        # Asked over a connection of its own: on the consumer's, the question would wait behind the
+        # fetch that waits for new commands (up to half a second).
+        try:
+            found = offsets(self._admin, self._partitions, OffsetSpec.latest())
+        except ClusterError as error:
+            raise CommandsUnread(str(error)) from error
+        wanted = {number: end for (_, number), end in found.items()}
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
         while any(self._ends[number] < end for number, end in wanted.items()):
             if time.monotonic() > deadline:
@@ -65,14 +74,6 @@ class Commands:
     def close(self) -> None:
         """Leave."""
         self._consumer.close()
-
-    def _high_watermark(self, number: int) -> int:
-        partition = TopicPartition(CONTROL_WATCHLIST, number)
-        try:
-            _, high = self._consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT_S)
-        except KafkaException as error:
-            raise CommandsUnread(str(error)) from error
-        return int(high)
 
     def _take(self, message: Message) -> None:
         error = message.error()

@@ -8,18 +8,19 @@ Never: the store's rows. Alone: `spark-submit … spark_apps/watchlist/job.py`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bus.contracts.topics import CONTROL_WATCHLIST, DATA_FACE, DATA_VEHICLE, EVENT_CANDIDATE
 from ingest.store.port import StoreBatch
 from spark_apps.context import Context
-from spark_apps.positions import covered, positions
+from spark_apps.message import Covered, Message
+from spark_apps.positions import positions
 from spark_apps.watchlist.commands import Commands
-from spark_apps.watchlist.state import arrived, candidates
-from spark_apps.watchlist.transform import transform
+from spark_apps.watchlist.state import candidates
+from spark_apps.watchlist.transform import HEADERS, transform
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -28,32 +29,30 @@ class Watchlist:
 
     name: str = "watchlist"
     topics: tuple[str, ...] = (DATA_VEHICLE, DATA_FACE)
+    columns: int = 5 + len(HEADERS)
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.trigger_ms = context.settings.streams.watchlist_trigger_ms
         partitions = [p for p in context.cluster.partitions if p[0] == CONTROL_WATCHLIST]
-        self._commands = Commands(context.settings.bus.bootstrap_servers, len(partitions))
+        self._commands = Commands(context.settings.bus.bootstrap_servers, context.admin, partitions)
         self._commands.drain()
 
     def transform(self, messages: DataFrame) -> DataFrame:
-        """The columns of `Arrived` without those of the quarantine."""
+        """The columns of `Message` without those of the quarantine."""
         return transform(messages)
 
-    def on_batch(self, table: pa.Table) -> None:
+    def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:
         """Commands first: a record produced after a command was acknowledged meets it."""
         context = self._context
         self._commands.drain()
-        columns = [column.to_pylist() for column in table.columns]
-        messages = map(arrived, *columns)
         found = False
         for candidate in candidates(self._commands.rules, messages, context.settings.site.zone):
             context.events.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
             found = True
         if found:
             context.events.flush()
-        offsets_read = covered(columns[0], columns[1], columns[2])
-        context.store.apply(StoreBatch(), positions(self.name, context.cluster, offsets_read))
+        context.store.apply(StoreBatch(), positions(self.name, context.cluster, offsets))
 
 
 if __name__ == "__main__":

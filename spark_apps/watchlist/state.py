@@ -15,28 +15,13 @@ from alarm.rules import RuleSet
 from bus.contracts.alarms import Candidate
 from ingest.normalise import normalise
 from ingest.store.port import RecordRow
-from spark_apps.ingest.state import KIND_OF_TOPIC, Arrived, envelope_of
+from spark_apps.ingest.state import KIND_OF_TOPIC, envelope_of
+from spark_apps.message import Message
 
 _DECODER = msgspec.json.Decoder()
 
 
-def arrived(
-    topic: str,
-    partition: int,
-    offset: int,
-    timestamp_ms: int,
-    value: bytes | None,
-    record_id: str | None,
-    received_at: str | None,
-    source: str | None,
-    replay: str | None,
-) -> Arrived:
-    """A data topic's message from the columns of `transform`; only the quarantine has more headers."""
-    place = (topic, partition, offset, timestamp_ms)
-    return Arrived(*place, value, record_id, received_at, source, replay, None, None, None)
-
-
-def candidates(rules: RuleSet, messages: Iterable[Arrived], zone: str) -> Iterator[Candidate]:
+def candidates(rules: RuleSet, messages: Iterable[Message], zone: str) -> Iterator[Candidate]:
     """Every (record, rule) that meets; nothing is decoded while no rule is in force."""
     if not len(rules):
         return
@@ -44,7 +29,7 @@ def candidates(rules: RuleSet, messages: Iterable[Arrived], zone: str) -> Iterat
         yield from _of_message(rules, message, zone)
 
 
-def _of_message(rules: RuleSet, message: Arrived, zone: str) -> Iterator[Candidate]:
+def _of_message(rules: RuleSet, message: Message, zone: str) -> Iterator[Candidate]:
     kind = KIND_OF_TOPIC[message.topic]
     decoded = _object(message.value)
     attributes = rules.attributes(kind, decoded) if decoded else {}
