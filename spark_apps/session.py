@@ -75,10 +75,10 @@ def _java_options() -> str:
     """Each with its reason; measured in docs/decisions/0021-micro-batches.md."""
     reasons = {
         "-XX:+UseSerialGC": "one small heap on few shared cores: least overhead, fewest threads",
-        "-XX:TieredStopAtLevel=1": "the batches are short; the second compiler costs more than it
-        wins", "-Xss4m": "Spark searches long error texts with regular expressions that need a
-        deep stack", "-Djdk.lang.Process.launchMechanism=VFORK": "no helper process before each
-        `chmod`", "-XX:-UsePerfData": "no file is written for tools that nobody attaches",
+        "-XX:TieredStopAtLevel=1": "short batches: the second compiler costs more than it wins",
+        "-Xss4m": "Spark searches long error texts with regular expressions; they need a stack",
+        "-Djdk.lang.Process.launchMechanism=VFORK": "no helper process before each `chmod`",
+        "-XX:-UsePerfData": "no file is written for tools that nobody attaches",
     }
     return " ".join(reasons)
 
