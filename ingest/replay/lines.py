@@ -39,7 +39,7 @@ class Recorded(msgspec.Struct, frozen=True):
 class _Envelope(msgspec.Struct):
     kind: str
     id: str = ""
-    record: msgspec.Raw | None = None
+    record: msgspec.Raw = msgspec.Raw()  # empty: not there
     raw: str | None = None
 
 
@@ -61,14 +61,14 @@ def _envelope(line: bytes) -> _Envelope | None:
         envelope = _ENVELOPES.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if envelope.kind not in KINDS or (envelope.record is None and envelope.raw is None):
+    if envelope.kind not in KINDS or (not envelope.record and envelope.raw is None):
         return None
     return envelope
 
 
 def _body(envelope: _Envelope) -> bytes:
     if envelope.raw is None:
-        return bytes(envelope.record or b"")
+        return bytes(envelope.record)
     try:
         return base64.b64decode(envelope.raw, validate=True)
     except (binascii.Error, ValueError):
