@@ -1,0 +1,241 @@
+"""The edge as a process before a real broker: everything acknowledged is on the bus, whatever is killed."""
+
+from __future__ import annotations
+
+import collections
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from broker.server.embedded import RunningBroker, start_broker_process
+from bus.client.consumer import BEGINNING, Consumer, Place, Received
+from bus.contracts.topics import TOPICS
+from bus.settings import BusSettings
+from deploy.testservers.process import free_port
+
+ROOT = Path(__file__).resolve().parents[3]
+_SCRIPT = """
+import sys, uvloop
+from bus.settings import BusSettings, SiteSettings
+from ingest.edge.app import serve
+from ingest.settings import EdgeSettings, PictureSettings
+bootstrap, port, data_dir = sys.argv[1:]
+uvloop.run(serve(SiteSettings(data_dir=data_dir), BusSettings(bootstrap_servers=bootstrap),
+                 EdgeSettings(port=int(port), spool_min_free_bytes=0), PictureSettings()))
+"""
+
+
+class EdgeProcess:
+    """One edge on a free port that it keeps across restarts."""
+
+    def __init__(self, bootstrap: str, data_dir: Path) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self._arguments = [bootstrap, self.url.rpartition(":")[2], str(data_dir)]
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, "-c", _SCRIPT, *self._arguments], cwd=ROOT)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                if httpx.get(f"{self.url}/healthz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise AssertionError("the edge did not start")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(30)
+
+    def __enter__(self) -> EdgeProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.stop()
+
+    def drained(self, timeout_s: float = 60) -> dict[str, object]:
+        """Its status once nothing waits for the bus."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            status: dict[str, object] = httpx.get(f"{self.url}/v1/status").json()
+            if status["backlog"] == 0:
+                return status
+            assert time.monotonic() < deadline, status
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    """A broker that the test may kill."""
+    from bus.client.admin import Admin
+
+    broker = start_broker_process(tmp_path / "broker")
+    Admin(BusSettings(bootstrap_servers=broker.bootstrap), client_id="test").ensure_topics(TOPICS.values())
+    yield broker
+    if broker.process.poll() is None:
+        broker.stop()
+
+
+def on_topic(bootstrap: str, topic: str) -> list[Received]:
+    """Everything on a topic, per partition in order."""
+    consumer = Consumer(BusSettings(bootstrap_servers=bootstrap), client_id="test")
+    places = [Place(topic, partition) for partition in range(TOPICS[topic].partitions)]
+    ends = {place: consumer.bounds(place)[1] for place in places}
+    consumer.assign({place: BEGINNING for place in places})
+    found: list[Received] = []
+    deadline = time.monotonic() + 60
+    while len(found) < sum(ends.values()):
+        found += consumer.take(1000, 0.5)
+        assert time.monotonic() < deadline
+    consumer.close()
+    return found
+
+
+def record(plate: str, number: int) -> dict[str, object]:
+    return {
+        "卡口编号": "c1", "抓拍时间": f"2017-08-24 17:25:34.{number % 1000:03d}", "车牌号码": plate,
+        "抓拍设备地址": "10.0.0.1", "记录编号": f"{plate}-{number}", "n": number,
+    }  # fmt: skip
+
+
+class Sender(threading.Thread):
+    """One recognition server: posts one plate's records in order, again until they are acknowledged."""
+
+    def __init__(self, url: str, plate: str) -> None:
+        super().__init__(daemon=True)
+        self._url, self._plate = url, plate
+        self.acknowledged: dict[str, int] = {}
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        number = 0
+        with httpx.Client(base_url=self._url, timeout=10) as client:
+            while not self.stop.is_set():
+                batch = [record(self._plate, number + i) for i in range(5)]
+                try:
+                    answer = client.post("/v1/records/vehicle", json=batch)
+                except httpx.TransportError:
+                    time.sleep(0.05)
+                    continue
+                if answer.status_code == 200:
+                    for one, record_id in zip(batch, answer.json()["ids"], strict=True):
+                        self.acknowledged[record_id] = int(str(one["n"]))
+                    number += 5
+
+
+def check(senders: list[Sender], found: list[Received]) -> None:
+    """Everything acknowledged is there; first arrivals of one plate are on one partition and in order."""
+    first: dict[str, Received] = {}
+    for one in found:
+        first.setdefault(str(one.header("record-id"), "ascii"), one)
+    for sender in senders:
+        assert len(sender.acknowledged) >= 10
+        assert sender.acknowledged.keys() <= first.keys()
+        mine = [first[record_id] for record_id in sender.acknowledged]
+        assert len({one.partition for one in mine}) == 1
+        by_offset = sorted(mine, key=lambda one: one.offset)
+        assert [json.loads(one.value or b"")["n"] for one in by_offset] == sorted(sender.acknowledged.values())
+
+
+def post_for(edge: EdgeProcess, seconds: float, disturb: list[tuple[float, object]]) -> list[Sender]:
+    """Six senders; `disturb` are (after seconds, what to do)."""
+    senders = [Sender(edge.url, f"浙A0000{i}") for i in range(6)]
+    started = time.monotonic()
+    for sender in senders:
+        sender.start()
+    for after, action in [*disturb, (seconds, lambda: None)]:
+        time.sleep(max(0, started + after - time.monotonic()))  # the load runs on; this is its length
+        action()  # type: ignore[operator]
+    for sender in senders:
+        sender.stop.set()
+    for sender in senders:
+        sender.join(30)
+    return senders
+
+
+@pytest.mark.slow
+def test_records_rejects_and_counters_reach_their_topics(bus_of_edge: RunningBroker, tmp_path: Path):
+    """One of each, with Kafka's time stamp = arrival, and a clean stop."""
+    with EdgeProcess(bus_of_edge.bootstrap, tmp_path) as edge:
+        check_all_topics(bus_of_edge, edge)
+
+
+def check_all_topics(bus_of_edge: RunningBroker, edge: EdgeProcess) -> None:
+    before_ms = time.time_ns() // 1_000_000
+    plates = ["浙A00001", "浙A00002", "无车牌"]
+    good = [record(plate, i) for i in range(40) for plate in plates]
+    answer = httpx.post(f"{edge.url}/v1/records/vehicle", json=[*good, {"bad": 1}]).json()
+    counter = {"producer": "s", "epoch": 1, "kind": "vehicle", "camera_ip": "1", "minute_ms": 0, "sent": 1}
+    httpx.post(f"{edge.url}/v1/counters", json=counter)
+    status = edge.drained()
+    found = on_topic(bus_of_edge.bootstrap, "data.vehicle")
+    by_id = {str(one.header("record-id"), "ascii"): one for one in found}
+    assert set(filter(None, answer["ids"])) <= by_id.keys()
+    for record_id, sent in zip(answer["ids"][:-1], good, strict=True):
+        one = by_id[record_id]
+        assert json.loads(one.value or b"") == sent
+        assert before_ms <= one.timestamp_ms == int(one.header("received-at") or 0)
+    unread = collections.Counter(one.partition for one in found if one.key is None)
+    assert sum(unread.values()) == 40
+    for plate in plates[:2]:
+        assert len({one.partition for one in found if one.key == plate.encode()}) == 1
+    (bad,) = on_topic(bus_of_edge.bootstrap, "quarantine.records")
+    assert (bad.header("reason"), bad.header("kind")) == (b"no-checkpoint", b"vehicle")
+    (sent_counter,) = on_topic(bus_of_edge.bootstrap, "meter.sent")
+    assert json.loads(sent_counter.value or b"")["producer"] == "s"
+    assert status["arrived"] == {"vehicle": 121}
+    assert edge.stop() == 0
+    edge.start()
+    again = httpx.get(f"{edge.url}/v1/status").json()
+    assert (again["arrived"], again["backlog"]) == ({"vehicle": 121}, 0)
+    edge.stop()
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_when_the_edge_is_killed(own_broker: RunningBroker, tmp_path: Path):
+    """kill -9 twice while six servers post; retries keep their identity."""
+    with EdgeProcess(own_broker.bootstrap, tmp_path / "edge") as edge:
+
+        def kill_and_start() -> None:
+            edge.kill()
+            edge.start()
+
+        senders = post_for(edge, 5, [(1.0, kill_and_start), (3.0, kill_and_start)])
+        status = edge.drained()
+    found = on_topic(own_broker.bootstrap, "data.vehicle")
+    check(senders, found)
+    # Kills may repeat messages on the topic, never lose one that the spool has counted.
+    assert len(found) >= sum(status["accepted"].values())  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_and_nobody_refused_while_the_broker_is_dead(
+    own_broker: RunningBroker, tmp_path: Path
+):
+    """kill -9 of the broker: the edge goes on acknowledging, and delivers all in order when it is back."""
+    backlog: list[int] = []
+    with EdgeProcess(own_broker.bootstrap, tmp_path / "edge") as edge:
+
+        def look() -> None:
+            backlog.append(httpx.get(f"{edge.url}/v1/status").json()["backlog"])
+
+        senders = post_for(edge, 3.5, [(1.0, own_broker.kill), (3.0, look)])
+        again = own_broker.start_again()
+        edge.drained()
+    found = on_topic(again.bootstrap, "data.vehicle")
+    check(senders, found)
+    assert backlog[0] > 100
+    again.stop()
