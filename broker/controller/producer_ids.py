@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from broker.controller.controller import Controller
 from broker.controller.decisions.cluster import ProducerIdBlock, allocate_producer_ids
+from bus.errors import BusError
 
 
 class ProducerIds:
@@ -25,6 +26,7 @@ class ProducerIds:
         self._site = site
         self._next = 0
         self._end = 0
+        self._asking = False
         self._waiting: deque[Callable[[int], None]] = deque()
 
     def take(self, done: Callable[[int], None]) -> None:
@@ -32,19 +34,27 @@ class ProducerIds:
         self._waiting.append(done)
         if self._next < self._end:
             self._serve()
-        elif len(self._waiting) == 1:
+        elif not self._asking:
             self._ask()
 
     def _ask(self) -> None:
         broker = self._controller.image.brokers[self._broker_id]
-        self._controller.write(
-            lambda image: allocate_producer_ids(
-                image, self._broker_id, broker.epoch, self._site
-            ),
-            self._take_block,
-        )
+        self._asking = True
+        try:
+            self._controller.write(
+                lambda image: allocate_producer_ids(
+                    image, self._broker_id, broker.epoch, self._site
+                ),
+                self._take_block,
+            )
+        except BusError:
+            # Nothing can be stored now (a full disk): those who wait hear it, later ones may ask.
+            self._asking = False
+            self._waiting.clear()
+            raise
 
     def _take_block(self, block: ProducerIdBlock) -> None:
+        self._asking = False
         self._next, self._end = block.first, block.end
         self._serve()
 

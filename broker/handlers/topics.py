@@ -10,6 +10,7 @@ from itertools import repeat
 
 from broker.controller.decisions.topics import NewTopic, TopicResult, create_topics
 from broker.handlers.context import Services
+from broker.log.errors import LogError
 from broker.metadata.image import Endpoint, MetadataImage
 from bus.errors import ErrorCode
 
@@ -60,7 +61,10 @@ def auto_create(services: Services, name: str) -> ErrorCode:
     def created(results: tuple[TopicResult, ...]) -> None:
         outcome[0] = results[0].error
 
-    create(services, [automatic_topic(services, name)], created)
+    try:
+        create(services, [automatic_topic(services, name)], created)
+    except LogError:
+        return ErrorCode.LEADER_NOT_AVAILABLE  # nothing can be stored now; the client comes again
     if outcome[0] is ErrorCode.TOPIC_ALREADY_EXISTS:
         return ErrorCode.NONE
     if outcome[0] in (ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION):

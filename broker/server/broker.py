@@ -30,7 +30,7 @@ from broker.network.responses import Slot
 from broker.server.listeners import ListenerAddress, advertised, broker_listeners
 from broker.server.rooms import Rooms, build_rooms, connection_limits
 from broker.settings import ProcessSettings
-from bus.protocol.wire import ProtocolError
+from bus.errors import BusError
 
 log = logging.getLogger("broker.server")
 
@@ -185,7 +185,7 @@ def _dispatcher(rooms: Rooms, listener_name: str) -> Dispatch:
             session = connection.session = Session(connection.host, listener_name)
         try:
             handle(frame, session, slot.fill)
-        except (CloseClient, ProtocolError) as error:
+        except (CloseClient, BusError) as error:
             raise CloseConnection(str(error)) from error
 
     return dispatch

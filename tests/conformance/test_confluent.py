@@ -159,6 +159,14 @@ def test_a_group_shares_partitions_and_takes_over_what_a_member_leaves(
     left.close()
 
 
+def _until(condition: Callable[[], bool]) -> None:
+    """Apache Kafka answers an administrator before every broker has heard."""
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "the change did not show"
+        time.sleep(0.05)
+
+
 def _poll_until(condition: Callable[[], bool], *consumers: Consumer) -> None:
     end = time.monotonic() + WAIT_S
     while not condition():
@@ -204,7 +212,7 @@ def test_administration(bootstrap: str, admin: AdminClient, new_topic: NewTopic)
     """Create, grow, configure, describe, delete."""
     topic = new_topic(2, retention_ms="60000")
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(WAIT_S)
-    assert len(admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions) == 5
+    _until(lambda: len(admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions) == 5)
     resource = ConfigResource(
         ResourceType.TOPIC, topic,
         incremental_configs=[
@@ -215,12 +223,16 @@ def test_administration(bootstrap: str, admin: AdminClient, new_topic: NewTopic)
     )
     admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
     plain = ConfigResource(ResourceType.TOPIC, topic)
+
+    def value(key: str) -> str:
+        return str(admin.describe_configs([plain])[plain].result(WAIT_S)[key].value)
+
+    _until(lambda: value("segment.bytes") == "2000000")
     found = admin.describe_configs([plain])[plain].result(WAIT_S)
-    assert found["segment.bytes"].value == "2000000"
     assert found["retention.ms"].value == "60000"
     assert found["cleanup.policy"].is_default
     admin.delete_topics([topic])[topic].result(WAIT_S)
-    assert topic not in admin.list_topics(timeout=WAIT_S).topics
+    _until(lambda: topic not in admin.list_topics(timeout=WAIT_S).topics)
     with pytest.raises(KafkaException):
         admin.create_partitions([NewPartitions(topic, 6)])[topic].result(WAIT_S)
 

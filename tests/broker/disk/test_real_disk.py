@@ -1,0 +1,129 @@
+"""The production disk does what the port promises."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.disk.port import DirectoryLocked, Disk, DiskError, DiskFull, File, PathMissing
+from broker.disk.real import RealDisk
+
+
+@pytest.fixture()
+def disk() -> Disk:
+    return RealDisk()
+
+
+@pytest.fixture()
+def file(disk: Disk, tmp_path: Path) -> File:
+    return disk.open(str(tmp_path / "f"), create=True)
+
+
+def test_appends_go_to_the_end_whatever_was_written_or_cut_before(file: File) -> None:
+    file.append(b"0123456789")
+    file.write_at(2, b"ab")
+    file.append(memoryview(b"XY"))
+    assert file.read(0, 100) == b"01ab456789XY"
+    file.truncate(3)
+    file.append(bytearray(b"Z"))
+    assert (file.read(0, 100), file.size()) == (b"01aZ", 4)
+
+
+def test_reads_are_short_only_at_the_end(file: File) -> None:
+    file.append(b"0123456789")
+    assert file.read(8, 5) == b"89"
+    assert file.read(10, 5) == b""
+    buffer = bytearray(4)
+    assert file.read_into(7, buffer) == 3
+    assert bytes(buffer) == b"789\x00"
+    file.flush()
+
+
+def test_closing_twice_is_nothing_and_using_it_afterwards_an_error(file: File) -> None:
+    file.close()
+    file.close()
+    with pytest.raises(DiskError):
+        file.read(0, 1)
+
+
+def test_a_missing_file_is_typed(disk: Disk, tmp_path: Path) -> None:
+    for action in (disk.open, disk.listdir, disk.size_of, disk.read_text, disk.modified_ms):
+        with pytest.raises(PathMissing):
+            action(str(tmp_path / "none"))
+    disk.remove(str(tmp_path / "none"))
+    disk.remove_tree(str(tmp_path / "none"))
+
+
+def test_text_is_replaced_as_a_whole(disk: Disk, tmp_path: Path) -> None:
+    path = str(tmp_path / "text")
+    disk.replace_text_durably(path, "one\n" * 1000)
+    disk.replace_text_durably(path, "二\n")
+    assert disk.read_text(path) == "二\n"
+    assert disk.listdir(str(tmp_path)) == ["text"]
+
+
+def test_names_directories_and_sizes(disk: Disk, tmp_path: Path) -> None:
+    disk.mkdirs(str(tmp_path / "a/b"))
+    disk.mkdirs(str(tmp_path / "a/b"))
+    disk.open(str(tmp_path / "a/x"), create=True).append(b"123")
+    assert disk.listdir(str(tmp_path / "a")) == ["b", "x"]
+    assert disk.size_of(str(tmp_path / "a/x")) == 3
+    disk.rename(str(tmp_path / "a"), str(tmp_path / "c"))
+    assert not disk.exists(str(tmp_path / "a"))
+    assert disk.exists(str(tmp_path / "c/x"))
+    disk.remove_tree(str(tmp_path / "c"))
+    assert disk.listdir(str(tmp_path)) == []
+    assert disk.total_bytes(str(tmp_path)) >= disk.free_bytes(str(tmp_path)) > 0
+
+
+def test_a_lock_is_held_by_one_and_freed_by_release(disk: Disk, tmp_path: Path) -> None:
+    lock = disk.lock(str(tmp_path))
+    with pytest.raises(DirectoryLocked, match="in use"):
+        disk.lock(str(tmp_path))
+    lock.release()
+    disk.lock(str(tmp_path)).release()
+
+
+def test_slow_work_runs_on_another_thread(disk: Disk) -> None:
+    assert asyncio.run(disk.run(threading.get_ident)) != threading.get_ident()
+
+
+_FILLS_UP = """
+import resource, signal, sys
+from broker.disk.port import DiskFull
+from broker.disk.real import RealDisk
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+file = RealDisk().open(sys.argv[1], create=True)
+file.append(b"x" * 900)
+try:
+    file.append(b"y" * 900)
+except DiskFull:
+    print("full at", file.size())
+file.truncate(900)
+file.append(b"z" * 50)
+print("goes on at", file.size())
+"""
+
+
+def test_a_write_the_system_takes_only_in_part_is_disk_full_and_can_be_cut(tmp_path: Path) -> None:
+    """A real refusal of the real kernel (a limit on the file's size stands for the full disk)."""
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", _FILLS_UP, str(tmp_path / "f")], capture_output=True, text=True,
+        cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["full at 1000", "goes on at 950"], done.stderr
+
+
+def test_dev_full_is_a_full_disk(disk: Disk) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with pytest.raises(DiskFull):
+        disk.open("/dev/full").append(b"x")

@@ -1,0 +1,68 @@
+"""Law 2: the rooms of the broker reach time, dice, files, sockets and threads through ports only.
+
+The next step simulates all of it; one ``time.time()`` in the wrong place would make a seed's run
+differ from itself.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "broker"
+FORBIDDEN = {"time", "os", "socket", "random", "threading"}
+ALSO_FORBIDDEN = {"secrets", "select", "selectors", "subprocess", "tempfile", "shutil", "datetime"}
+MAY = {"clock", "disk", "network"}
+"""Rooms whose ``real`` implementations stand behind the ports."""
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in ROOT.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module
+
+
+def is_real(path: Path) -> bool:
+    room, *rest = path.relative_to(ROOT).parts
+    return room in MAY and bool(rest) and rest[-1].startswith("real")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_the_real_ports_import_the_system(path: Path) -> None:
+    if is_real(path):
+        return
+    bad = [
+        f"line {line}: {name}"
+        for line, name in imports(path)
+        if name.partition(".")[0] in FORBIDDEN | ALSO_FORBIDDEN
+    ]
+    assert not bad, f"{path.relative_to(ROOT.parent)} goes around the ports: {bad}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_nobody_opens_files_by_hand(path: Path) -> None:
+    """``open(...)`` and ``Path(...)`` need no import that the test above would see."""
+    if is_real(path):
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bad = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("open", "Path", "input")
+    ]
+    assert not bad, f"{path.relative_to(ROOT.parent)}: lines {bad}"
+
+
+def test_the_law_is_looked_at_everywhere_there_is_code() -> None:
+    assert {p.relative_to(ROOT).parts[0] for p in modules()} >= {"clock", "disk", "log", "replica"}
