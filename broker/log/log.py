@@ -77,7 +77,7 @@ class Log:
         self.directory = directory
         self.topic, self.index = parse_directory(directory)
         self.topic_id: bytes | None = None
-        self.config = config
+        self.reconfigure(config)
         self._disk = disk
         self._files = files or FilePool(disk)
         self._damaged = False
@@ -113,6 +113,13 @@ class Log:
         self.last_flush_ms = now_ms
         if self.end_offset < log_start_offset:
             self.truncate_fully_and_start_at(log_start_offset, now_ms)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Take new settings."""
+        self.config = config
+        # A share of segment.jitter.ms that differs from log to log but not from run to run.
+        spread = zlib.crc32(f"{self.topic}-{self.index}".encode())
+        self._jitter_ms = spread % (config.segment_jitter_ms + 1)
 
     @classmethod
     def open(
@@ -165,17 +172,16 @@ class Log:
                 sent = self.producers.check(header, from_client=origin is Origin.CLIENT)
                 if sent is not None:
                     return self._duplicate(sent.base_offset, sent.last_offset, sent.timestamp_ms)
-        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
-            records = bytearray(records)
-        base_offset, size = self.end_offset, len(records)
+        batch = _writable(records)
+        base_offset, size = self.end_offset, len(batch)
         last_offset = base_offset + header.last_offset_delta
-        assign(records, 0, base_offset, leader_epoch)
+        assign(batch, 0, base_offset, leader_epoch)
         log_append_time_ms = -1
         if self.config.log_append_time:
-            stamp_log_append_time(records, 0, now_ms)
-            header = header_at(records)
+            stamp_log_append_time(batch, 0, now_ms)
+            header = header_at(batch)
             log_append_time_ms = now_ms
-        self._write(records, size, header.max_timestamp, last_offset, now_ms)
+        self._write(batch, size, header.max_timestamp, last_offset, now_ms)
         self._active.note(header, last_offset, size, self.config.index_interval_bytes)
         self.end_offset = last_offset + 1
         if leader_epoch != self.leader_epochs.latest:
@@ -263,7 +269,7 @@ class Log:
             if self._damaged:
                 self._repair()
             if must_roll(
-                self._active, config, self._jitter_ms(), size, max_timestamp_ms, last_offset, now_ms
+                self._active, config, self._jitter_ms, size, max_timestamp_ms, last_offset, now_ms
             ):
                 self.roll(now_ms)
             self._active.append(records)
@@ -281,13 +287,6 @@ class Log:
             self._repair()
         except DiskError as error:
             log.error("%s: the torn tail stays until the next append: %s", self.directory, error)
-
-    def _jitter_ms(self) -> int:
-        """A share of segment.jitter.ms that differs from log to log but not from run to run."""
-        jitter = self.config.segment_jitter_ms
-        if not jitter:
-            return 0
-        return zlib.crc32(f"{self.topic}-{self.index}".encode()) % (jitter + 1)
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log's end; nothing happens if the active one is empty."""
@@ -371,7 +370,8 @@ class Log:
     def advance_high_watermark(self, high_watermark: int) -> None:
         """Everything below is on all in-sync replicas."""
         self.high_watermark = high_watermark
-        self.producers.on_high_watermark(high_watermark)
+        if self.producers.unreplicated:
+            self.producers.on_high_watermark(high_watermark)
 
     @property
     def last_stable_offset(self) -> int:
@@ -471,6 +471,14 @@ class Log:
         """Give all handles back and write nothing (the directory is going to be removed)."""
         for segment in self._segments.all:
             segment.release()
+
+
+def _writable(records: bytes | bytearray | memoryview) -> bytearray | memoryview:
+    """The buffer itself if it can be written to, else a copy."""
+    if isinstance(records, bytearray):
+        return records
+    view = memoryview(records)
+    return bytearray(view) if view.readonly else view
 
 
 def parse_directory(directory: str) -> tuple[str, int]:

@@ -221,7 +221,7 @@ class LogManager:
         """New settings for all partitions of a topic."""
         for (name, _), partition in self._logs.items():
             if name == topic:
-                partition.config = config
+                partition.reconfigure(config)
 
     def unknown(self, known: Callable[[str, int, bytes | None], bool]) -> list[Log]:
         """Logs of partitions the metadata does not know (any more)."""

@@ -76,6 +76,12 @@ class ProducerEntry:
         self.batches: deque[Sent] = deque(maxlen=BATCHES_KEPT)
 
     @property
+    def next_sequence(self) -> int:
+        """What the next new batch has to begin with."""
+        batches = self.batches
+        return (batches[-1][0] + 1) % _SEQUENCE_MODULUS if batches else 0
+
+    @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
@@ -95,22 +101,21 @@ class ProducerEntry:
 
     def take_epoch(self, epoch: int) -> None:
         """A new epoch begins with an empty memory."""
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
+        self.epoch = epoch
+        self.batches.clear()
 
 
 class ProducerState:
     """All producers of a partition.
 
     Invariant: ``_open`` maps the producers inside a transaction to its first offset, in rising
-    order; ``_unreplicated`` holds ended transactions not yet below the high watermark.
+    order; ``unreplicated`` holds ended transactions not yet below the high watermark.
     """
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self._open: dict[int, int] = {}
-        self._unreplicated: deque[CompletedTransaction] = deque()
+        self.unreplicated: deque[CompletedTransaction] = deque()
 
     # --- before an append ------------------------------------------------------------------------
 
@@ -119,6 +124,12 @@ class ProducerState:
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return None  # expired or never seen: any sequence may begin (KIP-360)
+        if (
+            header.producer_epoch == entry.epoch
+            and header.base_sequence == entry.next_sequence
+            and entry.transaction_first_offset == NO_OFFSET
+        ):
+            return None  # by far the most common case
         if from_client:
             duplicate = entry.duplicate_of(header)
             if duplicate is not None:
@@ -140,7 +151,7 @@ class ProducerState:
         if header.producer_epoch != entry.epoch:
             in_order = first == 0 or entry.epoch == NO_PRODUCER_EPOCH
         else:
-            in_order = first == (entry.last_sequence + 1) % _SEQUENCE_MODULUS
+            in_order = first == entry.next_sequence
         if not in_order:
             raise LogError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -177,8 +188,9 @@ class ProducerState:
 
     def note_batch(self, header: BatchHeader, base_offset: int) -> None:
         """A data batch of a producer stands in the log at ``base_offset``."""
-        entry = self._entry(header.producer_id)
-        entry.take_epoch(header.producer_epoch)
+        entry = self.entries.get(header.producer_id) or self._entry(header.producer_id)
+        if header.producer_epoch != entry.epoch:
+            entry.take_epoch(header.producer_epoch)
         delta = header.last_offset_delta
         last_sequence = NO_SEQUENCE  # a coordinator's transactional records have none
         if header.base_sequence >= 0:
@@ -194,7 +206,8 @@ class ProducerState:
     ) -> CompletedTransaction | None:
         """A transaction marker stands at ``offset``; the transaction it ends, if there was one."""
         entry = self._entry(header.producer_id)
-        entry.take_epoch(header.producer_epoch)
+        if header.producer_epoch != entry.epoch:
+            entry.take_epoch(header.producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp_ms = header.max_timestamp
         entry.transaction_first_offset = NO_OFFSET
@@ -202,7 +215,7 @@ class ProducerState:
         if first_offset is None:
             return None
         completed = CompletedTransaction(header.producer_id, first_offset, offset, aborted)
-        self._unreplicated.append(completed)
+        self.unreplicated.append(completed)
         return completed
 
     def _entry(self, producer_id: int) -> ProducerEntry:
@@ -221,7 +234,7 @@ class ProducerState:
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset a read-committed consumer may not see yet."""
-        bounds = [t.first_offset for t in self._unreplicated]
+        bounds = [t.first_offset for t in self.unreplicated]
         undecided = self.first_undecided_offset
         if undecided is not None:
             bounds.append(undecided)
@@ -229,9 +242,8 @@ class ProducerState:
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Ended transactions below the watermark are stable."""
-        if self._unreplicated:
-            kept = (t for t in self._unreplicated if t.last_offset >= high_watermark)
-            self._unreplicated = deque(kept)
+        kept = (t for t in self.unreplicated if t.last_offset >= high_watermark)
+        self.unreplicated = deque(kept)
 
     # --- expiry and snapshots --------------------------------------------------------------------
 
@@ -257,4 +269,4 @@ class ProducerState:
         opened = [e for e in self.entries.values() if e.transaction_first_offset != NO_OFFSET]
         opened.sort(key=lambda entry: entry.transaction_first_offset)
         self._open = {e.producer_id: e.transaction_first_offset for e in opened}
-        self._unreplicated.clear()
+        self.unreplicated.clear()

@@ -13,7 +13,6 @@ from crc32c import crc32c
 
 from broker.config.views import TopicConfig
 from broker.log.errors import LogError
-from broker.log.scan import shape_is_sound
 from bus.errors import ErrorCode
 from bus.records.batch import (
     CONTROL,
@@ -87,7 +86,8 @@ def checked_batch(
     if size < HEADER_BYTES:
         raise LogError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are no record batch")
     header = _make(_unpack(records))
-    _check_size(header, size)
+    if header.magic != MAGIC or header.batch_length + LENGTH_AND_OFFSET_BYTES != size:
+        raise _bad_size(header, size)
     if size > config.max_message_bytes and origin is not Origin.RAFT_LEADER:
         raise LogError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -95,7 +95,7 @@ def checked_batch(
         )
     if crc32c(memoryview(records)[CRC_FROM:]) != header.crc:
         raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
-    if header.records_count != header.last_offset_delta + 1:
+    if header.records_count != header.last_offset_delta + 1 or header.records_count < 1:
         raise LogError(
             ErrorCode.INVALID_RECORD,
             f"{header.records_count} records, last offset delta {header.last_offset_delta}",
@@ -107,19 +107,16 @@ def checked_batch(
     return header
 
 
-def _check_size(header: BatchHeader, size: int) -> None:
+def _bad_size(header: BatchHeader, size: int) -> LogError:
     if header.magic != MAGIC:
-        raise LogError(
+        return LogError(
             ErrorCode.INVALID_RECORD,
             f"message format {header.magic}; only format 2 is served (KIP-724)",
         )
-    if not shape_is_sound(header._replace(base_offset=0)):
-        raise LogError(ErrorCode.CORRUPT_MESSAGE, "a malformed batch header")
     batch_size = header.batch_length + LENGTH_AND_OFFSET_BYTES
-    if batch_size > size:
-        raise LogError(ErrorCode.CORRUPT_MESSAGE, "the batch is cut off")
-    if batch_size < size:
-        raise LogError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+    if HEADER_BYTES <= batch_size < size:
+        return LogError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+    return LogError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {batch_size} bytes in {size}")
 
 
 def _check_client(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:

@@ -7,7 +7,6 @@ from broker.log.scan import OFFSETS_PER_SEGMENT
 from broker.log.segment import Segment
 
 
-
 def must_roll(
     segment: Segment,
     config: TopicConfig,
@@ -23,8 +22,7 @@ def must_roll(
     return (
         segment.size_bytes + size > config.segment_bytes
         or _age_ms(segment, timestamp_ms, now_ms) > config.segment_ms - jitter_ms
-        or segment.offsets.size_bytes + 8 > config.segment_index_bytes
-        or segment.times.size_bytes + 24 > config.segment_index_bytes
+        or segment.index_bytes > config.segment_index_bytes
         or last_offset - segment.base_offset >= OFFSETS_PER_SEGMENT
     )
 

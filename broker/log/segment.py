@@ -26,7 +26,12 @@ _MAX_CURSORS = 32
 
 
 class Segment:
-    """A segment. Invariant: ``size_bytes`` is the end of the last whole batch in the file."""
+    """A segment.
+
+    Invariant: ``size_bytes`` is the end of the last whole batch in the file. Invariant:
+    ``index_bytes`` is what the larger index will have after its next entry (for time, and the last
+    one that closing adds).
+    """
 
     __slots__ = (
         "_cursors",
@@ -39,6 +44,7 @@ class Segment:
         "directory",
         "end_offset",
         "first_timestamp_ms",
+        "index_bytes",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "offsets",
@@ -64,6 +70,7 @@ class Segment:
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.bytes_since_index = 0
+        self.index_bytes = 0
         self.offsets = OffsetIndex(path(OFFSET_INDEX), disk, files)
         self.times = TimeIndex(path(TIME_INDEX), disk, files)
         self.transactions = TransactionIndex(path(TXN_INDEX), disk)
@@ -96,6 +103,7 @@ class Segment:
             self.offsets.append(last_offset - self.base_offset, self.size_bytes)
             self._note_time()
             self.bytes_since_index = 0
+            self.index_bytes = max(self.offsets.size_bytes + 8, self.times.size_bytes + 24)
         self.bytes_since_index += size
         self.size_bytes += size
         self.end_offset = last_offset + 1

@@ -86,7 +86,7 @@ class ReplicaManager:
 
     def _add(self, topic: str, topic_id: bytes, index: int, config: TopicConfig) -> Partition:
         partition_log = self._logs.create(topic, index, topic_id, config)
-        partition_log.config = config
+        partition_log.reconfigure(config)
         partition = Partition(
             topic, topic_id, index, partition_log, self.broker_id, self._on_moved
         )

@@ -175,7 +175,9 @@ class Partition:
             end = min(
                 end, *(ends.get(peer, -1) for peer in self.isr if peer != self._broker_id)
             )
-        if end <= log.high_watermark or not self._may_advance():
+        if end <= log.high_watermark:
+            return False
+        if len(self.isr) < log.config.min_insync_replicas and not self._may_advance():
             return False
         log.advance_high_watermark(end)
         self._moved(self, True)

@@ -15,12 +15,12 @@ from broker.disk.port import DirectoryLocked, Disk, DiskError, DiskFull, File, P
 from broker.disk.real import RealDisk
 
 
-@pytest.fixture()
+@pytest.fixture
 def disk() -> Disk:
     return RealDisk()
 
 
-@pytest.fixture()
+@pytest.fixture
 def file(disk: Disk, tmp_path: Path) -> File:
     return disk.open(str(tmp_path / "f"), create=True)
 

@@ -19,7 +19,7 @@ from bus.records.record import Record
 NOW_MS = 1_760_000_000_000
 
 
-@pytest.fixture()
+@pytest.fixture
 def fast_dir() -> Iterator[str]:
     """A directory in memory where the machine has one; a flush costs nothing there."""
     base = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -28,7 +28,7 @@ def fast_dir() -> Iterator[str]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture()
+@pytest.fixture
 def make_log(fast_dir: str) -> Callable[..., Log]:
     """Opens the log ``t-0`` in the directory with any topic settings."""
 
@@ -52,7 +52,7 @@ def make_log(fast_dir: str) -> Callable[..., Log]:
     return make
 
 
-@pytest.fixture()
+@pytest.fixture
 def batch() -> Callable[..., bytearray]:
     """A batch of ``count`` records of ``size`` bytes."""
 

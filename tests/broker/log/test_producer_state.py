@@ -20,12 +20,12 @@ MakeLog = Callable[..., Log]
 Send = Callable[..., AppendInfo]
 
 
-@pytest.fixture()
+@pytest.fixture
 def log(make_log: MakeLog) -> Log:
     return make_log()
 
 
-@pytest.fixture()
+@pytest.fixture
 def send(log: Log, batch: Callable[..., bytearray]) -> Send:
     def do(sequence: int, count: int = 1, *, pid: int = 1, epoch: int = 0, txn: bool = False,
            **more: object) -> AppendInfo:  # fmt: skip

@@ -56,7 +56,8 @@ def test_the_wheel_agrees_with_a_naive_model(seed: int) -> None:
         assert len(wheel) == len(naive.waiting)
     upcoming = wheel.next_ms()
     if naive.waiting:
-        assert upcoming is not None and upcoming <= min(naive.waiting.values())
+        assert upcoming is not None
+        assert upcoming <= min(naive.waiting.values())
     else:
         assert upcoming is None
 
@@ -83,6 +84,7 @@ def test_the_heap_of_buckets_stays_small_however_many_come_and_go() -> None:
         wheel.advance(now_ms)
         for delay in (500, 30_000):
             entry = wheel.add(now_ms + delay, None)
-            assert entry is not None and wheel.cancel(entry)
+            assert entry is not None
+            assert wheel.cancel(entry)
     assert len(wheel) == 0
     assert len(wheel._in_use) <= 2 * WHEEL_SIZE * len(wheel._levels)

@@ -56,7 +56,7 @@ class World:
         await self.logs.stop()
 
 
-@pytest.fixture()
+@pytest.fixture
 def directory() -> Iterator[str]:
     base = "/dev/shm" if Path("/dev/shm").is_dir() else None
     path = tempfile.mkdtemp(prefix="databus-replica-", dir=base)
@@ -64,7 +64,7 @@ def directory() -> Iterator[str]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.fixture()
+@pytest.fixture
 def world(directory: str) -> World:
     return World(directory)
 
