@@ -7,7 +7,8 @@ Versions: 0-3.
 
 from __future__ import annotations
 
-from broker.controller.decisions.topics import Growth, TopicResult, create_partitions
+from broker.controller.decisions.growth import Growth, create_partitions
+from broker.controller.decisions.topics import TopicResult
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""Decisions about topics: create, grow, delete.
+"""Decisions about topics: create and delete; `growth` gives them more partitions.
 
 In: the image, what is asked, ids and a start value drawn by the shell. Out: Kafka's metadata
 records and a result per topic. Never: I/O, clock, dice. Rules as of Kafka 4.3's
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from broker.config.keys import ConfigError
 from broker.controller.decisions.configs import check_topic_config, config_records
 from broker.controller.decisions.decision import Decision, RefusedError
-from broker.controller.decisions.placement import place
+from broker.controller.decisions.placement import checked_factor, given_assignments, place
 from broker.metadata.image import MetadataImage, ResourceType, TopicImage
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import (
@@ -63,15 +63,6 @@ class TopicResult:
     topic_id: bytes = bytes(16)
     partitions: int = -1
     replication_factor: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """A topic that shall have `total` partitions."""
-
-    name: str
-    total: int
-    assignments: tuple[tuple[int, ...], ...] | None = None
 
 
 Results = tuple[TopicResult, ...]
@@ -179,7 +170,7 @@ def _assignments(
                 ErrorCode.INVALID_REQUEST,
                 "with an assignment neither partitions nor replication factor may be given",
             )
-        return _given_assignments(topic.assignments, alive)
+        return given_assignments(topic.assignments, alive)
     partitions = defaults.partitions if topic.partitions == -1 else topic.partitions
     if partitions <= 0:
         raise RefusedError(
@@ -191,46 +182,7 @@ def _assignments(
         )
     factor = topic.replication_factor
     factor = defaults.replication_factor if factor == -1 else factor
-    return place(alive, partitions, _checked_factor(factor, len(alive)), start)
-
-
-def _checked_factor(factor: int, alive: int) -> int:
-    if factor <= 0:
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICATION_FACTOR, "the replication factor must be larger than 0"
-        )
-    if factor > alive:
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {factor} is larger than the {alive} brokers registered",
-        )
-    return factor
-
-
-def _given_assignments(
-    given: Mapping[int, tuple[int, ...]], alive: Sequence[int]
-) -> list[tuple[int, ...]]:
-    if sorted(given) != list(range(len(given))):
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered 0, 1, 2, ..."
-        )
-    assignments = [tuple(given[index]) for index in range(len(given))]
-    for replicas in assignments:
-        _check_replicas(replicas, alive, len(assignments[0]))
-    return assignments
-
-
-def _check_replicas(replicas: Sequence[int], alive: Sequence[int], factor: int) -> None:
-    if not replicas or len(replicas) != factor:
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "every partition needs the same number of replicas, at least one",
-        )
-    if len(set(replicas)) != len(replicas) or not set(replicas) <= set(alive):
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"replicas {list(replicas)} must be distinct brokers of {list(alive)}",
-        )
+    return place(alive, partitions, checked_factor(factor, len(alive)), start)
 
 
 def partition_record(
@@ -280,71 +232,3 @@ def _unknown(key: str | bytes) -> TopicResult:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "This server does not host this topic-partition.",
     )
-
-
-def create_partitions(
-    image: MetadataImage,
-    growths: Sequence[Growth],
-    defaults: Defaults,
-    start: int,
-    validate_only: bool = False,
-) -> Decision[Results]:
-    """Give topics more partitions; a topic never shrinks."""
-    records: list[object] = []
-    results = []
-    twice = {name for name, count in Counter(g.name for g in growths).items() if count > 1}
-    for growth in growths:
-        try:
-            if growth.name in twice:
-                raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _grow(image, growth, defaults, start)
-            results.append(TopicResult(growth.name))
-        except RefusedError as error:
-            results.append(TopicResult(growth.name, error.refusal.error, error.refusal.message))
-    return Decision(() if validate_only else tuple(records), tuple(results))
-
-
-def _grow(
-    image: MetadataImage, growth: Growth, defaults: Defaults, start: int
-) -> list[PartitionRecord]:
-    topic = image.topics.get(growth.name)
-    if topic is None:
-        raise RefusedError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{growth.name}' does not exist."
-        )
-    have = len(topic.partitions)
-    more = growth.total - have
-    if more <= 0:
-        raise RefusedError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"Topic currently has {have} partitions, which is higher than the requested "
-            f"{growth.total}."
-            if more
-            else f"Topic already has {have} partition(s).",
-        )
-    if more > MAX_NEW_PARTITIONS:
-        raise RefusedError(
-            ErrorCode.POLICY_VIOLATION, f"more than {MAX_NEW_PARTITIONS} partitions in one request"
-        )
-    added = _added_replicas(image, topic, growth, more, start)
-    return [
-        partition_record(topic.topic_id, have + position, replicas, defaults)
-        for position, replicas in enumerate(added)
-    ]
-
-
-def _added_replicas(
-    image: MetadataImage, topic: TopicImage, growth: Growth, more: int, start: int
-) -> Sequence[tuple[int, ...]]:
-    alive = [broker.broker_id for broker in image.alive_brokers()]
-    factor = len(topic.partitions[0].replicas)
-    if growth.assignments is None:
-        return place(alive, more, _checked_factor(factor, len(alive)), start)
-    if len(growth.assignments) != more:
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{more} partitions are added, {len(growth.assignments)} are assigned",
-        )
-    for replicas in growth.assignments:
-        _check_replicas(replicas, alive, factor)
-    return growth.assignments

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from broker.controller.decisions.growth import Growth, create_partitions
 from broker.controller.decisions.placement import place
 from broker.controller.decisions.topics import (
     Defaults,
-    Growth,
     NewTopic,
-    create_partitions,
     create_topics,
     delete_topics,
 )
