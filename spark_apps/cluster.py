@@ -1,79 +1,21 @@
-"""What a driver asks a cluster: its id, the ids of topics, the offsets it holds.
+"""What a driver asks a cluster; the questions themselves are the bus's."""
 
-In: bootstrap servers. Out: plain values. Never: records. Any Kafka cluster answers.
-"""
+from bus.client.cluster import (
+    Cluster,
+    ClusterError,
+    Partition,
+    admin_client,
+    look,
+    offsets,
+    wait_for,
+)
 
-from __future__ import annotations
-
-import threading
-import time
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
-
-REQUEST_TIMEOUT_S = 10.0
-TOPIC_WAIT_S = 120.0  # the supervisor starts broker, edge and streams at the same time
-
-Partition = tuple[str, int]
-
-
-class ClusterError(Exception):
-    """The cluster does not answer, or topics are missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Identity of a cluster and of the topics a driver reads."""
-
-    cluster_id: str
-    topic_ids: dict[str, str]
-    partitions: tuple[Partition, ...]
-
-
-def admin_client(bootstrap_servers: str) -> AdminClient:
-    """A client for questions; it connects by itself and again."""
-    return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-
-
-def look(admin: AdminClient, topics: Iterable[str]) -> Cluster:
-    """Identity of the cluster and of `topics`. Raises `ClusterError` if one is missing."""
-    try:
-        described = admin.describe_topics(
-            TopicCollection(list(topics)), request_timeout=REQUEST_TIMEOUT_S
-        )
-        found = {name: future.result() for name, future in described.items()}
-        cluster_id = admin.list_topics(timeout=REQUEST_TIMEOUT_S).cluster_id or ""
-    except KafkaException as error:
-        raise ClusterError(str(error)) from error
-    return Cluster(
-        cluster_id=cluster_id,
-        topic_ids={name: str(topic.topic_id) for name, topic in found.items()},
-        partitions=tuple((n, p.id) for n, topic in sorted(found.items()) for p in topic.partitions),
-    )
-
-
-def wait_for(admin: AdminClient, topics: Iterable[str], stopping: threading.Event) -> Cluster:
-    """As `look`, but waits for the broker to come up and for the topics to be made."""
-    wanted, deadline = list(topics), time.monotonic() + TOPIC_WAIT_S
-    while True:
-        try:
-            return look(admin, wanted)
-        except ClusterError:
-            if time.monotonic() > deadline or stopping.wait(0.2):
-                raise
-
-
-def offsets(
-    admin: AdminClient, partitions: Iterable[Partition], spec: OffsetSpec
-) -> dict[Partition, int]:
-    """Offsets by specification (earliest, latest, for a timestamp). Raises `ClusterError`."""
-    asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-    if not asked:
-        return {}
-    try:
-        answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
-        return {(tp.topic, tp.partition): f.result().offset for tp, f in answers.items()}
-    except KafkaException as error:
-        raise ClusterError(str(error)) from error
+__all__ = [
+    "Cluster",
+    "ClusterError",
+    "Partition",
+    "admin_client",
+    "look",
+    "offsets",
+    "wait_for",
+]

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bus.contracts.topics import CONTROL_WATCHLIST, DATA_FACE, DATA_VEHICLE, EVENT_CANDIDATE
+from alarm.commands import Commands
+from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, EVENT_CANDIDATE
 from ingest.store.port import StoreBatch
 from spark_apps.context import Context
 from spark_apps.message import Covered, Message
 from spark_apps.positions import positions
-from spark_apps.watchlist.commands import Commands
 from spark_apps.watchlist.state import candidates
 from spark_apps.watchlist.transform import HEADERS, transform
 
@@ -34,8 +34,7 @@ class Watchlist:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.trigger_ms = context.settings.streams.watchlist_trigger_ms
-        partitions = [p for p in context.cluster.partitions if p[0] == CONTROL_WATCHLIST]
-        self._commands = Commands(context.settings.bus.bootstrap_servers, context.admin, partitions)
+        self._commands = Commands(context.settings.bus, context.admin, "streams-commands")
         self._commands.drain()
 
     def transform(self, messages: DataFrame) -> DataFrame:

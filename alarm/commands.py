@@ -1,0 +1,86 @@
+"""The watch-list commands, read to their end before records or candidates are judged.
+
+In: `control.watchlist`. Out: a `RuleSet` that holds every command acknowledged before `drain`
+began.
+Never: a group or stored positions: the topic is the state (compacted), read from the beginning at a
+start. Spark's driver and the dispatcher use the same reader.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import msgspec
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from alarm.rules import RuleSet
+from bus.client.cluster import ClusterError, Partition, offsets
+from bus.client.consumer import Consumer, Place, Received
+from bus.contracts.commands import WatchCommand
+from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
+from bus.settings import BusSettings
+
+log = logging.getLogger(__name__)
+
+DRAIN_TIMEOUT_S = 60.0  # ten thousand commands take a second; a broker may restart meanwhile
+MAX_TAKEN = 1000
+
+
+class CommandsUnread(Exception):
+    """The commands could not be read to their end; what waits for them must wait."""
+
+
+class Commands:
+    """A reader of all partitions of the command topic. One thread at a time."""
+
+    def __init__(self, bus: BusSettings, admin: AdminClient, client_id: str) -> None:
+        self.rules = RuleSet()
+        self._admin = admin
+        numbers = range(TOPICS[CONTROL_WATCHLIST].partitions)
+        self._partitions: list[Partition] = [(CONTROL_WATCHLIST, number) for number in numbers]
+        self._consumer = Consumer(bus, client_id=client_id)
+        self._ends = self._asked(OffsetSpec.earliest())
+        self._consumer.assign({Place(*partition): end for partition, end in self._ends.items()})
+
+    def drain(self) -> list[WatchCommand]:
+        """Apply every command that was on the topic when this was called, and return the new ones.
+
+        Raises `CommandsUnread`. The end is asked over a connection of its own: on the
+        consumer's, the question would wait behind the fetch that waits for new commands (up to
+        half a second).
+        """
+        wanted = self._asked(OffsetSpec.latest())
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        applied: list[WatchCommand] = []
+        while any(self._ends[partition] < end for partition, end in wanted.items()):
+            if time.monotonic() > deadline:
+                raise CommandsUnread(f"read to {self._ends}, wanted {wanted}")
+            for received in self._consumer.take(MAX_TAKEN, 0.5):
+                applied += self._take(received)
+        return applied
+
+    def close(self) -> None:
+        """Leave."""
+        self._consumer.close()
+
+    def _asked(self, spec: OffsetSpec) -> dict[Partition, int]:
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        while True:
+            try:
+                return offsets(self._admin, self._partitions, spec)
+            except ClusterError as error:
+                if time.monotonic() > deadline:
+                    raise CommandsUnread(str(error)) from error
+                time.sleep(0.1)
+
+    def _take(self, received: Received) -> list[WatchCommand]:
+        self._ends[received.topic, received.partition] = received.offset + 1
+        if received.value is None:
+            return []  # a tombstone is no command: removals are explicit
+        try:
+            command = msgspec.json.decode(received.value, type=WatchCommand)
+        except msgspec.DecodeError as error:
+            log.error("the command at offset %d is not readable: %s", received.offset, error)
+            return []
+        return [command] if self.rules.apply(command) else []

@@ -1,0 +1,180 @@
+"""The operations store, write side: what a batch decided, in one transaction with its positions.
+
+In: `Decided`. Out: what is new. Never: a verdict; a second writer (a lock file sees to it).
+Replays change nothing: an alarm is known by its rule and record, an incident by its id and state.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from alarm.dispatch.reader import store_errors
+from alarm.dispatch.schema import prepare
+from alarm.rules.fields import normal_plate
+from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.commands import WatchCommand
+from ingest.store.port import Position, StoreUnavailable
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything one batch changes."""
+
+    commands: Sequence[WatchCommand] = ()
+    alarms: Sequence[Alarm] = ()
+    incidents: Sequence[Incident] = ()
+    positions: Sequence[Position] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something one notifier still has to tell."""
+
+    id: int
+    subject: str
+    notifier: str
+    body: bytes
+    attempts: int
+
+
+class Operations:
+    """The one writer, for any thread. Invariant: between calls no transaction is open."""
+
+    def __init__(self, path: Path, notifiers: Iterable[str] = ()) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._notifiers = tuple(notifiers)
+        self._lock = threading.Lock()
+        self._lock_file = _only_writer(path)
+        with store_errors(path):
+            self._db = sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, timeout=10
+            )
+            prepare(self._db)
+
+    def apply(self, decided: Decided) -> list[Alarm]:
+        """Write everything; the alarms that are new."""
+        with self._lock, store_errors(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                new = self._apply(decided)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            return new
+
+    def outbox(self, limit: int) -> list[tuple[int, Alarm]]:
+        """Alarms that are not known to be on their topic, oldest first."""
+        rows = self._rows(
+            "SELECT id, body FROM alarms JOIN outbox USING (id) ORDER BY id LIMIT ?", limit
+        )
+        return [(row_id, msgspec.json.decode(body, type=Alarm)) for row_id, body in rows]
+
+    def produced(self, row_ids: Iterable[int]) -> None:
+        """These are on their topic."""
+        self._many("DELETE FROM outbox WHERE id = ?", [(row_id,) for row_id in row_ids])
+
+    def due(self, now_ms: int, limit: int) -> list[Notice]:
+        """What notifiers have to tell now, oldest first."""
+        rows = self._rows(
+            "SELECT id, subject, notifier, body, attempts FROM notices"
+            " WHERE outcome = '' AND next_at_ms <= ? ORDER BY id LIMIT ?",
+            now_ms,
+            limit,
+        )
+        return [Notice(*row) for row in rows]
+
+    def told(self, notices: Iterable[Notice], outcome: str) -> None:
+        """These are done with, well or not."""
+        rows = [(outcome, notice.id) for notice in notices]
+        self._many("UPDATE notices SET outcome = ?, attempts = attempts + 1 WHERE id = ?", rows)
+
+    def later(self, notice: Notice, next_at_ms: int) -> None:
+        """Try again then."""
+        sql = "UPDATE notices SET attempts = attempts + 1, next_at_ms = ? WHERE id = ?"
+        self._many(sql, [(next_at_ms, notice.id)])
+
+    def close(self) -> None:
+        """Close, and let another writer in."""
+        with self._lock:
+            self._db.close()
+            self._lock_file.close()
+
+    def _apply(self, decided: Decided) -> list[Alarm]:
+        for command in decided.commands:
+            self._db.execute(
+                "INSERT OR REPLACE INTO rules (rule_id, op, body) VALUES (?, ?, ?)",
+                (command.rule_id, command.op, msgspec.json.encode(command)),
+            )
+        for incident in decided.incidents:
+            self._put_incident(incident)
+        new = [alarm for alarm in decided.alarms if self._put_alarm(alarm)]
+        self._db.executemany(
+            "INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition,"
+            " end_offset) VALUES (?, ?, ?, ?, ?, ?)",
+            [msgspec.structs.astuple(position)[:6] for position in decided.positions],
+        )
+        return new
+
+    def _put_alarm(self, alarm: Alarm) -> bool:
+        body = msgspec.json.encode(alarm)
+        plate_key = normal_plate(alarm.plate_number)
+        inserted = self._db.execute(
+            "INSERT OR IGNORE INTO alarms (alarm_id, rule_id, severity, plate_key, checkpoint_id,"
+            " raised_at_ms, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (alarm.alarm_id, alarm.rule_id, alarm.severity, plate_key, alarm.checkpoint_id,
+             alarm.raised_at_ms, body),
+        )  # fmt: skip
+        if not inserted.rowcount:
+            return False
+        self._db.execute("INSERT INTO outbox (id) VALUES (?)", (inserted.lastrowid,))
+        self._note(alarm.alarm_id, body)
+        return True
+
+    def _put_incident(self, incident: Incident) -> None:
+        """A closed incident stays closed, whatever is repeated."""
+        body = msgspec.json.encode(incident)
+        changed = self._db.execute(
+            "INSERT INTO incidents (incident_id, state, body) VALUES (?, ?, ?)"
+            " ON CONFLICT (incident_id) DO UPDATE SET state = excluded.state, body = excluded.body"
+            " WHERE state = 'open' AND excluded.state = 'closed'",
+            (incident.incident_id, incident.state, body),
+        )
+        if changed.rowcount:
+            self._note(f"{incident.incident_id}:{incident.state}", body)
+
+    def _note(self, subject: str, body: bytes) -> None:
+        self._db.executemany(
+            "INSERT OR IGNORE INTO notices (subject, notifier, body) VALUES (?, ?, ?)",
+            [(subject, notifier, body) for notifier in self._notifiers],
+        )
+
+    def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._lock, store_errors(self._path):
+            return self._db.execute(sql, values).fetchall()
+
+    def _many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        with self._lock, store_errors(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany(sql, rows)
+            self._db.execute("COMMIT")
+
+
+def _only_writer(path: Path) -> IO[str]:
+    """Hold the lock file while the store is open; the kernel frees it when the process dies."""
+    file = path.with_name(path.name + ".lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise StoreUnavailable(f"{path} is being written by another process") from error
+    return file

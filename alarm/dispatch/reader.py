@@ -1,0 +1,136 @@
+"""The read side of the operations store: alarms, incidents, rules in force.
+
+In: questions. Out: contract structs, newest first, page by page (by key, not by counting rows).
+Never: writing; SQL or an exception of SQLite to the caller. One reader per thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from alarm.dispatch.schema import version_of
+from alarm.rules.fields import normal_plate
+from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.commands import WatchCommand
+from ingest.store.port import Page, Position, StoreError, StoreUnavailable
+
+MAX_PAGE = 1000
+
+_Body = TypeVar("_Body", Alarm, Incident)
+
+
+@contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Convert what SQLite raises inside; conditions of the machine (full, busy) pass."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailable(f"{path}: {error}") from error
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {error}") from error
+
+
+class OperationsReader:
+    """One read-only connection. Raises `StoreUnavailable` while there is no store yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with store_errors(path):
+            self._db = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=10,
+            )
+            if version_of(self._db) == 0:
+                self._db.close()
+                raise StoreUnavailable(f"{path}: its writer is just creating it")
+
+    def alarms(
+        self,
+        *,
+        page: Page,
+        severity: str = "",
+        rule_id: str = "",
+        plate: str = "",
+        checkpoint_id: str = "",
+        raised_from_ms: int = 0,
+        raised_until_ms: int = 0,
+    ) -> tuple[list[Alarm], str]:
+        """Alarms and the cursor of the next page; in `plate`, `*` stands for any characters."""
+        where: list[tuple[str, object]] = [
+            ("severity = ?", severity),
+            ("rule_id = ?", rule_id),
+            ("plate_key GLOB ?", _glob(plate)),
+            ("checkpoint_id = ?", checkpoint_id),
+            ("raised_at_ms >= ?", raised_from_ms),
+            ("raised_at_ms < ?", raised_until_ms),
+        ]
+        return self._page(Alarm, "alarms", page, [(sql, value) for sql, value in where if value])
+
+    def alarm(self, alarm_id: str) -> Alarm | None:
+        """One alarm."""
+        found = self._rows("SELECT body FROM alarms WHERE alarm_id = ?", alarm_id)
+        return msgspec.json.decode(found[0][0], type=Alarm) if found else None
+
+    def incidents(self, *, page: Page, open_only: bool = False) -> tuple[list[Incident], str]:
+        """Incidents and the cursor of the next page."""
+        where: list[tuple[str, object]] = [("state = ?", "open")] if open_only else []
+        return self._page(Incident, "incidents", page, where)
+
+    def rules(self) -> list[WatchCommand]:
+        """The rules in force as the dispatcher knows them, by id."""
+        found = self._rows("SELECT body FROM rules WHERE op = 'put' ORDER BY rule_id")
+        return [msgspec.json.decode(body, type=WatchCommand) for (body,) in found]
+
+    def positions(self, application: str) -> list[Position]:
+        """How far an application of this store has come."""
+        found = self._rows(
+            "SELECT cluster_id, topic, topic_id, partition, end_offset FROM positions"
+            " WHERE application = ? ORDER BY topic, partition",
+            application,
+        )
+        names = ("cluster_id", "topic", "topic_id", "partition", "end_offset")
+        return [
+            Position(application=application, **dict(zip(names, r, strict=True))) for r in found
+        ]
+
+    def close(self) -> None:
+        """Release the store."""
+        self._db.close()
+
+    def _page(
+        self, kind: type[_Body], table: str, page: Page, where: Sequence[tuple[str, object]]
+    ) -> tuple[list[_Body], str]:
+        limit = max(1, min(page.limit, MAX_PAGE))
+        conditions = [sql for sql, _ in where] + (["id < ?"] if page.cursor else [])
+        values = [value for _, value in where] + ([_row_id(page.cursor)] if page.cursor else [])
+        clause = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        sql = f"SELECT id, body FROM {table}{clause} ORDER BY id DESC LIMIT {limit + 1}"
+        found = self._rows(sql, *values)
+        bodies = [msgspec.json.decode(body, type=kind) for _, body in found[:limit]]
+        return bodies, str(found[limit - 1][0]) if len(found) > limit else ""
+
+    def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with store_errors(self._path):
+            return self._db.execute(sql, values).fetchall()
+
+
+def _row_id(cursor: str) -> int:
+    if not cursor.isascii() or not cursor.isdigit():
+        raise StoreError(f"{cursor[:40]!r} is no cursor of this store")
+    return int(cursor)
+
+
+def _glob(plate: str) -> str:
+    """The pattern in SQLite's words: our `*` is the only sign that means something."""
+    parts = plate.replace("＊", "*").split("*")
+    escaped = (normal_plate(part).replace("[", "[[]").replace("?", "[?]") for part in parts)
+    return "*".join(escaped)

@@ -1,0 +1,183 @@
+"""The dispatcher: candidates → verdicts, once per rule and record → `event.alarm` and people.
+
+In: `event.candidate`, `event.incident`, `control.watchlist`. Out: the operations store, alarms
+on their topic, notices. Never: a position stored without what it led to; an alarm told twice
+(its id) or lost (it leaves by the outbox, which empties only on the broker's acknowledgement).
+Core: `alarm.dispatch.state`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from alarm.commands import Commands
+from alarm.dispatch.notifiers import notifiers
+from alarm.dispatch.operations import Decided, Operations
+from alarm.dispatch.reader import OperationsReader
+from alarm.dispatch.state import decide
+from alarm.dispatch.telling import Telling
+from alarm.settings import DispatcherSettings
+from bus.client.cluster import Cluster, admin_client, wait_for
+from bus.client.consumer import BEGINNING, Consumer, Place, Received
+from bus.client.producer import AsyncProducer, Delivery
+from bus.contracts.alarms import Alarm
+from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    TOPICS,
+)
+from bus.errors import BusError
+from bus.settings import BusSettings, SiteSettings
+from ingest.store.port import Position
+
+log = logging.getLogger(__name__)
+
+APPLICATION = "dispatcher"
+READ = (EVENT_CANDIDATE, EVENT_INCIDENT)
+TAKE_TIMEOUT_S = 0.25  # how long a stop may wait for the consumer
+
+
+class Dispatcher:
+    """One process. Core: `decide`; everything it keeps is in the operations store or on the bus."""
+
+    def __init__(self, site: SiteSettings, bus: BusSettings, settings: DispatcherSettings) -> None:
+        self._site = site
+        self._bus = bus
+        self._settings = settings
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Ask `run` to end."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Until stopped. Raises when store or bus fail for good; the supervisor starts anew."""
+        path = self._settings.operations_path(self._site)
+        told = notifiers(self._site, self._settings)
+        operations = Operations(path, [notifier.name for notifier in told])
+        telling = Telling(operations, told, self._settings)
+        producer = AsyncProducer(self._bus, client_id=APPLICATION, overrides={"linger.ms": 0})
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                speaking = tasks.create_task(telling.run())
+                await self._judge(path, operations, producer, telling)
+                speaking.cancel()
+        finally:
+            await telling.close()
+            await producer.close()
+            operations.close()
+
+    async def _judge(
+        self, path: Path, operations: Operations, producer: AsyncProducer, telling: Telling
+    ) -> None:
+        admin = admin_client(self._bus.bootstrap_servers)
+        topics = (*READ, CONTROL_WATCHLIST, EVENT_ALARM)
+        cluster = await asyncio.to_thread(wait_for, admin, topics, self._stopping)
+        commands = await asyncio.to_thread(Commands, self._bus, admin, f"{APPLICATION}-commands")
+        consumer = Consumer(self._bus, client_id=APPLICATION)
+        try:
+            consumer.assign(_starts(path, cluster))
+            operations.apply(Decided(commands=await asyncio.to_thread(commands.drain)))
+            log.info("dispatcher: ready, %d rules in force", len(commands.rules))
+            while not self._stopping.is_set():
+                decided = await asyncio.to_thread(self._next, consumer, commands, cluster)
+                if decided is not None:
+                    operations.apply(decided)
+                    telling.wake()
+                await self._publish(operations, producer)
+        finally:
+            commands.close()
+            consumer.close()
+
+    def _next(self, consumer: Consumer, commands: Commands, cluster: Cluster) -> Decided | None:
+        """The next batch, judged; the commands after the candidates were taken, so that none of
+        them is older than its rule.
+        """
+        messages = consumer.take(self._settings.max_batch, TAKE_TIMEOUT_S)
+        new_commands = commands.drain()
+        if not messages and not new_commands:
+            return None
+        outcome = decide(messages, commands.rules, _now_ms())
+        return Decided(
+            commands=new_commands,
+            alarms=outcome.alarms,
+            incidents=outcome.incidents,
+            positions=_positions(messages, cluster),
+        )
+
+    async def _publish(self, operations: Operations, producer: AsyncProducer) -> None:
+        """Empty the outbox as far as the bus takes it; the rest stays for the next time."""
+        while pending := operations.outbox(self._settings.max_batch):
+            sent = [await self._enqueue(producer, alarm) for _, alarm in pending]
+            answers = await asyncio.gather(*sent, return_exceptions=True)
+            done = [p[0] for p, a in zip(pending, answers, strict=True) if not _failed(a)]
+            operations.produced(done)
+            if len(done) < len(pending):
+                return
+
+    async def _enqueue(self, producer: AsyncProducer, alarm: Alarm) -> asyncio.Future[Delivery]:
+        headers = [(SCHEMA, TOPICS[EVENT_ALARM].schema), (SITE, self._site.name)]
+        return await producer.enqueue(
+            EVENT_ALARM, msgspec.json.encode(alarm), key=alarm.rule_id, headers=headers
+        )
+
+
+async def serve(site: SiteSettings, bus: BusSettings, settings: DispatcherSettings) -> None:
+    """Run until SIGTERM or Ctrl-C."""
+    dispatcher = Dispatcher(site, bus, settings)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, dispatcher.stop)
+    await dispatcher.run()
+
+
+def _failed(answer: object) -> bool:
+    if isinstance(answer, BusError):
+        log.warning("dispatcher: an alarm waits in the outbox: %s", answer)
+        return True
+    if isinstance(answer, BaseException):
+        raise answer
+    return False
+
+
+def _starts(path: Path, cluster: Cluster) -> dict[Place, int]:
+    """The stored positions where they still mean something, else the beginning."""
+    reader = OperationsReader(path)
+    stored = {
+        (p.topic, p.partition): p.end_offset
+        for p in reader.positions(APPLICATION)
+        if p.cluster_id == cluster.cluster_id and cluster.topic_ids.get(p.topic) == p.topic_id
+    }
+    reader.close()
+    read = [partition for partition in cluster.partitions if partition[0] in READ]
+    return {Place(*partition): stored.get(partition, BEGINNING) for partition in read}
+
+
+def _positions(messages: Sequence[Received], cluster: Cluster) -> list[Position]:
+    ends = {(m.topic, m.partition): m.offset + 1 for m in messages}  # in order: the last one counts
+    return [
+        Position(
+            application=APPLICATION,
+            cluster_id=cluster.cluster_id,
+            topic=topic,
+            topic_id=cluster.topic_ids[topic],
+            partition=partition,
+            end_offset=end_offset,
+        )
+        for (topic, partition), end_offset in sorted(ends.items())
+    ]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

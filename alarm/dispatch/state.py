@@ -1,0 +1,49 @@
+"""What one batch of candidates and incidents decides. Pure.
+
+In: messages of `event.candidate` and `event.incident`, the rules in force, `now_ms`. Out: alarms,
+incidents. Never: I/O, a clock, the once-only check (the store's, by the alarm's id).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from alarm.rules import RuleSet, verdict
+from bus.client.consumer import Received
+from bus.contracts.alarms import Alarm, Candidate, Incident
+from bus.contracts.topics import EVENT_CANDIDATE, EVENT_INCIDENT
+
+log = logging.getLogger(__name__)
+
+
+class Outcome(NamedTuple):
+    """What the messages came to."""
+
+    alarms: list[Alarm]
+    incidents: list[Incident]
+
+
+def decide(messages: Iterable[Received], rules: RuleSet, now_ms: int) -> Outcome:
+    """Give the verdicts. A message that is not ours is told and passed over."""
+    outcome = Outcome([], [])
+    for message in messages:
+        try:
+            _decide(message, rules, now_ms, outcome)
+        except msgspec.DecodeError as error:
+            where = f"{message.topic}-{message.partition}@{message.offset}"
+            log.error("the message at %s is not readable: %s", where, error)
+    return outcome
+
+
+def _decide(message: Received, rules: RuleSet, now_ms: int, outcome: Outcome) -> None:
+    value = message.value or b""
+    if message.topic == EVENT_INCIDENT:
+        outcome.incidents.append(msgspec.json.decode(value, type=Incident))
+    elif message.topic == EVENT_CANDIDATE:
+        alarm = verdict(rules, msgspec.json.decode(value, type=Candidate), now_ms)
+        if alarm is not None:
+            outcome.alarms.append(alarm)

@@ -1,0 +1,83 @@
+"""Identity of a cluster and its topics, for applications that keep their own positions.
+
+In: bootstrap servers. Out: plain values. Never: records. Any Kafka cluster answers.
+A topic made anew under its old name has another id: positions taken on the old one are void.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from bus.client.config import admin_config
+from bus.settings import BusSettings
+
+REQUEST_TIMEOUT_S = 10.0
+TOPIC_WAIT_S = 120.0  # the supervisor starts broker, edge and streams at the same time
+
+Partition = tuple[str, int]
+
+
+class ClusterError(Exception):
+    """The cluster does not answer, or topics are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Identity of a cluster and of the topics somebody reads."""
+
+    cluster_id: str
+    topic_ids: dict[str, str]
+    partitions: tuple[Partition, ...]
+
+
+def admin_client(bootstrap_servers: str) -> AdminClient:
+    """A client for questions; it connects by itself and again."""
+    return AdminClient(admin_config(BusSettings(bootstrap_servers=bootstrap_servers), "cluster"))
+
+
+def look(admin: AdminClient, topics: Iterable[str]) -> Cluster:
+    """Identity of the cluster and of `topics`. Raises `ClusterError` if one is missing."""
+    try:
+        described = admin.describe_topics(
+            TopicCollection(list(topics)), request_timeout=REQUEST_TIMEOUT_S
+        )
+        found = {name: future.result() for name, future in described.items()}
+        cluster_id = admin.list_topics(timeout=REQUEST_TIMEOUT_S).cluster_id or ""
+    except KafkaException as error:
+        raise ClusterError(str(error)) from error
+    return Cluster(
+        cluster_id=cluster_id,
+        topic_ids={name: str(topic.topic_id) for name, topic in found.items()},
+        partitions=tuple((n, p.id) for n, topic in sorted(found.items()) for p in topic.partitions),
+    )
+
+
+def wait_for(admin: AdminClient, topics: Iterable[str], stopping: threading.Event) -> Cluster:
+    """As `look`, but waits for the broker to come up and for the topics to be made."""
+    wanted, deadline = list(topics), time.monotonic() + TOPIC_WAIT_S
+    while True:
+        try:
+            return look(admin, wanted)
+        except ClusterError:
+            if time.monotonic() > deadline or stopping.wait(0.2):
+                raise
+
+
+def offsets(
+    admin: AdminClient, partitions: Iterable[Partition], spec: OffsetSpec
+) -> dict[Partition, int]:
+    """Offsets by specification (earliest, latest, for a timestamp). Raises `ClusterError`."""
+    asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+    if not asked:
+        return {}
+    try:
+        answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+        return {(tp.topic, tp.partition): f.result().offset for tp, f in answers.items()}
+    except KafkaException as error:
+        raise ClusterError(str(error)) from error
