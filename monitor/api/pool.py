@@ -42,7 +42,7 @@ class ReaderPool(Generic[R]):
 
     def __init__(self, name: str, open_reader: Callable[[], R], *, threads: int) -> None:
         self.name = name
-        self.away = "not asked yet"  # empty = the last answer was good
+        self.away = ""  # why the last question had no answer; empty = it had
         self._open = open_reader
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"console-{name}")

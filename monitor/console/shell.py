@@ -97,9 +97,10 @@ def _head(view: View) -> None:
     ui.dark_mode(view.dark)
     ui.add_head_html(
         f'<link rel="stylesheet" href="{_CSS}"><script src="{_JS}"></script>'
-        f"<script>window.databusTexts = {_script_json(words)}; "
-        f"document.documentElement.lang = {_script_json(t.html_language)};</script>"
+        f"<script>window.databusTexts = {_script_json(words)};</script>"
     )
+    # After Quasar, which writes the language of the whole application there.
+    ui.run_javascript(f"document.documentElement.lang = {_script_json(t.html_language)}")
 
 
 def _script_json(value: object) -> str:

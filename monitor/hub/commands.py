@@ -16,7 +16,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 
-DELIVERY_SECONDS = 10.0
+DELIVERY_SECONDS = 5.0  # an operator waits for it
 
 
 class CommandLost(Exception):

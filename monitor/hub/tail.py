@@ -72,6 +72,7 @@ class Tail:
         self._budget_at = time.monotonic()
         self._next: dict[tuple[str, int], int] = {}
         self._skipped: dict[str, int] = {}
+        self._new_from: dict[tuple[str, int], int] = {}
         self._stop = threading.Event()
         self._underway = threading.BoundedSemaphore(MAX_BATCHES_UNDERWAY)
         self._thread: threading.Thread | None = None
@@ -164,6 +165,7 @@ class Tail:
         if topic == CONTROL_WATCHLIST:
             return int(OFFSET_BEGINNING)  # the state is the whole topic
         low, end = self._bounds(consumer, topic, number)
+        self._new_from[topic, number] = end  # what is shown from before is not counted as passing
         return max(low, end - (DATA_BACK if topic in DATA_TOPICS else EVENTS_BACK))
 
     def _bounds(self, consumer: Any, topic: str, number: int) -> tuple[int, int]:
@@ -189,7 +191,9 @@ class Tail:
     def _poll(self, consumer: Any, loop: asyncio.AbstractEventLoop) -> None:
         messages = consumer.consume(MAX_MESSAGES, POLL_SECONDS)
         batch = self._parse(messages)
-        if not (batch.counts or batch.alarms or batch.incidents or batch.commands):
+        if not (
+            batch.counts or batch.sightings or batch.alarms or batch.incidents or batch.commands
+        ):
             return
         while not self._underway.acquire(timeout=0.5):
             if self._stop.is_set():
@@ -213,7 +217,8 @@ class Tail:
             topic = message.topic()
             self._next[topic, message.partition()] = message.offset() + 1
             if topic in DATA_TOPICS:
-                batch.counts[topic] = batch.counts.get(topic, 0) + 1
+                if message.offset() >= self._new_from.get((topic, message.partition()), 0):
+                    batch.counts[topic] = batch.counts.get(topic, 0) + 1
                 records.append(message)
             else:
                 _event(batch, topic, message)

@@ -3,6 +3,7 @@
 import { leaflet as L } from "nicegui-leaflet";
 import { loadResource } from "../../static/utils/resources.js";
 
+const MOST_STOPS = 12; // as the server sends
 const TOKENS = { active: "--good", quiet: "--quiet", alarm: "--critical", fault: "--warning", unknown: "--soft" };
 const colour = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
 const escape = (text) => Object.assign(document.createElement("span"), { textContent: text }).innerHTML;
@@ -124,7 +125,7 @@ export default {
       this.whenReady(() => {
         this.clear();
         const line = L.polyline([], { color: colour("--critical"), weight: 4, dashArray: "1 8", lineCap: "round" }).addTo(this.map);
-        this.track_ = { line, labels: [], last: null };
+        this.track_ = { line, labels: [], count: 0, last: null };
         stops.forEach((stop) => this.grow_(stop));
       });
     },
@@ -133,11 +134,12 @@ export default {
       const mark = this.marks.get(id);
       if (!mark || this.track_.last === id) return;
       this.track_.last = id;
-      this.track_.line.addLatLng(mark.getLatLng());
-      const number = this.track_.labels.length + 1;
-      const tip = L.tooltip({ permanent: true, direction: "top", offset: [0, -8] }).setLatLng(mark.getLatLng()).setContent(`${number}. ${escape(time)}`);
+      const spots = this.track_.line.getLatLngs();
+      this.track_.line.setLatLngs([...spots, mark.getLatLng()].slice(-MOST_STOPS));
+      this.track_.count += 1;
+      const tip = L.tooltip({ permanent: true, direction: "top", offset: [0, -8] }).setLatLng(mark.getLatLng()).setContent(`${this.track_.count}. ${escape(time)}`);
       this.track_.labels.push(tip.addTo(this.map));
-      if (this.track_.labels.length > 12) this.track_.labels[this.track_.labels.length - 13].remove();
+      if (this.track_.labels.length > MOST_STOPS) this.track_.labels.shift().remove();
     },
     clear() {
       if (!this.track_) return;

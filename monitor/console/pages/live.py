@@ -123,7 +123,7 @@ def valid_state(percent: float) -> str:
 def _chart(view: View) -> None:
     t = view.t
     with panel(t("live.chart")):
-        names = {kind: t(f"kind.{kind}") for kind in ("vehicle", "face", "video")}
+        names = {kind: t(f"kind.{kind}") for kind in ("video", "face", "vehicle")}
         points = list(view.services.hub.live.rates)
         data = {kind: [_at(p, kind) for p in points] for kind in names}
         chart = line_chart(
@@ -132,9 +132,9 @@ def _chart(view: View) -> None:
             data=data,
             stacked=True,
             label=t("live.chart"),
-            height="150px",
+            height="160px",
             fine=True,
-        )
+        ).classes("beside-title")
 
     def push(update: Update) -> None:
         for point in update.delta.rates:
@@ -175,14 +175,14 @@ def _records(view: View, detail: DetailPanel) -> None:
 def _alarms(view: View, detail: DetailPanel) -> None:
     t = view.t
     columns = [
-        severity_column(t, width=76),
+        severity_column(t, width=70),
         column(
-            t, "time", "time", width=82, **{":valueFormatter": "p => (p.value || '').slice(0, 8)"}
+            t, "time", "time", width=78, **{":valueFormatter": "p => (p.value || '').slice(0, 8)"}
         ),
-        column(t, "rule", "rule", flex=3, minWidth=90, tooltipField="rule"),
-        column(t, "plate", "plate", width=98, cellClass="strong"),
-        column(t, "checkpoint", "place", flex=3, minWidth=90, tooltipField="place"),
-        column(t, "reaction", "reaction_ms", renderer="duration", number=True, width=76),
+        column(t, "rule", "rule", flex=3, minWidth=84, tooltipField="rule"),
+        column(t, "plate", "plate", width=94, cellClass="strong"),
+        column(t, "checkpoint", "place", flex=3, minWidth=84, tooltipField="place"),
+        column(t, "reaction", "reaction_ms", renderer="duration", number=True, width=74),
     ]
     with panel(t("live.alarms")):
         rows = view.feed.alarms_now(t.language, ALARM_ROWS)

@@ -19,6 +19,7 @@ from monitor.console.shell import View
 
 STATES_SECONDS = 1.0
 MAX_TARGETS = 12
+MAX_STOPS = 12  # of the trajectory; where a target was an hour ago does not help to stop it
 _SHAPES = {"alarm": "◆", "fault": "▲", "active": "●", "quiet": "○", "unknown": "◌"}
 _TONES = {
     "alarm": "critical",
@@ -93,7 +94,7 @@ class Targets:
 
     def _draw_track(self) -> None:
         track = self._view.services.hub.live.trajectory(self._shown)
-        self._city.track([self._stop(alarm) for alarm in track])
+        self._city.track([self._stop(alarm) for alarm in track[-MAX_STOPS:]])
 
     def _stop(self, alarm: Alarm) -> dict[str, str]:
         time = clock(alarm.captured_at_ms, self._view.services.site.tz)[11:19]

@@ -1,0 +1,71 @@
+"""Latency and quality over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.api.series import MAX_POINTS, MINUTE_MS, slot_ms
+from monitor.api.services import Services
+
+
+async def test_latency_is_by_minute_for_vehicles_and_faces(as_role: Any) -> None:
+    """Ascending, ordered percentiles, and the whole span's own percentiles beside them."""
+    body = (await as_role().get("/api/latency")).json()
+    assert set(body["curves"]) == {"vehicle", "face"}
+    for curve in body["curves"].values():
+        minutes = [row[0] for row in curve]
+        assert minutes == sorted(set(minutes))
+        assert all(0 < p50 <= p95 <= p99 and count > 0 for _, p50, p95, p99, count in curve)
+    assert sum(t["count"] for t in body["total"].values()) == 450
+
+
+async def test_latency_of_a_district_and_a_device_is_theirs_alone(as_role: Any) -> None:
+    """L-2; the districts' counts add up to the whole."""
+    client, counted = as_role(), 0
+    for district in ("d0", "d1", "d2"):
+        body = (await client.get(f"/api/latency?scope=district&scope_id={district}")).json()
+        counted += sum(t["count"] for t in body["total"].values())
+        assert sum(r[4] for c in body["curves"].values() for r in c) == sum(
+            t["count"] for t in body["total"].values()
+        )
+    assert counted == 450
+    one = (await client.get("/api/latency?scope=device&scope_id=10.1.0.5")).json()
+    assert 0 < sum(t["count"] for t in one["total"].values()) < 450
+
+
+async def test_quality_shows_the_gap_and_the_device_behind_it_with_its_place(as_role: Any) -> None:
+    """Q-1, Q-3: two curves, and the worst device first."""
+    body = (await as_role().get("/api/quality")).json()
+    assert body["total"]["sent"] == sum(row[1] for row in body["curve"])
+    assert body["total"]["valid"] == sum(row[3] for row in body["curve"])
+    assert body["total"]["sent"] - body["total"]["valid"] == body["total"]["rejected"]["not-json"]
+    worst = [d["camera_ip"] for d in body["devices"][:2]]
+    assert set(worst) == {"10.1.0.1", "10.1.0.7"}
+    assert body["devices"][0]["checkpoint"] != body["devices"][0]["checkpoint_id"]
+    assert body["devices"][0]["gap"] > 0 == body["devices"][2]["gap"]
+
+
+async def test_spans_have_a_bound_and_an_order(as_role: Any) -> None:
+    """A year by minute is not a chart."""
+    client = as_role()
+    assert (await client.get("/api/latency?from=2020-01-01")).status_code == 422
+    assert (await client.get("/api/quality?from=2020-01-01")).status_code == 422
+    assert (await client.get("/api/quality?from=2026-02-01&until=2026-01-01")).status_code == 422
+
+
+def test_a_curve_never_has_more_points_than_a_screen() -> None:
+    """Whatever the span, up to what the API takes."""
+    for minutes in (1, 59, 1440, 1501, 10_080, 44_640):
+        assert minutes * MINUTE_MS / slot_ms(0, minutes * MINUTE_MS) <= MAX_POINTS
+
+
+async def test_the_numbers_on_top_come_from_the_store(services: Services) -> None:
+    """None of them is invented: with an empty store they are unknown."""
+    kpis = await services.kpis.refresh()
+    assert kpis.stored_today is not None
+    assert kpis.valid_percent is not None
+    assert 90 < kpis.valid_percent < 100
+    for path in (services.site.data_path / "store").glob("records.db*"):
+        path.write_bytes(b"damaged" * 1000)
+    kpis = await services.kpis.refresh()
+    assert (kpis.stored_today, kpis.valid_percent) == (None, None)

@@ -1,0 +1,106 @@
+"""Alarms, incidents, register, pictures, status, metrics; the watch list without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from monitor.api.services import Services
+
+
+async def test_alarms_are_paged_and_filtered(as_role: Any) -> None:
+    """With place, picture and how fast they were."""
+    client = as_role()
+    first = (await client.get("/api/alarms?limit=20")).json()
+    second = (
+        await client.get("/api/alarms", params={"limit": 20, "cursor": first["cursor"]})
+    ).json()
+    rows = first["rows"] + second["rows"]
+    assert len({r["alarm_id"] for r in rows}) == 30
+    assert second["cursor"] == ""
+    critical = (await client.get("/api/alarms?severity=critical")).json()["rows"]
+    assert [r for r in rows if r["severity"] == "critical"] == critical
+    assert rows[0]["picture"].startswith("/pictures/")
+    assert rows[0]["latitude"] > 30
+    one = (await client.get(f"/api/alarms/{rows[3]['alarm_id']}")).json()
+    assert one == rows[3]
+    assert (await client.get("/api/alarms/none")).status_code == 404
+
+
+async def test_incidents_have_a_beginning_and_an_end(as_role: Any) -> None:
+    """Open ones alone on request."""
+    rows = (await as_role().get("/api/incidents?open_only=true")).json()["rows"]
+    assert [(r["incident_id"], r["closed_at"]) for r in rows] == [("i-1", "")]
+
+
+async def test_the_register_follows_its_file_and_survives_a_broken_one(
+    as_role: Any, services: Services
+) -> None:
+    """A good register is never replaced by a bad one."""
+    client, path = as_role(), services.site.data_path / "register.json"
+    assert len((await client.get("/api/register")).json()["checkpoints"]) == 36
+    path.write_text("{")
+    assert len((await client.get("/api/register")).json()["checkpoints"]) == 36
+    path.write_text('{"site": "other"}')
+    assert (await client.get("/api/register")).json()["site"] == "other"
+
+
+async def test_pictures_come_from_the_picture_store_only(as_role: Any, services: Services) -> None:
+    """No path leads out of it, and nothing but pictures is served."""
+    client = as_role()
+    good = await client.get("/pictures/car-1.png")
+    assert (good.status_code, good.headers["content-type"]) == (200, "image/png")
+    (services.site.data_path / "pictures" / "page.html").write_text("<script>")
+    for path in ("none.png", "%2e%2e/accounts.json", "..%2f..%2fetc/passwd", "page.html",
+                 "%2e%2e/register.json", "a/../../console/secret.png"):  # fmt: skip
+        assert (await client.get(f"/pictures/{path}")).status_code == 404, path
+
+
+async def test_the_status_says_what_is_away(as_role: Any) -> None:
+    """Here the bus: nobody listens at the address of these tests."""
+    status = (await as_role().get("/api/status")).json()
+    assert status["away"]["bus"]
+    reply = await as_role().get("/metrics")
+    assert 'databus_console_reachable{part="bus"} 0.0' in reply.text
+
+
+async def test_the_pulse_is_for_everybody(stranger: Any) -> None:
+    """A supervisor has no account."""
+    assert (await stranger.get("/healthz")).json() == {"status": "ok"}
+
+
+RULE = b'{"name": "x", "match": {"plate_number": ["\xe6\xb5\x99AWL999"]}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        (b"{", 400, None),
+        (b"[]", 422, None),
+        (b'{"name": "x"}', 422, None),
+        (b'{"name": "x", "match": {}, "colour": 1}', 422, None),
+        (b'{"name": "x", "match": {}}', 422, "match"),
+        (b'{"name": "", "match": {"plate_number": ["A"]}}', 422, "name"),
+        (b'{"name": "x", "match": {"shoe_size": ["A"]}}', 422, "shoe_size"),
+        (b'{"name": "x", "match": {"plate_number": [" "]}}', 422, "plate_number"),
+        (
+            b'{"name": "x", "match": {"plate_number": ["A"]}, "valid_until_ms": 5}',
+            422,
+            "valid_until_ms",
+        ),
+        (b"x" * 70_000, 413, None),
+    ],
+)
+async def test_a_rule_that_cannot_be_meant_is_refused_with_its_field(
+    as_role: Any, body: bytes, status: int, field: str | None
+) -> None:
+    """Before anything is sent."""
+    reply = await as_role().post("/api/watch", content=body)
+    assert reply.status_code == status
+    assert reply.json().get("field") == field
+
+
+async def test_a_rule_in_force_nowhere_cannot_be_removed(as_role: Any) -> None:
+    """404, and nothing is sent."""
+    assert (await as_role().delete("/api/watch/w-1")).status_code == 404

@@ -1,0 +1,155 @@
+"""Records over the API, from a real SQLite store filled through its port."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import msgspec
+import pytest
+
+from ingest.store.open import open_store
+from ingest.store.port import RecordRow, StoreBatch
+from monitor.api.services import Services
+
+
+async def all_pages(client: Any, address: str, **parameters: Any) -> list[dict[str, Any]]:
+    rows, cursor = [], ""
+    while True:
+        reply = await client.get(address, params={**parameters, "limit": 100, "cursor": cursor})
+        page = reply.json()
+        rows += page["rows"]
+        cursor = page["cursor"]
+        if not cursor:
+            return rows
+
+
+async def test_pages_follow_each_other_without_gap_or_repetition(as_role: Any) -> None:
+    """Newest first, each record once, as many as the count says."""
+    client = as_role()
+    rows = await all_pages(client, "/api/records")
+    times = [r["captured_at_ms"] for r in rows]
+    assert times == sorted(times, reverse=True)
+    assert len({r["record_id"] for r in rows}) == len(rows) == 450
+    assert (await client.get("/api/records/count")).json() == {"count": 450}
+
+
+async def test_a_search_by_kind_plate_and_checkpoint_finds_what_a_scan_finds(as_role: Any) -> None:
+    """`*` stands for anything."""
+    client = as_role()
+    rows = await all_pages(client, "/api/records")
+    for wanted, matches in (
+        ({"kind": "face"}, lambda r: r["kind"] == "face"),
+        (
+            {"plate": "浙A*7"},
+            lambda r: r["plate_number"].startswith("浙A") and r["plate_number"].endswith("7"),
+        ),
+        ({"checkpoint": "330100#1#2#0"}, lambda r: r["checkpoint_id"] == "330100#1#2#0"),
+    ):
+        found = await all_pages(client, "/api/records", **wanted)
+        assert found
+        assert found == [r for r in rows if matches(r)]
+
+
+async def test_times_are_the_sites_and_bad_ones_are_told(as_role: Any) -> None:
+    """A span given in the site's clock cuts where the rows say."""
+    client = as_role()
+    rows = await all_pages(client, "/api/records")
+    middle = rows[100]["captured_at"][:19].replace(" ", "T")
+    found = await all_pages(client, "/api/records", **{"from": middle})
+    assert found == [r for r in rows if r["captured_at"] >= middle.replace("T", " ")]
+    assert (await client.get("/api/records?from=yesterday")).status_code == 422
+
+
+async def test_one_record_shows_all_the_device_wrote_and_its_pictures(as_role: Any) -> None:
+    """The picture's address is this console's, wherever the edge was."""
+    detail = (await as_role().get("/api/records/r-000001")).json()
+    assert detail["body"]["卡口编号"] == detail["checkpoint_id"]
+    assert detail["pictures"][0]["picture"].startswith("/pictures/car-")
+    assert (await as_role().get("/api/records/none")).status_code == 404
+
+
+async def test_the_table_holds_every_row_and_no_formula(as_role: Any, services: Services) -> None:
+    """A device's text must not become a spreadsheet's formula."""
+    store = open_store(f"sqlite://{services.site.data_path}/store/records.db", "write")
+    evil = RecordRow(
+        record_id="evil",
+        kind="vehicle",
+        checkpoint_id="=1+1",
+        district_id="",
+        camera_ip="",
+        recognizer_ip="",
+        captured_at_ms=1,
+        received_at_ms=1,
+        plate_number='=cmd|"x"',
+        body=b"{}",
+    )
+    store.apply(StoreBatch(rows=[evil]), [])
+    store.close()
+    reply = await as_role().get("/api/records.csv")
+    assert reply.text.startswith("\ufeffrecord_id")
+    rows = list(csv.DictReader(io.StringIO(reply.text.lstrip("\ufeff"))))
+    assert len(rows) == 451
+    assert rows[-1]["plate_number"] == '\'=cmd|"x"'
+
+
+async def test_rejected_records_are_shown_with_reason_and_original(as_role: Any) -> None:
+    """Q-4."""
+    rows = await all_pages(as_role(), "/api/rejected", reason="bad-time")
+    assert rows
+    assert {r["reason"] for r in rows} == {"bad-time"}
+    assert rows[0]["body"] == '{"抓拍时间": "昨天"}'
+    assert rows[0]["checkpoint"] != rows[0]["checkpoint_id"]
+
+
+@pytest.mark.parametrize("limit", ["0", "1001", "x"])
+async def test_no_page_without_a_bound(as_role: Any, limit: str) -> None:
+    """A limit outside the bounds is told, not corrected in silence."""
+    assert (await as_role().get(f"/api/records?limit={limit}")).status_code == 422
+
+
+async def test_an_absent_store_is_told_and_comes_back_by_itself(
+    as_role: Any, services: Services
+) -> None:
+    """503 with the reason while it is away; no restart needed."""
+    client, path = as_role(), services.site.data_path / "store" / "records.db"
+    saved = path.read_bytes()
+    path.write_bytes(b"this is not a database" * 100)
+    for extra in path.parent.glob("records.db-*"):
+        extra.unlink()
+    reply = await client.get("/api/records")
+    assert reply.status_code == 503
+    assert "records" in reply.json()["error"]
+    assert (await client.get("/api/status")).json()["away"]["records"]
+    path.write_bytes(saved)
+    assert (await client.get("/api/records")).status_code == 200
+    assert not (await client.get("/api/status")).json()["away"]["records"]
+
+
+async def test_a_store_that_nobody_has_made_yet_is_empty(as_role: Any, services: Services) -> None:
+    """The console may start first."""
+    for path in (services.site.data_path / "store").glob("records.db*"):
+        path.unlink()
+    assert (await as_role().get("/api/records")).json() == {"rows": [], "cursor": ""}
+
+
+def test_rows_are_json_of_plain_values(services: Services) -> None:
+    """Whatever bytes a device sent, the answer is valid JSON."""
+    from monitor.api.views import record_detail
+
+    for body in (b"\xff\xfe", b"[1]", b'{"a": NaN}', b"{" * 5000, b""):
+        row = RecordRow(
+            record_id="x",
+            kind="face",
+            checkpoint_id="",
+            district_id="",
+            camera_ip="",
+            recognizer_ip="",
+            captured_at_ms=0,
+            received_at_ms=0,
+            body=body,
+        )
+        msgspec.json.decode(
+            msgspec.json.encode(record_detail(row, services.register.read(), services.site.tz))
+        )

@@ -1,0 +1,335 @@
+"""The console as a person sees it: our broker, our store, Chromium. Screenshots go beside the test's data.
+
+One console and one broker for the file; the tests run in their order.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from console_city import alarms, fill_store, incidents
+from console_traffic import make_topics, producer, send_events, send_records
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from broker.server.embedded import RunningBroker
+from monitor.accounts.book import AccountBook
+from monitor.accounts.once import issue_one_time_link
+from monitor.accounts.roles import Role
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PAGES = ("live", "map", "records", "alarms", "watch", "latency", "quality", "bus", "system")
+PATIENCE_MS = 30_000
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Console:
+    """A console process with its address and data."""
+
+    def __init__(self, data_path: Path, bootstrap: str, started_ms: int) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url, self.data_path, self.bootstrap = f"http://127.0.0.1:{port}", data_path, bootstrap
+        self.log = data_path / "console.log"
+        script = Path(__file__).parents[1] / "console_process.py"
+        words = [str(port), bootstrap, str(data_path), str(started_ms)]
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), *words],
+            stdout=self.log.open("w"),
+            stderr=subprocess.STDOUT,
+        )
+        self._wait()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                httpx.get(self.url + "/healthz", timeout=1)
+                return
+            except httpx.TransportError:
+                assert self.process.poll() is None, self.log.read_text()
+                assert time.monotonic() < end, self.log.read_text()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    path, started_ms = tmp_path_factory.mktemp("console"), now_ms()
+    fill_store(path, now_ms=started_ms, records=600)
+    make_topics(broker.bootstrap)
+    to = producer(broker.bootstrap)
+    send_events(to, alarms(started_ms), incidents(started_ms))
+    send_records(to, now_ms=started_ms, count=40, seed=4)
+    book = AccountBook(path)
+    book.add("li", "correct horse", [Role.OPERATOR])
+    book.add("wang", "only looking", [Role.VIEWER])
+    made = Console(path, broker.bootstrap, started_ms)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(console: Console, browser: Browser) -> Iterator[OpenPage]:
+    """A page behind a one-time link; at the end: nothing from outside, no error in the browser."""
+    contexts, outside, errors = [], [], []
+
+    def open_(log_in: bool = True) -> Page:
+        context = browser.new_context(
+            viewport={"width": 1440, "height": 900}, timezone_id="Europe/London"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        own = (console.url, console.url.replace("http", "ws"), "data:", "blob:")
+        page.on("request", lambda r: None if r.url.startswith(own) else outside.append(r.url))
+        page.on("websocket", lambda w: None if w.url.startswith(own) else outside.append(w.url))
+        page.on("pageerror", lambda e: errors.append(str(e)))
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        if log_in:
+            page.goto(issue_one_time_link(console.data_path, base_url=console.url))
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert outside == []
+    assert [e for e in errors if "401" not in e] == []
+
+
+def shoot(page: Page, console: Console, name: str) -> None:
+    folder = console.data_path / "screenshots"
+    folder.mkdir(exist_ok=True)
+    page.screenshot(path=str(folder / f"{name}.png"))
+
+
+def test_a_person_logs_in_by_the_form_and_out_again(open_page: OpenPage, console: Console) -> None:
+    """A wrong password is told; after logging out an open page of the session is told nothing more."""
+    page = open_page(log_in=False)
+    page.goto(console.url + "/map")
+    page.fill("#name", "li")
+    page.fill("#password", "wrong horse")
+    page.click("button[type=submit]")
+    page.wait_for_selector("[role=alert]:not([hidden])")
+    shoot(page, console, "log-in")
+    page.fill("#name", "li")
+    page.fill("#password", "correct horse")
+    page.click("button[type=submit]")
+    page.wait_for_url("**/map")
+    second = page.context.new_page()
+    second.goto(console.url + "/live")
+    second.wait_for_selector(".tile")
+    page.click("text=退出")
+    page.wait_for_url("**/login")
+    second.wait_for_url("**/login")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_shows_its_data_with_one_heading(
+    open_page: OpenPage, console: Console, name: str
+) -> None:
+    """In Chinese, dark, without a word from another host."""
+    page = open_page()
+    page.goto(f"{console.url}/{name}")
+    page.wait_for_selector("h1")
+    assert page.locator("h1").count() == 1
+    page.wait_for_selector("html[lang=zh-CN]")
+    assert page.locator("nav a[aria-current=page]").count() == 1
+    rows = ".ag-center-cols-container .ag-row"
+    if name == "latency":
+        page.wait_for_selector("canvas")
+    elif name != "watch":
+        page.wait_for_selector(rows)
+    page.wait_for_timeout(600)
+    shoot(page, console, name)
+
+
+def test_a_record_and_an_alarm_appear_without_a_reload(
+    open_page: OpenPage, console: Console
+) -> None:
+    """From the broker to the row, on top of the list."""
+    page = open_page()
+    page.goto(console.url + "/live")
+    page.wait_for_selector(".ag-row")
+    page.evaluate("window.marked = true")
+    to = producer(console.bootstrap)
+    fresh = msgspec.structs.replace(
+        alarms(now_ms())[1],
+        alarm_id="live:1",
+        rule_name="刚刚命中",
+        captured_at_ms=now_ms() - 200,
+        raised_at_ms=now_ms(),
+    )
+    send_records(to, now_ms=now_ms(), count=5, seed=77)
+    send_events(to, [fresh])
+    page.wait_for_selector(".ag-row[row-index='0'] >> text=刚刚命中")
+    page.wait_for_selector("[row-id='t-77-4']")
+    assert page.evaluate("window.marked")
+    page.click("text=刚刚命中")
+    page.wait_for_selector(".detail >> text=告警详情")
+    page.wait_for_timeout(600)
+    shoot(page, console, "alarm-detail")
+
+
+def test_the_map_draws_roads_checkpoints_and_a_growing_trajectory(
+    open_page: OpenPage, console: Console
+) -> None:
+    """Without tiles; the list beside it says the states in words."""
+    page = open_page()
+    page.goto(console.url + "/map?target=w-stolen")
+    page.wait_for_selector(".city-map canvas")
+    assert page.locator(".city-map img.leaflet-tile").count() == 0
+    page.wait_for_selector(".leaflet-tooltip-pane >> text=/^\\d+\\. /")
+    drawn = page.locator(".leaflet-tooltip-top").count()
+    assert 1 < drawn <= 12
+    hits = page.locator(".target[aria-pressed=true]").inner_text()
+    before = int(hits.rpartition(" 次命中")[0].split()[-1])
+    fresh = msgspec.structs.replace(
+        alarms(now_ms())[1],
+        alarm_id="map:1",
+        checkpoint_id="330100#5#5#0",
+        captured_at_ms=now_ms(),
+        raised_at_ms=now_ms(),
+    )
+    send_events(producer(console.bootstrap), [fresh])
+    page.wait_for_selector(".city-map .pulse")
+    page.wait_for_selector(f".target[aria-pressed=true] >> text={before + 1} 次命中")
+    page.wait_for_timeout(600)
+    shoot(page, console, "map-trajectory")
+
+
+def test_search_finds_a_plate_and_shows_its_pictures(open_page: OpenPage, console: Console) -> None:
+    """By Enter; the row opens its record; the picture is served from here."""
+    page = open_page()
+    page.goto(console.url + "/records")
+    page.wait_for_selector("text=共 600 条")
+    with_picture = page.locator(".ag-row:has(img.thumb)").first
+    plate = with_picture.locator("[col-id=plate_number]").inner_text()
+    page.get_by_label("车牌（* 为任意）").fill(plate[:-1] + "*" if plate else "浙A*")
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "!document.body.innerText.includes('共 600 条') && document.body.innerText.includes('共 ')"
+    )
+    page.locator(".ag-row:has(img.thumb)").first.locator("[col-id=captured_at]").click()
+    page.wait_for_selector(".detail figure img")
+    page.wait_for_function("document.querySelector('.detail figure img').naturalWidth > 0")
+    assert "卡口编号" in page.locator(".detail pre").inner_text()
+    page.wait_for_timeout(600)
+    shoot(page, console, "record-detail")
+
+
+def test_a_target_is_put_on_the_watch_list_and_taken_off(
+    open_page: OpenPage, console: Console
+) -> None:
+    """What the list shows came back from the broker."""
+    page = open_page()
+    page.goto(console.url + "/watch")
+    page.get_by_label("名称").fill("蓝色轿车")
+    page.get_by_label("车牌（多个用逗号或空格分隔）").fill("浙AWL999，浙A88K66")
+    page.click("text=增加条件")
+    page.get_by_label("取值（多个用逗号分隔）").fill("蓝色")
+    page.get_by_role("button", name="布控", exact=True).click()
+    page.wait_for_selector(".ag-row >> text=蓝色轿车")
+    page.wait_for_selector(".ag-row >> text=车牌号码 = 浙AWL999 / 浙A88K66")
+    page.wait_for_timeout(400)
+    shoot(page, console, "watch-rule")
+    page.locator(".ag-row", has_text="蓝色轿车").locator("[col-id=remove]").click()
+    page.locator(".dialog-card").get_by_role("button", name="撤控").click()
+    page.wait_for_selector(".ag-row >> text=蓝色轿车", state="detached")
+
+
+def test_a_viewer_sees_the_list_and_cannot_change_it(open_page: OpenPage, console: Console) -> None:
+    """No form, no button; the API would refuse as well (tested there)."""
+    page = open_page(log_in=False)
+    page.goto(console.url + "/watch")
+    page.fill("#name", "wang")
+    page.fill("#password", "only looking")
+    page.click("button[type=submit]")
+    page.wait_for_selector("text=您没有布控权限")
+    assert page.get_by_role("button", name="布控", exact=True).count() == 0
+
+
+def test_language_and_theme_change_at_a_switch_and_stay(
+    open_page: OpenPage, console: Console
+) -> None:
+    """English, light, on every page after it."""
+    page = open_page()
+    page.goto(console.url + "/live")
+    page.click("text=English")
+    page.wait_for_selector("text=Live records")
+    page.click("button:has-text('Light')")
+    page.wait_for_selector("body.body--light")
+    page.goto(console.url + "/quality")
+    page.wait_for_selector("h1 >> text=Quality")
+    page.wait_for_selector(".ag-row")
+    page.wait_for_selector("html[lang=en]")
+    page.wait_for_timeout(600)
+    shoot(page, console, "quality-light-english")
+    page.goto(console.url + "/live")
+    page.wait_for_selector(".ag-row")
+    page.wait_for_timeout(600)
+    shoot(page, console, "live-light-english")
+
+
+def test_every_way_is_reachable_by_keyboard(open_page: OpenPage, console: Console) -> None:
+    """Skip link first, then header, navigation, content."""
+    page = open_page()
+    page.goto(console.url + "/map")
+    page.wait_for_selector(".ag-row")
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate(
+                "(document.activeElement.innerText || document.activeElement.getAttribute('aria-label') || '').trim().split('\\n')[0]"
+            )
+        )
+    assert {"跳到内容", "退出", "English", "全图"} <= reached
+
+
+def test_pages_say_that_the_bus_is_away_and_go_on_when_it_is_back(
+    open_page: OpenPage, console: Console, broker: RunningBroker
+) -> None:
+    """kill -9 of the broker under an open page; no reload. Last in this file."""
+    page: Any = open_page()
+    page.goto(console.url + "/live")
+    page.wait_for_selector(".ag-row")
+    page.evaluate("window.marked = true")
+    broker.kill()
+    page.wait_for_selector(".notice >> text=总线无法访问")
+    broker.process = broker.start_again().process
+    page.wait_for_selector(".notice >> text=总线无法访问", state="hidden")
+    send_records(producer(console.bootstrap), now_ms=now_ms(), count=3, seed=88)
+    page.wait_for_selector("[row-id='t-88-2']")
+    assert page.evaluate("window.marked")

@@ -1,0 +1,28 @@
+"""Runs the console as `deploy` does, for the browser: `console_process.py PORT BOOTSTRAP DATA_DIR NOW_MS`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
+
+from console_city import ListedAlarms, alarms, incidents  # noqa: E402
+
+from bus.settings import BusSettings, SiteSettings  # noqa: E402
+from ingest.store.open import open_store  # noqa: E402
+from monitor.serve import serve  # noqa: E402
+from monitor.settings import ConsoleSettings  # noqa: E402
+
+port, bootstrap, data_dir, now_ms = sys.argv[1:5]
+listed, told = alarms(int(now_ms)), incidents(int(now_ms))
+asyncio.run(
+    serve(
+        SiteSettings(data_dir=data_dir),
+        BusSettings(bootstrap_servers=bootstrap),
+        ConsoleSettings(port=int(port)),
+        open_records=lambda: open_store(f"sqlite://{data_dir}/store/records.db"),
+        open_alarms=lambda: ListedAlarms(listed, told),
+    )
+)

@@ -1,0 +1,65 @@
+"""Traffic for the console's tests: topics made, records, alarms and incidents produced to a real broker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from console_city import plate, register, vehicle_body
+
+from bus.contracts.headers import RECORD_ID
+from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, EVENT_ALARM, EVENT_INCIDENT, TOPICS
+
+
+def make_topics(bootstrap: str, names: Iterable[str] = tuple(TOPICS)) -> None:
+    """As the contract says."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [NewTopic(n, TOPICS[n].partitions, 1, config=TOPICS[n].configs) for n in names]
+    for future in admin.create_topics(wanted).values():
+        future.result(20)
+
+
+def producer(bootstrap: str) -> Any:
+    """As our own senders are."""
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.type": "lz4",
+            "linger.ms": 2,
+            "partitioner": "murmur2_random",
+        }
+    )
+
+
+def send_records(
+    to: Any, *, now_ms: int, count: int, seed: int, pictures: Sequence[str] = ()
+) -> list[str]:
+    """Vehicles and faces of the small city; returns their record ids."""
+    dice, devices, ids = random.Random(seed), register().devices, []
+    for i in range(count):
+        device = dice.choice(devices)
+        number = plate(dice) if device.kind == "vehicle" else ""
+        url = dice.choice(pictures) if pictures and i % 2 else ""
+        body = vehicle_body(dice, device, now_ms, number, url)
+        ids.append(f"t-{seed}-{i}")
+        to.produce(
+            DATA_VEHICLE if device.kind == "vehicle" else DATA_FACE,
+            key=number or device.camera_ip,
+            value=msgspec.json.encode(body),
+            headers={RECORD_ID: ids[-1]},
+        )
+    to.flush(20)
+    return ids
+
+
+def send_events(to: Any, alarms: Iterable[Any] = (), incidents: Iterable[Any] = ()) -> None:
+    """Alarms and incidents as the dispatcher writes them."""
+    for alarm in alarms:
+        to.produce(EVENT_ALARM, key=alarm.rule_id, value=msgspec.json.encode(alarm))
+    for incident in incidents:
+        to.produce(EVENT_INCIDENT, key=incident.incident_id, value=msgspec.json.encode(incident))
+    to.flush(20)
