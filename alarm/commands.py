@@ -34,8 +34,16 @@ class CommandsUnread(Exception):
 class Commands:
     """A reader of all partitions of the command topic. One thread at a time."""
 
-    def __init__(self, bus: BusSettings, admin: AdminClient, client_id: str) -> None:
+    def __init__(
+        self,
+        bus: BusSettings,
+        admin: AdminClient,
+        client_id: str,
+        *,
+        timeout_s: float = DRAIN_TIMEOUT_S,
+    ) -> None:
         self.rules = RuleSet()
+        self._timeout_s = timeout_s
         self._admin = admin
         numbers = range(TOPICS[CONTROL_WATCHLIST].partitions)
         self._partitions: list[Partition] = [(CONTROL_WATCHLIST, number) for number in numbers]
@@ -51,7 +59,7 @@ class Commands:
         half a second).
         """
         wanted = self._asked(OffsetSpec.latest())
-        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        deadline = time.monotonic() + self._timeout_s
         applied: list[WatchCommand] = []
         while any(self._ends[partition] < end for partition, end in wanted.items()):
             if time.monotonic() > deadline:
@@ -65,7 +73,7 @@ class Commands:
         self._consumer.close()
 
     def _asked(self, spec: OffsetSpec) -> dict[Partition, int]:
-        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        deadline = time.monotonic() + self._timeout_s
         while True:
             try:
                 return offsets(self._admin, self._partitions, spec)

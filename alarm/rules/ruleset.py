@@ -73,6 +73,7 @@ class RuleSet:
     rules: dict[str, Rule] = field(default_factory=dict)
     index: dict[tuple[str, Signature], dict[Values, set[str]]] = field(default_factory=dict)
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)  # (kind, attribute) -> rules
+    names: dict[str, frozenset[str]] = field(default_factory=dict)  # the same, by kind
 
     def apply(self, command: WatchCommand) -> bool:
         """Take a command; False if a later one for the same rule is already known."""
@@ -95,7 +96,7 @@ class RuleSet:
 
     def attributes(self, kind: str, message: Mapping[str, object]) -> dict[str, str]:
         """The attributes of a message that any rule of its kind asks for."""
-        return attributes_of(kind, message, {name for of, name in self.asked if of == kind})
+        return attributes_of(kind, message, self.names.get(kind, frozenset()))
 
     def could_meet(self, kind: str, attributes: Mapping[str, str]) -> bool:
         """False if no rule can match, whatever the times; costs only the look-up."""
@@ -113,16 +114,25 @@ class RuleSet:
 
     def _add(self, rule: Rule) -> None:
         self.rules[rule.rule_id] = rule
-        self.asked.update((rule.command.kind, name) for name in rule.accepted)
+        self._ask(rule, 1)
         place, cells = _cells(rule)
         for values in cells:
             self.index.setdefault(place, {}).setdefault(values, set()).add(rule.rule_id)
+
+    def _ask(self, rule: Rule, step: int) -> None:
+        kind, before = rule.command.kind, len(self.asked)
+        for name in rule.accepted:
+            self.asked[kind, name] += step
+            if not self.asked[kind, name]:
+                del self.asked[kind, name]
+        if len(self.asked) != before:
+            self.names[kind] = frozenset(name for of, name in self.asked if of == kind)
 
     def _drop(self, rule_id: str) -> None:
         rule = self.rules.pop(rule_id, None)
         if rule is None:
             return
-        self.asked -= Counter((rule.command.kind, name) for name in rule.accepted)
+        self._ask(rule, -1)
         place, cells = _cells(rule)
         for values in cells:
             holders = self.index[place][values]
