@@ -5,11 +5,16 @@ In: an `Account`. Out: stdout. Never: judging it; `deploy.account` has done that
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from deploy.account import Account, FlowAccount
+
+
+PLAIN_WIDTH = 120  # where there is no terminal that says how wide it is
 
 
 def show(account: Account, *, as_json: bool) -> None:
@@ -18,7 +23,7 @@ def show(account: Account, *, as_json: bool) -> None:
         plain = {**msgspec.to_builtins(account), "balanced": account.balanced}
         print(msgspec.json.encode(plain).decode())
         return
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     table = Table(title="the account", title_justify="left")
     for heading in (
         "flow",
@@ -31,7 +36,9 @@ def show(account: Account, *, as_json: bool) -> None:
         "in flight",
         "latency p50 / p99",
     ):
-        table.add_column(heading, justify="left" if heading in ("flow", "rejected") else "right")
+        table.add_column(
+            heading, justify="left" if heading == "flow" else "right", no_wrap=heading == "flow"
+        )
     for flow in account.flows:
         table.add_row(*_cells(flow))
     console.print(table)
@@ -59,9 +66,6 @@ def show(account: Account, *, as_json: bool) -> None:
 
 
 def _cells(flow: FlowAccount) -> tuple[str, ...]:
-    reasons = (
-        ", ".join(f"{count} {reason}" for reason, count in sorted(flow.rejected.items())) or "0"
-    )
     latency = (
         "–"
         if flow.latency_p50_ms is None or flow.latency_p99_ms is None
@@ -71,7 +75,7 @@ def _cells(flow: FlowAccount) -> tuple[str, ...]:
     return (
         flow.kind,
         *map(str, counts),
-        reasons,
+        str(sum(flow.rejected.values())),
         str(flow.duplicates),
         str(flow.in_flight),
         latency,

@@ -23,12 +23,13 @@ from deploy.state_file import in_use, is_held
 from deploy.status_line import StatusLine
 from deploy.supervisor import Supervisor, check_ports
 from deploy.up import describe, stop_on_signals
-from ingest.store.port import StoreError
+from ingest.store.port import Page, StoreError
 from monitor.accounts.once import issue_one_time_link
 
 TICK_S = 0.5
 DRAIN_TIMEOUT_S = 120.0  # a minute of backlog at the demo's rate, on a busy machine
 READY_TIMEOUT_S = 150.0
+GLANCE = 200  # alarms counted for the line; the account counts all
 
 
 async def demo(settings: Settings, seconds: float | None, *, as_json: bool) -> int:
@@ -145,13 +146,14 @@ def stored(settings: Settings) -> int:
         reader.close()
 
 
-def alarms(settings: Settings) -> int:
-    """Alarms raised; 0 before there is a dispatcher."""
+def alarms(settings: Settings) -> str:
+    """Alarms raised, as far as a glance tells; none before there is a dispatcher."""
     try:
         reader = open_operations(settings)
     except (StoreError, OperatorError):
-        return 0
+        return "no"
     try:
-        return reader.count_alarms()
+        found, more = reader.alarms(page=Page(limit=GLANCE))
     finally:
         reader.close()
+    return f"{len(found)}{'+' if more else ''}"

@@ -33,7 +33,7 @@ EDGE_TIMEOUT_S = 3.0
 # Which application must have passed which topics before the books are closed.
 READERS = {
     "ingest": (*DATA_TOPICS, QUARANTINE_RECORDS),
-    "quality": (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT),
+    "quality": (METER_SENT,),
     "watchlist": (DATA_VEHICLE, DATA_FACE),
 }
 DISPATCHER = "dispatcher"

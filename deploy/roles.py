@@ -40,7 +40,8 @@ def console_endpoint(settings: Settings) -> Endpoint:
 class Role:
     """One kind of process.
 
-    `needs` must answer before this one starts; `stop_timeout_s` is what a clean stop may take.
+    `needs` must be ready before this one starts; `stop_timeout_s` is what a clean stop may take;
+    `ready_line` is what a role without an address writes when it is ready.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Role:
     needs: tuple[str, ...]
     stop_timeout_s: float
     endpoint: Callable[[Settings], Endpoint] | None = None
+    ready_line: str = ""
 
 
 ROLES: dict[str, Role] = {
@@ -55,12 +57,15 @@ ROLES: dict[str, Role] = {
     for role in (
         Role("broker", "the Kafka-compatible broker with its controller", (), 30, broker_endpoint),
         Role("edge", "the HTTP edge that recognition servers post to", (), 20, edge_endpoint),
-        Role("streams", "the Spark driver with all micro-batch queries", ("broker",), 45),
-        Role("dispatcher", "verdicts, once-only alarms, notifiers", ("broker",), 15),
+        Role("streams", "the Spark driver with all micro-batch queries", ("broker",), 45,
+             ready_line="streams: ready"),
+        Role("dispatcher", "verdicts, once-only alarms, notifiers", ("broker",), 15,
+             ready_line="dispatcher: ready"),
         Role("console", "API and pages for operators", (), 15, console_endpoint),
-        Role("city", "the simulated cameras", ("broker", "edge"), 30),
+        # It begins when all are there, so that its latencies are not those of a start.
+        Role("city", "the simulated cameras", ("broker", "edge", "streams", "dispatcher"), 30),
     )
-}
+}  # fmt: skip
 PRODUCT = ("broker", "edge", "streams", "dispatcher", "console")  # what `up` starts
 DEMO = (*PRODUCT, "city")
 
@@ -79,6 +84,7 @@ def children(settings: Settings, names: Iterable[str]) -> list[Child]:
             environment=environment,
             needs=tuple(need for need in role.needs if need in wanted),
             endpoint=role.endpoint(settings) if role.endpoint else None,
+            ready_line=role.ready_line,
             stop_timeout_s=role.stop_timeout_s,
         )
         for role in ROLES.values()

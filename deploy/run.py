@@ -109,15 +109,20 @@ def _dispatcher(settings: Settings) -> int:
 
 def _console(settings: Settings) -> int:
     from deploy.books import open_operations, open_records
-    from monitor.console import serve
+    from monitor.serve import serve
 
     _topics_in_the_background(settings)
-    serve(
-        settings.site,
-        settings.bus,
-        settings.console,
-        open_records=lambda: open_records(settings),
-        open_alarms=lambda: open_operations(settings),
+    console = settings.console
+    if not console.health:
+        console = msgspec.structs.replace(console, health={"edge": f"{edge_url(settings)}/healthz"})
+    asyncio.run(
+        serve(
+            settings.site,
+            settings.bus,
+            console,
+            open_records=lambda: open_records(settings),
+            open_alarms=lambda: open_operations(settings),
+        )
     )
     return 0
 

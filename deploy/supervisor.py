@@ -74,13 +74,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One process to keep alive."""
+    """One process to keep alive.
+
+    It is ready when its `endpoint` answers and its log shows `ready_line`, as far as it has them.
+    """
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
     needs: tuple[str, ...] = ()
     endpoint: Endpoint | None = None
+    ready_line: str = ""
     stop_timeout_s: float = 20
 
 
@@ -220,6 +224,7 @@ class Supervisor:
         child = life.child
         log_path = self._log_folder / f"{child.name}.log"
         with open(log_path, "ab") as log:
+            log_start = log.tell()
             life.process = await asyncio.create_subprocess_exec(
                 *child.command,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -230,7 +235,7 @@ class Supervisor:
             )
         self._become(life, RoleState.STARTING)
         self._record(child.name, f"started as process {life.process.pid}")
-        ready = asyncio.create_task(self._watch_ready(life))
+        ready = asyncio.create_task(self._watch_ready(life, log_path, log_start))
         try:
             life.last_exit = await life.process.wait()
         finally:
@@ -238,9 +243,11 @@ class Supervisor:
         if child.name not in self._stopping:
             _kill_group(life.process.pid)
 
-    async def _watch_ready(self, life: Life) -> None:
-        endpoint = life.child.endpoint
-        while endpoint is not None and not await asyncio.to_thread(endpoint.answers):
+    async def _watch_ready(self, life: Life, log_path: Path, log_start: int) -> None:
+        child = life.child
+        while child.endpoint is not None and not await asyncio.to_thread(child.endpoint.answers):
+            await asyncio.sleep(POLL_S)
+        while child.ready_line and not _says(log_path, log_start, child.ready_line):
             await asyncio.sleep(POLL_S)
         self._become(life, RoleState.RUNNING)
 
@@ -275,6 +282,13 @@ class Supervisor:
             await asyncio.sleep(HOUSEKEEPING_S)
             for path in self._log_folder.glob("*.log"):
                 rotate_log(path)
+
+
+def _says(log_path: Path, start: int, line: str) -> bool:
+    """Whether a process has written these words since it was started."""
+    with open(log_path, "rb") as log:
+        log.seek(start if log_path.stat().st_size >= start else 0)  # cut by rotation meanwhile
+        return line.encode() in log.read()
 
 
 def _kill_group(pid: int) -> None:

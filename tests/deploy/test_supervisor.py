@@ -179,3 +179,27 @@ def test_a_log_past_its_limit_keeps_one_older_generation(tmp_path: Path):
         log.write(b"new")
     assert path.read_bytes() == b"new"
     assert path.with_suffix(".log.1").stat().st_size == 201
+
+
+async def test_a_role_without_an_address_is_ready_when_its_log_says_so(tmp_path: Path):
+    """What an earlier process wrote does not count."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "jobs.log").write_text("jobs: ready\n")
+    gate = tmp_path / "gate"
+    program = f"""
+        import pathlib, signal, time
+        while not pathlib.Path({str(gate)!r}).exists():
+            time.sleep(0.01)
+        print("jobs: ready", flush=True)
+        signal.pause()
+    """
+    supervisor = Supervisor([child("jobs", program, ready_line="jobs: ready")], tmp_path)
+    await supervisor.start()
+    assert await supervisor.wait_until(
+        lambda: state_of(supervisor, "jobs") is RoleState.STARTING, LIMIT_S
+    )
+    await asyncio.sleep(0.3)
+    assert state_of(supervisor, "jobs") is RoleState.STARTING
+    gate.touch()
+    assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
+    await supervisor.stop()
