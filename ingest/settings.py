@@ -38,8 +38,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class PictureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the originals are kept (I-7) and under which address they are served.
 
-    `url` is any fsspec URL; empty means the folder `pictures` of the data directory. `public_url` is what a
-    record's picture address begins with; empty means the edge's own address.
+    `url` is any fsspec URL; empty means the folder `pictures` of the data directory. `public_url`
+    is what a record's picture address begins with; empty means the edge's own address.
     """
 
     url: str = ""

@@ -1,6 +1,8 @@
-"""The verbs of this room: look at what is stored and rejected, check a message; and those of its parts.
+"""The verbs of this room: look at what is stored and rejected, check a message; and those of its
+parts.
 
-In: the command line and the composed settings in `ctx.obj`. Out: tables for people, JSON lines for scripts.
+In: the command line and the composed settings in `ctx.obj`. Out: tables for people, JSON lines for
+scripts.
 Never: the work itself.
 """
 
@@ -114,7 +116,8 @@ def check_message(
 ) -> None:
     """Explain every fault of the messages a device sends, in English and Chinese.
 
-    Errors mean that the record would be rejected (exit status 1), warnings that something of it is lost.
+    Errors mean that the record would be rejected (exit status 1), warnings that something of it is
+    lost.
     """
     if kind and kind not in KEYS_OF_KIND:
         raise typer.BadParameter(f"{kind!r} is not one of {', '.join(KEYS_OF_KIND)}")

@@ -1,1 +1,2 @@
-"""The contracts of the bus: topics, keys, headers and messages. Names and shapes only, no behaviour."""
+"""The contracts of the bus: topics, keys, headers and messages. Names and shapes only, no
+behaviour."""

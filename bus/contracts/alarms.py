@@ -1,6 +1,7 @@
 """Candidates, alarms and incidents on the event topics.
 
-In/out: frozen structs, JSON with English keys. Never: deciding whether something is an alarm (`alarm.rules`).
+In/out: frozen structs, JSON with English keys. Never: deciding whether something is an alarm
+(`alarm.rules`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
-    """`event.alarm`: one match of one rule by one record. `alarm_id` = rule_id + ":" + record_id."""
+    """`event.alarm`: one match of one rule by one record. `alarm_id` = rule_id + ":" +
+    record_id."""
 
     alarm_id: str
     rule_id: str
@@ -46,7 +48,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """`event.incident`: a lasting fault with its beginning and its end (L-3, Q-2); told once each."""
+    """`event.incident`: a lasting fault with its beginning and its end (L-3, Q-2); told once
+    each."""
 
     incident_id: str
     kind: Literal["latency", "quality", "backlog"]

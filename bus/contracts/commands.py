@@ -1,4 +1,5 @@
-"""Commands of operators. Key of the message on the topic = `rule_id`; the newest one per key is the state.
+"""Commands of operators. Key of the message on the topic = `rule_id`; the newest one per key is the
+state.
 
 In/out: frozen structs, JSON with English keys. Never: matching (that is `alarm.rules`).
 """
@@ -13,7 +14,8 @@ import msgspec
 class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """`control.watchlist`: put a target on the watch list, change it, or take it off (布控 / 撤控).
 
-    `match` is a conjunction: English attribute of `bus.contracts.keys` -> accepted values (any of them);
+    `match` is a conjunction: English attribute of `bus.contracts.keys` -> accepted values (any of
+    them);
     `plate_number` compares normalised plates. `op` is explicit because a tombstone parses to null.
     """
 

@@ -1,7 +1,9 @@
-"""JSON Schemas of the messages devices write: vehicle, face, video. Written by hand, from the key tables.
+"""JSON Schemas of the messages devices write: vehicle, face, video. Written by hand, from the key
+tables.
 
-In: nothing. Out: schemas with descriptions in English and Chinese. Never: stricter in what it requires than
-Q-0; what is optional may be absent, what is unknown is kept. Times of the contract are local, without zone.
+In: nothing. Out: schemas with descriptions in English and Chinese. Never: stricter in what it
+requires than Q-0; what is optional may be absent, what is unknown is kept. Times of the contract
+are local, without zone.
 """
 
 from __future__ import annotations
@@ -75,14 +77,14 @@ _READ = {
     "眼镜": _text("glasses", "眼镜"),
     "口罩": _text("mask", "口罩"),
     "帽子": _text("hat", "帽子"),
-    "人脸特征": _text("feature: base64 of little-endian 32-bit floats", "人脸特征（小端 float32 的 base64）"),
+    "人脸特征": _text("feature: base64 of little-endian 32-bit floats", "人脸特征"),
     "特征模型": _text("name of the feature's model", "特征模型"),
     "人脸图片地址": _text("URL of the face's picture", "人脸图片地址"),
     "目标类别": _text("class of the target: person, or anything else", "目标类别：person 或其他"),
     "目标编号": _free("number of the track in its film", "目标编号"),
     "出现时间": _text("first seen, local time", "出现时间", pattern=TIME_PATTERN),
     "消失时间": _text("last seen, local time", "消失时间", pattern=TIME_PATTERN),
-    "目标框": _free("box in the picture: x, y, width, height in pixels", "目标框：x、y、宽、高（像素）"),
+    "目标框": _free("box in the picture: x, y, width, height in pixels", "目标框（像素）"),
     "置信度": _number("confidence, 0-1 or 0-100", "置信度", 0, 100),
     "视频地址": _text("URL of the film", "视频地址"),
     "目标图片地址": _text("URL of the target's picture", "目标图片地址"),

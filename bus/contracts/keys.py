@@ -1,6 +1,7 @@
 """Chinese keys of the wire and their English attributes, one table per message.
 
-In/out: names only. Never: parsing (that is `ingest.normalise`). Source: businesses.md, design.md *messages*.
+In/out: names only. Never: parsing (that is `ingest.normalise`). Source: businesses.md, design.md
+*messages*.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ FACE: dict[str, str] = {
     "场景图片地址": "scene_picture_url",
 }
 
-# Tracks found in films by `recognise` and by the video issue; class is person, or mover with `目标类别` unknown.
+# Tracks found in films by `recognise` and by the video issue; class is person, or mover with
+# `目标类别` unknown.
 VIDEO: dict[str, str] = {
     **PLACE_AND_TIME,
     "目标类别": "target_class",
@@ -73,7 +75,8 @@ VIDEO: dict[str, str] = {
     "场景图片地址": "scene_picture_url",
 }
 
-# Pictures a sender may put inside a record as base64; the edge moves them to the picture store (I-7).
+# Pictures a sender may put inside a record as base64; the edge moves them to the picture store
+# (I-7).
 INLINE_PICTURES: dict[str, str] = {
     "车辆图片": "车辆图片地址",
     "车牌图片": "车牌图片地址",

@@ -1,7 +1,8 @@
 """Counter messages: what producers say they sent, and what latency and quality measured.
 
-All are *cumulative within an epoch*, so that a lost message heals with the next one (design: *counts*).
-In/out: frozen structs, JSON with English keys. Never: arithmetic over them (that is `monitor`).
+All are *cumulative within an epoch*, so that a lost message heals with the next one (design:
+*counts*). In/out: frozen structs, JSON with English keys. Never: arithmetic over them (that is
+`monitor`).
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LatencyCell(msgspec.Struct, frozen=True, kw_only=True):
-    """`meter.latency`: a mergeable histogram of stored − captured for one class, device and store minute.
+    """`meter.latency`: a mergeable histogram of stored − captured for one class, device and store
+    minute.
 
-    `buckets` maps the bucket number of `monitor.latency.model` to a count; it is the whole cell, not a delta.
+    `buckets` maps the bucket number of `monitor.latency.model` to a count; it is the whole cell,
+    not a delta.
     """
 
     kind: str

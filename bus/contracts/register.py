@@ -1,4 +1,5 @@
-"""The deployment register: which checkpoint stands where, which device hangs at it, behind which server (Q-3).
+"""The deployment register: which checkpoint stands where, which device hangs at it, behind which
+server (Q-3).
 
 In: JSON text. Out: a frozen `Register` with look-ups by checkpoint and by device address.
 Never: files (callers read them). `卡口编号` is opaque; its place comes only from here.

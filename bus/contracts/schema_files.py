@@ -81,8 +81,8 @@ def _quarantine() -> dict[str, Any]:
         "$schema": DRAFT,
         "$id": f"urn:databus:{topics.TOPICS[topics.QUARANTINE_RECORDS].schema}",
         "title": "A rejected record / 被拒绝的记录",
-        "description": "The original bytes, which need not be JSON; the headers `reason`, `field` and "
-        "`kind` say why. Reasons: " + ", ".join(reason.value for reason in Reason),
+        "description": "The original bytes, which need not be JSON; the headers `reason`, `field` "
+        "and `kind` say why. Reasons: " + ", ".join(reason.value for reason in Reason),
     }
 
 

@@ -1,4 +1,5 @@
-"""The topics of the bus: the one table of names, partition counts, keys and retentions, with the reasons.
+"""The topics of the bus: the one table of names, partition counts, keys and retentions, with the
+reasons.
 
 In: nothing. Out: `TOPICS`, and what a creator of topics needs (`Topic.configs`).
 Never: a client, a socket. Source: design.md rows *topics* and *partition key*, businesses.md I-1.

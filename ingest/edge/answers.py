@@ -1,6 +1,7 @@
 """What the edge answers. Pure.
 
-In: outcomes. Out: JSON bodies with what is wrong where, in English and Chinese. Never: HTTP machinery.
+In: outcomes. Out: JSON bodies with what is wrong where, in English and Chinese. Never: HTTP
+machinery.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from ingest.normalise.faults import texts
 
 
 class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of the request that is not valid; it is kept in the quarantine with this reason."""
+    """One record of the request that is not valid; it is kept in the quarantine with this
+    reason."""
 
     index: int
     reason: str

@@ -1,4 +1,5 @@
-"""The edge as a process: spool, courier, picture keeper and one uvicorn worker, started and stopped together.
+"""The edge as a process: spool, courier, picture keeper and one uvicorn worker, started and stopped
+together.
 
 In: settings. Out: a serving edge until SIGTERM. Never: a second worker (the spool has one owner).
 """
@@ -76,8 +77,8 @@ async def serve(
 class _Server(uvicorn.Server):
     """uvicorn, except that it says when it is ready, and that a signal only ends the serving.
 
-    uvicorn itself raises the signal again once it has served, which would end the process before the spool
-    and the courier are closed.
+    uvicorn itself raises the signal again once it has served, which would end the process before
+    the spool and the courier are closed.
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

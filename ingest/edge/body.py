@@ -1,7 +1,7 @@
 """A request's body as single records, each with its original bytes. Pure.
 
-In: body and content type. Out: the records' bytes. Never: judging a record; what is no array of JSON is one
-record, whose fault its own check will tell.
+In: body and content type. Out: the records' bytes. Never: judging a record; what is no array of
+JSON is one record, whose fault its own check will tell.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Carries the spool to the bus: in order, idempotent, acknowledged only when the brokers have it.
 
-In: a spool, the bus. Out: messages on their topics. Never: giving up. What a producer had in flight when it
-failed for good is read again for its successor, so a message may arrive twice (the identity makes that
-harmless) but never not at all.
+In: a spool, the bus. Out: messages on their topics. Never: giving up. What a producer had in flight
+when it failed for good is read again for its successor, so a message may arrive twice (the identity
+makes that harmless) but never not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ingest.spool import Entry, Queued, Spool
 log = logging.getLogger(__name__)
 
 _READ_MESSAGES = 500
-_IDLE_WAIT_S = 0.5  # the spool and every delivery wake us earlier; this bounds how late a stop is noticed
+# The spool and every delivery wake us earlier; this bounds how late a stop is noticed
+_IDLE_WAIT_S = 0.5
 _RETRY_PAUSE_S = 1.0  # between two producers, so that a refusing cluster is not hammered
 _CLOSE_S = 3.0  # at a stop, for what is in flight; the rest is sent after the next start
 _KEPT_OF_TOO_LARGE_BYTES = 64 * 1024
@@ -78,8 +79,9 @@ class Courier:
 class Flight:
     """One producer's life.
 
-    Invariant: `_unsettled` holds, in order, the sequences that were handed to the producer and are not below
-    the acknowledged position; deliveries only add to `_settled` (from the producer's thread).
+    Invariant: `_unsettled` holds, in order, the sequences that were handed to the producer and are
+    not below the acknowledged position; deliveries only add to `_settled` (from the producer's
+    thread).
     """
 
     def __init__(self, spool: Spool, producer: Producer, max_in_flight: int) -> None:

@@ -1,7 +1,8 @@
-"""Pictures that came inside a record or beside it, and the record with their addresses instead. Pure.
+"""Pictures that came inside a record or beside it, and the record with their addresses instead.
+Pure.
 
-In: a record's bytes. Out: its pictures, and its bytes with URLs. Never: storing, other changes: every other
-value keeps the very bytes the device wrote (W-2: pictures never travel in a message).
+In: a record's bytes. Out: its pictures, and its bytes with URLs. Never: storing, other changes:
+every other value keeps the very bytes the device wrote (W-2: pictures never travel in a message).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from bus.contracts.keys import INLINE_PICTURES
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DATA_URL = re.compile(r"data:[\w/+.-]{0,100};base64,")
-# Every inline key holds one of these two characters, written plainly or escaped; most records hold neither.
+# Every inline key holds one of these two characters, written plainly or escaped; most records hold
+# neither.
 _HINT = "图片".encode()
 _ESCAPED_HINT = b"\\u56fe"
 
@@ -28,7 +30,8 @@ def has_inline(value: bytes) -> bool:
 
 
 def inline_pictures(value: bytes) -> dict[str, bytes]:
-    """Wire key -> picture, of those that really are base64; others stay in the record as they are."""
+    """Wire key -> picture, of those that really are base64; others stay in the record as they
+    are."""
     found: dict[str, bytes] = {}
     for key, raw in _fields(value).items():
         if key in INLINE_PICTURES and (data := _decoded(bytes(raw))):

@@ -1,7 +1,8 @@
 """One record at the edge: its identity, its verdict, its message for the bus. Pure.
 
-In: a record's bytes and the circumstances of its arrival. Out: `Taken`, for the spool either way: valid
-records to their data topic, all others to the quarantine with their reason. Never: I/O, the clock, dice.
+In: a record's bytes and the circumstances of its arrival. Out: `Taken`, for the spool either way:
+valid records to their data topic, all others to the quarantine with their reason. Never: I/O, the
+clock, dice.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def take(
     body = with_urls(value, {key: url_of(name) for key, name in names.items()})
     if len(body) > arrival.max_record_bytes:
         reason = Reason.TOO_LARGE.value
-        return _rejected(rejected_row(body, arrival.kind, envelope, reason, "", arrival.zone), arrival)
+        return _rejected(
+            rejected_row(body, arrival.kind, envelope, reason, "", arrival.zone), arrival
+        )
     entry = Entry(
         topic=DATA_TOPICS[arrival.kind],
         key=partition_key(row),
@@ -93,7 +96,9 @@ def take(
         timestamp_ms=arrival.received_at_ms,
         tally=f"{arrival.kind}/accepted",
     )
-    return Taken(record_id, entry, {names[key]: data for key, data in pictures.items()}, row.camera_ip)
+    return Taken(
+        record_id, entry, {names[key]: data for key, data in pictures.items()}, row.camera_ip
+    )
 
 
 def _rejected(row: RejectedRow, arrival: Arrival) -> Taken:

@@ -47,7 +47,9 @@ class Meters:
         self._gauge("spool_bytes", "Bytes of the spool on disk.", lambda: spool.bytes_on_disk)
         self._gauge("spool_backlog", "Messages that wait for the bus.", self._backlog)
         self._gauge("spooled", "Messages ever spooled.", lambda: spool.end_sequence)
-        self._gauge("drained", "Messages ever acknowledged by the bus.", lambda: spool.drained_sequence)
+        self._gauge(
+            "drained", "Messages ever acknowledged by the bus.", lambda: spool.drained_sequence
+        )
         self._gauge("spool_damaged", "Messages lost to damaged files.", lambda: spool.damaged)
         self._gauge("producer_failures", "Producers given up.", lambda: courier.failures)
         self._gauge("pictures_kept", "Pictures made durable.", lambda: keeper.kept)

@@ -1,6 +1,7 @@
 """Reads a request's body within its bounds, and takes a multipart form apart.
 
-In: a Starlette request. Out: bytes, or the record part and its pictures. Never: more memory than the bound.
+In: a Starlette request. Out: bytes, or the record part and its pictures. Never: more memory than
+the bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Foreign message -> contract, pure: what the edge, the Spark jobs, the city and `check-message` all share."""
+"""Foreign message -> contract, pure: what the edge, the Spark jobs, the city and `check-message`
+all share."""
 
 from ingest.normalise.identity import bus_id, own_id, uuid7
 from ingest.normalise.key import key_of, partition_key

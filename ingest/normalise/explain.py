@@ -1,7 +1,8 @@
 """Every fault of a message in words, for the vendor who wrote it (`check-message`). Pure.
 
 In: a message's bytes. Out: `Fault`s: errors reject the record, warnings lose something of it.
-Never: another opinion than `normalise`: there is an error here exactly when it rejects (a test sees to it).
+Never: another opinion than `normalise`: there is an error here exactly when it rejects (a test sees
+to it).
 """
 
 from __future__ import annotations
@@ -135,12 +136,14 @@ def _recognition(found: dict[str, Any]) -> Iterator[Fault]:
         yield _error(Reason.ALL_UNREADABLE, "")
     elif unread:
         listed = "、".join(unread)
-        yield _warning(listed, "Unread: stored, counted as partly read.", "未识别：入库，计为部分识别。")
+        yield _warning(
+            listed, "Unread: stored, counted as partly read.", "未识别：入库，计为部分识别。"
+        )
     plate = as_text(found.get("车牌号码"))
     if plate.strip() not in ("", keys.NO_PLATE, keys.UNREADABLE) and not plate_key(plate):
         yield _warning(
             "车牌号码",
-            f"{plate[:20]!r} names no vehicle (masked or unread characters); it will match no rule.",
+            f"{plate[:20]!r} names no vehicle (masked or unread characters); no rule matches it.",
             f"“{plate[:20]}”含未识别或遮盖字符，无法用于布控匹配。",
         )
 
@@ -265,6 +268,4 @@ def _error(reason: Reason, field: str, detail: str = "") -> Fault:
 
 
 def _warning(field: str, message: str, message_zh: str) -> Fault:
-    return Fault(
-        level="warning", reason="", field=field, message=message, message_zh=message_zh
-    )
+    return Fault(level="warning", reason="", field=field, message=message, message_zh=message_zh)

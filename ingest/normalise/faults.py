@@ -1,6 +1,7 @@
 """What is wrong with a record, in words for the people who repair it: English and Chinese.
 
-In: a `Reason`. Out: texts. Never: deciding. One table for the edge's answers, `check-message` and the console.
+In: a `Reason`. Out: texts. Never: deciding. One table for the edge's answers, `check-message` and
+the console.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ TEXTS: dict[Reason, tuple[str, str]] = {
         "The record is larger than allowed; pictures belong beside it, not inside other fields.",
         "记录超过允许的大小；图片应随记录另行发送，不要放在其他字段里。",
     ),
-    Reason.NO_CHECKPOINT: ("卡口编号 (the checkpoint) is missing or unread.", "缺少卡口编号，或未识别。"),
+    Reason.NO_CHECKPOINT: (
+        "卡口编号 (the checkpoint) is missing or unread.",
+        "缺少卡口编号，或未识别。",
+    ),
     Reason.NO_TIME: ("抓拍时间 (the capture time) is missing.", "缺少抓拍时间。"),
     Reason.BAD_TIME: (
         "抓拍时间 must be local time as 2017-08-24 17:25:34 or 2017-08-24 17:25:34.123.",

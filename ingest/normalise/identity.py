@@ -1,6 +1,7 @@
 """The identity of a record: made once where it enters, kept by every retry (design: *identity*).
 
-In: what the sender or the bus says, time and dice as values. Out: text that is safe in keys, paths and URLs.
+In: what the sender or the bus says, time and dice as values. Out: text that is safe in keys, paths
+and URLs.
 Never: the clock, random numbers.
 """
 
@@ -10,7 +11,8 @@ import hashlib
 
 
 def uuid7(now_ms: int, dice: bytes) -> str:
-    """A UUIDv7 (RFC 9562) from epoch milliseconds and 10 random bytes: ids of one minute stay neighbours."""
+    """A UUIDv7 (RFC 9562) from epoch milliseconds and 10 random bytes: ids of one minute stay
+    neighbours."""
     number = (now_ms & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(dice[:10], "big")
     number = number & ~(0xF << 76) | 0x7 << 76
     number = number & ~(0x3 << 62) | 0x2 << 62
@@ -21,11 +23,14 @@ def uuid7(now_ms: int, dice: bytes) -> str:
 def own_id(sender: str, camera_ip: str, kind: str, number: str) -> str:
     """The identity of a record that its sender numbers itself (`记录编号`, `Idempotency-Key`).
 
-    Scoped by sender and device, because every device counts from one. Hashed, because a stranger's text has
-    no place in keys and paths; 128 bits, marked `own-` so that nobody takes it for a UUIDv7.
+    Scoped by sender and device, because every device counts from one. Hashed, because a stranger's
+    text has no place in keys and paths; 128 bits, marked `own-` so that nobody takes it for a
+    UUIDv7.
     """
     scope = "\x1f".join((sender, camera_ip, kind, number))
-    return "own-" + hashlib.blake2b(scope.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return (
+        "own-" + hashlib.blake2b(scope.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    )
 
 
 def bus_id(topic: str, partition: int, offset: int) -> str:

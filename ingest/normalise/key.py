@@ -1,6 +1,7 @@
 """The partition key of a data record (design: *partition key*; I-2).
 
-In: kind, plate, device. Out: key bytes or None, which every client spreads. Never: hashing (clients do, murmur2).
+In: kind, plate, device. Out: key bytes or None, which every client spreads. Never: hashing (clients
+do, murmur2).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 In: text and a zone. Out: numbers. Never: the clock. Source: design.md row *time*.
 
 A local time that a change of the clocks makes double or impossible is read with the offset in force
-before the change (PEP 495, fold 0): devices rarely know better, and a record is worth more than the doubt.
+before the change (PEP 495, fold 0): devices rarely know better, and a record is worth more than the
+doubt.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MS = timedelta(milliseconds=1)
-# A day of minutes; records of one day hardly need more, and a liar's clock must not fill the memory.
+# A day of minutes; records of one day hardly need more, and a liar's clock must not fill the
+# memory.
 _MAX_MINUTES = 1440
 _MINUTE_CHARS = len("2017-08-24 17:25:")
 _SECONDS = {f"{second:02d}": second * 1000 for second in range(60)}
@@ -26,7 +28,8 @@ class BadTime(ValueError):
 
 
 class LocalTime:
-    """Reads and writes local times of one zone; remembers the minutes it has met (most records share them)."""
+    """Reads and writes local times of one zone; remembers the minutes it has met (most records
+    share them)."""
 
     def __init__(self, zone: str) -> None:
         self._zone = ZoneInfo(zone)
@@ -51,7 +54,8 @@ class LocalTime:
         return local.strftime("%Y-%m-%d %H:%M:%S") + f".{local.microsecond // 1000:03d}"
 
     def _slow(self, text: str) -> int:
-        """The first record of a minute, other widths of the fraction, and everything that is wrong."""
+        """The first record of a minute, other widths of the fraction, and everything that is
+        wrong."""
         head, prefix = text[: _MINUTE_CHARS + 2], text[:_MINUTE_CHARS]
         if len(head) != _MINUTE_CHARS + 2 or not head.isascii():
             raise BadTime(text[:40])
@@ -85,7 +89,11 @@ def _fraction_ms(fraction: str) -> int:
     digits = fraction[1:]
     if not fraction:
         return 0
-    if fraction[0] != "." or not 1 <= len(digits) <= 9 or not (digits.isascii() and digits.isdigit()):
+    if (
+        fraction[0] != "."
+        or not 1 <= len(digits) <= 9
+        or not (digits.isascii() and digits.isdigit())
+    ):
         raise BadTime(fraction[:40])
     return int(digits[:3].ljust(3, "0"))
 

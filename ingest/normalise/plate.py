@@ -1,7 +1,8 @@
 """One plate in one spelling, for matching and for the partition key.
 
 In: the plate as the device wrote it. Out: its key, empty when it does not name a vehicle.
-Never: guessing unread characters. Source: Q-0 (spaces, full-width letters, case), GA/T 1400 (`-` = unread).
+Never: guessing unread characters. Source: Q-0 (spaces, full-width letters, case), GA/T 1400 (`-` =
+unread).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _MAX_CHARACTERS = 16  # GA/T 1400 allows 15; longer text is no plate
 
 @lru_cache(maxsize=65536)
 def plate_key(plate: str) -> str:
-    """The plate in half-width capitals without spaces; empty when unread, masked, absent or no plate at all."""
+    """The plate in half-width capitals without spaces; empty when unread, masked, absent or no
+    plate at all."""
     key = "".join(unicodedata.normalize("NFKC", plate).upper().split()).translate(_SEPARATORS)
     if key in _NO_ANSWERS or len(key) > _MAX_CHARACTERS or not _MASKS.isdisjoint(key):
         return ""

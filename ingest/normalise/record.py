@@ -1,10 +1,12 @@
 """A foreign message becomes a row of the contract, or a rejected row with its reason (Q-0).
 
-In: the message's bytes, its kind, what the bus knows of it (`Envelope`), the register, the site's zone.
+In: the message's bytes, its kind, what the bus knows of it (`Envelope`), the register, the site's
+zone.
 Out: `RecordRow` or `RejectedRow`. Never: I/O, the clock, an exception for bad input.
 
-Exactly: *invalid* is what is unparsable, has no readable checkpoint or time, or has all ten recognition
-fields `识别异常`; a face needs a picture or a feature besides. Everything else is valid, however odd.
+Exactly: *invalid* is what is unparsable, has no readable checkpoint or time, or has all ten
+recognition fields `识别异常`; a face needs a picture or a feature besides. Everything else is
+valid, however odd.
 """
 
 from __future__ import annotations
@@ -121,7 +123,11 @@ def _place_and_time(wire: Wire, zone: str) -> int:
 
 
 def _vehicle(
-    wire: VehicleWire, captured_at_ms: int, envelope: Envelope, register: Register | None, body: bytes
+    wire: VehicleWire,
+    captured_at_ms: int,
+    envelope: Envelope,
+    register: Register | None,
+    body: bytes,
 ) -> RecordRow:
     plate = wire.plate_number
     recognised = (

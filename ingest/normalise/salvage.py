@@ -1,7 +1,9 @@
-"""What can still be read of a record that is not valid: which device, which server, where, when (Q-3, Q-4).
+"""What can still be read of a record that is not valid: which device, which server, where, when
+(Q-3, Q-4).
 
 In: any bytes. Out: `Salvaged`, empty where nothing is found. Never: an exception, a guess.
-A server that garbles its JSON mostly leaves the keys intact; the operator must learn which one it is.
+A server that garbles its JSON mostly leaves the keys intact; the operator must learn which one it
+is.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from typing import NamedTuple
 
 from ingest.normalise.wire import Unreadable, as_text, read_object
 
-_SEARCHED_BYTES = 64 * 1024  # enough for any record without inline pictures; a stranger's blob is not combed
+# Enough for any record without inline pictures; a stranger's blob is not combed
+_SEARCHED_BYTES = 64 * 1024
 _FIELDS = {
     "checkpoint_id": "卡口编号",
     "captured_at": "抓拍时间",

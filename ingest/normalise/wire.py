@@ -1,10 +1,12 @@
-"""The device messages as they are read: only the fields we look at, everything else is skipped unread.
+"""The device messages as they are read: only the fields we look at, everything else is skipped
+unread.
 
 In: JSON bytes. Out: `VehicleWire`, `FaceWire` or `VideoWire`; raises `Unreadable`.
 Never: deciding whether a record is valid. Source: bus.contracts.keys.
 
-Two ways: a typed decode straight into a struct (what every healthy device takes), and where a field has
-another type than text, a lenient one that reads numbers as text and everything else as not there.
+Two ways: a typed decode straight into a struct (what every healthy device takes), and where a field
+has another type than text, a lenient one that reads numbers as text and everything else as not
+there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The originals (I-7): `PictureStore` for who writes and reads them, `PictureKeeper` for the edge."""
+"""The originals (I-7): `PictureStore` for who writes and reads them, `PictureKeeper` for the
+edge."""
 
 from __future__ import annotations
 

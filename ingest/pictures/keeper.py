@@ -1,9 +1,11 @@
 """Keeps a picture without ever holding up its record (I-7).
 
-In: names and bytes. Out: a promise that the picture is durable, in its store or in the waiting folder.
-Never: an exception for a store that is down. What a slow or unreachable store does not take in time waits on
-the local disk, bounded, and is carried over when the store is back; only past that bound a picture is lost,
-counted, and its address answers 404. The record itself, with the address, goes on in every case.
+In: names and bytes. Out: a promise that the picture is durable, in its store or in the waiting
+folder.
+Never: an exception for a store that is down. What a slow or unreachable store does not take in time
+waits on the local disk, bounded, and is carried over when the store is back; only past that bound a
+picture is lost, counted, and its address answers 404. The record itself, with the address, goes on
+in every case.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from ingest.pictures.store import PictureStore, write_durably
 log = logging.getLogger(__name__)
 
 _THREADS = 4  # fsyncs overlap well up to here
-_PAUSE_S = 5.0  # after a failure the store is left in peace so long; pictures go to the waiting folder
+# After a failure the store is left in peace so long; pictures go to the waiting folder
+_PAUSE_S = 5.0
 
 
 class PictureKeeper:
-    """Invariant: `kept` + `lost` is the number of pictures given; waiting ones are among the kept."""
+    """Invariant: `kept` + `lost` is the number of pictures given; waiting ones are among the
+    kept."""
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
 """Names of pictures: `day/checkpoint/record-role.jpg`. Pure.
 
-In: what is known of a record. Out: relative names that are safe in a path and in a URL, and content types.
-Never: a name of the sender's making. The day is that of arrival: a camera that lives in 1970 must not
-put its pictures where nobody looks for them.
+In: what is known of a record. Out: relative names that are safe in a path and in a URL, and content
+types.
+Never: a name of the sender's making. The day is that of arrival: a camera that lives in 1970 must
+not put its pictures where nobody looks for them.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def extension(data: bytes) -> str:
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether a name from outside stays inside the store: plain segments, no dots at their beginning."""
+    """Whether a name from outside stays inside the store: plain segments, no dots at their
+    beginning."""
     segments = name.split("/")
     return len(segments) <= _MAX_SEGMENTS and all(_SEGMENT.fullmatch(s) for s in segments)
 

@@ -1,6 +1,7 @@
 """The picture store: a folder or any fsspec URL; what it has taken is durable.
 
-In: names and bytes. Out: bytes, addresses. Never: patience (that is the keeper's), names from outside unchecked.
+In: names and bytes. Out: bytes, addresses. Never: patience (that is the keeper's), names from
+outside unchecked.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class PictureStore:
         return name if found and is_safe_name(name) else ""
 
     def path_of(self, url: str) -> str:
-        """Where the picture lies (a path for a folder, an fsspec URL otherwise); empty if not ours."""
+        """Where the picture lies (a path for a folder, an fsspec URL otherwise); empty if not
+        ours."""
         name = self.name_of(url)
         if not name:
             return ""

@@ -1,7 +1,8 @@
 """How one message lies in a spool file: length, CRC32C, payload. Pure.
 
 In: `Entry`s or bytes. Out: bytes or `Entry`s. Never: files.
-The payload is self-describing msgpack, so that a spool written by one release drains under the next.
+The payload is self-describing msgpack, so that a spool written by one release drains under the
+next.
 """
 
 from __future__ import annotations
@@ -49,12 +50,14 @@ def decode(payload: bytes | memoryview) -> Entry:
 
 
 def payloads(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[memoryview, int]]:
-    """Whole and undamaged payloads with the offset after each; stops at the first torn or damaged one."""
+    """Whole and undamaged payloads with the offset after each; stops at the first torn or damaged
+    one."""
     view, offset = memoryview(data), start
     while offset + PREFIX_BYTES <= len(view):
         length, checksum = _PREFIX.unpack_from(view, offset)
         end = offset + PREFIX_BYTES + length
-        # A run of zeros (a file grown before its data came) is a frame of length 0: nothing we write.
+        # A run of zeros (a file grown before its data came) is a frame of length 0: nothing we
+        # write.
         if not 0 < length <= MAX_FRAME_BYTES or end > len(view):
             return
         payload = view[offset + PREFIX_BYTES : end]

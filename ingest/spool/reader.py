@@ -1,7 +1,8 @@
 """Reads a spool in order while it is being written.
 
-In: the writer's segments. Out: messages with their sequence numbers. Never: deleting, acknowledging.
-A frame that is damaged inside (bit rot, a foreign hand) ends its segment: the rest is counted as damaged.
+In: the writer's segments. Out: messages with their sequence numbers. Never: deleting,
+acknowledging. A frame that is damaged inside (bit rot, a foreign hand) ends its segment: the rest
+is counted as damaged.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ class SpoolReader:
             return
         lost = self._segment.end_sequence - self._sequence
         self.damaged += lost
-        log.error("%s is damaged at byte %d: %d messages lost", self._segment.path, self._offset, lost)
+        log.error(
+            "%s is damaged at byte %d: %d messages lost", self._segment.path, self._offset, lost
+        )
         self._sequence, self._offset = self._segment.end_sequence, self._segment.end_bytes
 
     def _next_segment(self) -> bool:

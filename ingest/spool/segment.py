@@ -1,7 +1,8 @@
 """One file of the spool: `<first sequence number>.spool`, its header, its recovery after a crash.
 
 In: a folder. Out: `Segment`s. Never: threads, bounds, the bus.
-The header carries the totals up to the segment's beginning, so that they outlive the files before it.
+The header carries the totals up to the segment's beginning, so that they outlive the files before
+it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Segment(msgspec.Struct, kw_only=True):
-    """A segment on disk. Invariant: bytes before `end_bytes` are whole frames, fsynced if it is sealed."""
+    """A segment on disk. Invariant: bytes before `end_bytes` are whole frames, fsynced if it is
+    sealed."""
 
     path: Path
     first_sequence: int
@@ -74,7 +76,8 @@ def load(folder: Path) -> tuple[list[Segment], Counter[str]]:
         else:
             segments.append(scanned)
     for earlier, later in pairwise(segments):
-        # Sealed whole: should it have been damaged since, the reader finds out and counts what is lost.
+        # Sealed whole: should it have been damaged since, the reader finds out and counts what is
+        # lost.
         earlier.end_sequence = later.first_sequence
         earlier.end_bytes = earlier.path.stat().st_size
     if segments:

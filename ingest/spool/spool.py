@@ -1,7 +1,10 @@
-"""The spool's outside: append until durable, read in order, acknowledge, bounded in bytes and free disk.
+"""The spool's outside: append until durable, read in order, acknowledge, bounded in bytes and free
+disk.
 
-In: `Entry`s from the edge; acknowledgements from the courier. Out: durability, `Queued` messages in order.
-Never: the bus, HTTP. Survives `kill -9` at any byte: what was acknowledged is there, a torn tail is cut.
+In: `Entry`s from the edge; acknowledgements from the courier. Out: durability, `Queued` messages in
+order.
+Never: the bus, HTTP. Survives `kill -9` at any byte: what was acknowledged is there, a torn tail is
+cut.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from ingest.spool.reader import SpoolReader
 from ingest.spool.segment import create, load
 from ingest.spool.writer import Append, SpoolWriter
 
-RETRY_AFTER_S = 5  # what a refused sender is told; the bus drains a full spool at thousands per second
-_FREE_DISK_LOOK_S = 0.25  # statvfs is cheap but not free, and the disk does not fill faster than this
+# What a refused sender is told; the bus drains a full spool at thousands per second
+RETRY_AFTER_S = 5
+# Statvfs is cheap but not free, and the disk does not fill faster than this
+_FREE_DISK_LOOK_S = 0.25
 _POSITION = "position"
 
 
@@ -44,12 +49,17 @@ class Queued(NamedTuple):
 class Spool:
     """One folder of segments.
 
-    Invariant: `drained_sequence` ≤ read so far ≤ `end_sequence`; every message below `end_sequence` is
-    durable, every segment below `drained_sequence` is deleted.
+    Invariant: `drained_sequence` ≤ read so far ≤ `end_sequence`; every message below `end_sequence`
+    is durable, every segment below `drained_sequence` is deleted.
     """
 
     def __init__(
-        self, folder: Path, *, max_bytes: int, min_free_bytes: int = 0, segment_bytes: int = 64 << 20
+        self,
+        folder: Path,
+        *,
+        max_bytes: int,
+        min_free_bytes: int = 0,
+        segment_bytes: int = 64 << 20,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
@@ -197,7 +207,8 @@ def _only_user(folder: Path) -> IO[str]:
 
 
 def _read_position(folder: Path) -> int:
-    """The acknowledged sequence; a lost or damaged file means "send again": duplicates, never loss."""
+    """The acknowledged sequence; a lost or damaged file means "send again": duplicates, never
+    loss."""
     try:
         return int((folder / _POSITION).read_text())
     except (FileNotFoundError, ValueError):

@@ -1,8 +1,9 @@
-"""The thread that makes appended frames durable: everything that waits goes into one write and one fsync.
+"""The thread that makes appended frames durable: everything that waits goes into one write and one
+fsync.
 
-In: frames with a callback each. Out: the callbacks, after the fsync. Never: bounds, reading, the bus.
-While one fsync runs the next group gathers, so the wait is at most two fsyncs and no timer is needed
-(design: grouped, at most 10 ms on a disk that can).
+In: frames with a callback each. Out: the callbacks, after the fsync. Never: bounds, reading, the
+bus. While one fsync runs the next group gathers, so the wait is at most two fsyncs and no timer is
+needed (design: grouped, at most 10 ms on a disk that can).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 
 from ingest.spool.segment import Segment, create
 
-# One group is one write: enough for thousands of records, small enough to answer the first of them soon.
+# One group is one write: enough for thousands of records, small enough to answer the first of them
+# soon.
 MAX_GROUP_BYTES = 8 << 20
 
 
@@ -33,7 +35,8 @@ class Append:
 class SpoolWriter:
     """Owns the newest segment's file.
 
-    Invariant: `segments[-1].end_bytes` and `end_sequence` cover exactly what is fsynced; `totals` counts it.
+    Invariant: `segments[-1].end_bytes` and `end_sequence` cover exactly what is fsynced; `totals`
+    counts it.
     """
 
     def __init__(
@@ -125,7 +128,8 @@ class SpoolWriter:
             self.segments.append(new)
 
     def _undo(self) -> None:
-        """Cut what a failed write left; if even that fails, the next write starts at the same place."""
+        """Cut what a failed write left; if even that fails, the next write starts at the same
+        place."""
         try:
             os.ftruncate(self._fd, self.segments[-1].end_bytes)
         except OSError:

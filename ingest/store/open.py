@@ -1,6 +1,7 @@
 """Open a store by its URL: the one place that knows which kinds there are.
 
-In: `sqlite:///path/records.db`. Out: a `RecordStore` (one process) or a `RecordReader` (any number).
+In: `sqlite:///path/records.db`. Out: a `RecordStore` (one process) or a `RecordReader` (any
+number).
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ class PositionsOverlap(StoreError):
 class Position(msgspec.Struct, frozen=True, kw_only=True):
     """How far one application has read one partition; `end_offset` is exclusive.
 
-    `start_offset` is where the batch began in this partition. It is not stored; when it is given (not -1)
+    `start_offset` is where the batch began in this partition. It is not stored; when it is given
+    (not -1)
     `apply` proves by it that no offset is counted twice.
     """
 
@@ -50,7 +51,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One valid record as it is stored. Times are epoch milliseconds UTC; `body` is the device's JSON.
+    """One valid record as it is stored. Times are epoch milliseconds UTC; `body` is the device's
+    JSON.
 
     `stored_at_ms` of a row that `apply` found new is set in place, by the store and nobody else.
     """
@@ -74,7 +76,8 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partly_read: bool = False
     replayed: bool = False
     body: bytes = b""
-    stored_at_ms: int = 0  # set by the store at the first successful write; a replay never changes it
+    # Set by the store at the first successful write; a replay never changes it
+    stored_at_ms: int = 0
 
 
 class RejectedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -95,18 +98,21 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything one micro-batch changes. `latency` turns the rows that were really new into latency cells."""
+    """Everything one micro-batch changes. `latency` turns the rows that were really new into
+    latency cells."""
 
     rows: Sequence[RecordRow] = ()
     rejected: Sequence[RejectedRow] = ()
     quality: Sequence[QualityCell] = ()  # increments, added to what is there
-    sent: Sequence[Sent] = ()  # cumulative; what exceeds the stored maximum is added to the cell's `sent`
+    # Cumulative; what exceeds the stored maximum is added to the cell's `sent`
+    sent: Sequence[Sent] = ()
     latency: Callable[[Sequence[RecordRow]], Sequence[LatencyCell]] | None = None
     latency_summaries: Sequence[LatencySummary] = ()  # replace what is there
 
 
 class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Percentiles of one minute for one scope: everything, one district or one device. Milliseconds."""
+    """Percentiles of one minute for one scope: everything, one district or one device.
+    Milliseconds."""
 
     kind: str
     scope: Literal["all", "district", "device"]
@@ -120,7 +126,8 @@ class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch really changed. `latency` holds the touched cells after the change (cumulative)."""
+    """What a batch really changed. `latency` holds the touched cells after the change
+    (cumulative)."""
 
     stored: int
     duplicates: int
@@ -128,7 +135,8 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     rejected_duplicates: int
     latency: Sequence[LatencyCell] = ()
     stored_at_ms: int = 0
-    already_applied: bool = False  # every position was reached before: a replay, nothing was written
+    # Every position was reached before: a replay, nothing was written
+    already_applied: bool = False
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

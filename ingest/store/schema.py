@@ -1,13 +1,15 @@
 """The tables of the SQLite store and how an older file becomes a current one.
 
-In: a connection. Out: the same, at `VERSION`. Never: rows. One file, one writer (design: *store port*).
+In: a connection. Out: the same, at `VERSION`. Never: rows. One file, one writer (design: *store
+port*).
 
 Why these indexes and no more: every index costs the write path, whose aim is 40,000 records/s.
 - `records.record_id` unique: the identity makes the write idempotent (I-4).
 - `records.captured_at_ms`: the newest page, time ranges.
-- `facets`: plate, checkpoint and the rarer kinds in one table without rowid, filled per batch by one sorted
-  INSERT … SELECT. It begins with the hour of capture, so that a batch touches the few pages of its own hour
-  and not one random page per record of an index as large as the store; a search walks the hours, newest first.
+- `facets`: plate, checkpoint and the rarer kinds in one table, filled per batch by one sorted
+  INSERT … SELECT. It begins with the hour of capture, so that a batch touches the few pages of its
+  own hour and not one random page per record of an index as large as the store; a search walks the
+  hours, newest first.
 - `cameras` tells at which checkpoints a camera was seen; its records are found through those.
 """
 
@@ -19,8 +21,8 @@ from ingest.store.port import StoreError
 
 VERSION = 1
 
-# 16 KiB pages and a write-ahead log of 64 MiB: measured 1.4 times the throughput of 4 KiB and 4 MiB, because
-# index pages are then written once per checkpoint and not once per batch.
+# 16 KiB pages and a write-ahead log of 64 MiB: measured 1.4 times the throughput of 4 KiB and 4
+# MiB, because index pages are then written once per checkpoint and not once per batch.
 PAGE_BYTES = 16 * 1024
 CHECKPOINT_PAGES = 4_000
 CACHE_KIB = 128 * 1024
@@ -158,7 +160,8 @@ _MIGRATIONS = (_VERSION_1,)
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The version of the file; 0 while it is being created. Raises `StoreError` on a later program's file."""
+    """The version of the file; 0 while it is being created. Raises `StoreError` on a later
+    program's file."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > VERSION:
         raise StoreError(f"the store has version {version}; this program knows {VERSION} at most")

@@ -31,7 +31,8 @@ class Statement:
 
 
 def records_statement(query: Query, page: Page | None) -> Statement:
-    """The rows of a page with their row number first (one more than asked, to see whether there are more);
+    """The rows of a page with their row number first (one more than asked, to see whether there are
+    more);
     without a page, the number of rows."""
     lead = _lead(query)
     what = f"SELECT r.id,{_COLUMNS}" if page else "SELECT count(*)"

@@ -71,9 +71,14 @@ class SqliteReader:
         return rows, str(found[limit - 1][0]) if len(found) > limit else ""
 
     def counts(self) -> Counts:
-        """See `RecordReader.counts`. Kept in totals by the writer, so it costs the same at any size."""
+        """See `RecordReader.counts`. Kept in totals by the writer, so it costs the same at any
+        size."""
         rejected: dict[str, dict[str, int]] = {}
-        plain: dict[str, dict[str, int]] = {"stored": {}, "duplicates": {}, "rejected duplicates": {}}
+        plain: dict[str, dict[str, int]] = {
+            "stored": {},
+            "duplicates": {},
+            "rejected duplicates": {},
+        }
         for name, kind, reason, count in self._rows(Statement("SELECT * FROM totals")):
             if name == "rejected":
                 rejected.setdefault(kind, {})[reason] = count
@@ -101,8 +106,9 @@ class SqliteReader:
             reasons.setdefault(tuple(key), {})[reason] = count
         cells = self._rows(
             Statement(
-                "SELECT minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read"
-                f" FROM quality {where} ORDER BY minute_ms, kind, camera_ip, recognizer_ip",
+                "SELECT minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid,"
+                f" partly_read FROM quality {where}"
+                " ORDER BY minute_ms, kind, camera_ip, recognizer_ip",
                 values,
             )
         )
@@ -177,7 +183,10 @@ class SqliteReader:
 def _struct(kind: type[_Row], values: Sequence[Any]) -> _Row:
     """A row as its struct; SQLite keeps booleans as numbers."""
     return msgspec.convert(
-        dict(zip(kind.__struct_fields__, values, strict=True)), kind, strict=False, builtin_types=(bytes,)
+        dict(zip(kind.__struct_fields__, values, strict=True)),
+        kind,
+        strict=False,
+        builtin_types=(bytes,),
     )
 
 

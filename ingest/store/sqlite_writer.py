@@ -1,7 +1,8 @@
 """The embedded store, write side: one batch, one transaction, positions included.
 
-In: `StoreBatch` and positions. Out: `Applied`. Never: a second writer (a lock file sees to it), reading
-topics, judging records. Replays change nothing: identity decides about rows, positions about counts.
+In: `StoreBatch` and positions. Out: `Applied`. Never: a second writer (a lock file sees to it),
+reading topics, judging records. Replays change nothing: identity decides about rows, positions
+about counts.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ FROM records WHERE id > :before AND kind <> '{COMMON_KIND}'
 ORDER BY 1, 2, 3, 4
 """
 _INSERT_HOURS = f"""
-INSERT OR IGNORE INTO hours SELECT DISTINCT captured_at_ms / {HOUR_MS} FROM records WHERE id > :before
+INSERT OR IGNORE INTO hours
+SELECT DISTINCT captured_at_ms / {HOUR_MS} FROM records WHERE id > :before
 """
 _INSERT_CAMERA = "INSERT OR IGNORE INTO cameras (camera_ip, checkpoint_id) VALUES (?, ?)"
 _ADD_TOTAL = """
@@ -116,8 +118,8 @@ _BUCKETS = msgspec.json.Decoder(dict[int, int])
 class SqliteStore(SqliteReader):
     """The one writer of a records file.
 
-    Invariant: between two `apply` calls no transaction is open, and `positions` tells exactly which offsets
-    the rows, totals, quality and latency tables have taken in.
+    Invariant: between two `apply` calls no transaction is open, and `positions` tells exactly which
+    offsets the rows, totals, quality and latency tables have taken in.
     """
 
     def __init__(self, path: Path, now_ms: Callable[[], int] = _wall_clock_ms) -> None:
@@ -127,7 +129,9 @@ class SqliteStore(SqliteReader):
         self._write_lock = threading.Lock()
         self._lock_file = _only_writer(path)
         with store_errors(path):
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+            self._db = sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, timeout=10
+            )
             prepare(self._db)
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
@@ -176,15 +180,16 @@ class SqliteStore(SqliteReader):
         )
 
     def _was_applied(self, positions: Sequence[Position]) -> bool:
-        """Whether every offset was taken in before; raises `PositionsOverlap` when only some were."""
+        """Whether every offset was taken in before; raises `PositionsOverlap` when only some
+        were."""
         ends = [(p, self._end_offset(p)) for p in positions]
         if ends and all(p.end_offset <= end for p, end in ends):
             return True
         for p, end in ends:
             if p.end_offset < end or -1 < p.start_offset < end:
                 raise PositionsOverlap(
-                    f"{p.application}: {p.topic}-{p.partition} is stored up to {end}, the batch covers "
-                    f"{p.start_offset if p.start_offset >= 0 else '?'} to {p.end_offset}"
+                    f"{p.application}: {p.topic}-{p.partition} is stored up to {end}, the batch "
+                    f"covers {p.start_offset if p.start_offset >= 0 else '?'} to {p.end_offset}"
                 )
         return False
 
@@ -212,7 +217,8 @@ class SqliteStore(SqliteReader):
         return new
 
     def _newly_inserted(self, rows: Sequence[RecordRow], before: int) -> list[RecordRow]:
-        """Row numbers only grow, so the new ones are those above; a batch may hold an identity twice."""
+        """Row numbers only grow, so the new ones are those above; a batch may hold an identity
+        twice."""
         found = self._db.execute("SELECT record_id FROM records WHERE id > ?", (before,))
         ids = {record_id for (record_id,) in found}
         new = []
@@ -259,7 +265,8 @@ class SqliteStore(SqliteReader):
             self._db.executemany(_ADD_QUALITY_REJECTED, reasons)
 
     def _add_sent(self, counters: Iterable[Sent]) -> None:
-        """Cumulative counters: a repeated or overtaken one adds nothing, a lost one heals with the next."""
+        """Cumulative counters: a repeated or overtaken one adds nothing, a lost one heals with the
+        next."""
         for s in counters:
             cell = (s.minute_ms, s.kind, s.camera_ip, s.recognizer_ip)
             key = (*cell, s.producer, s.epoch)
@@ -271,7 +278,8 @@ class SqliteStore(SqliteReader):
 
 
 def _only_writer(path: Path) -> IO[str]:
-    """Hold the lock file as long as the store is open; the kernel frees it when the process dies."""
+    """Hold the lock file as long as the store is open; the kernel frees it when the process
+    dies."""
     file = path.with_name(path.name + ".lock").open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -47,7 +47,10 @@ def test_any_bytes_are_split_without_an_exception(dice: random.Random):
 def test_pictures_are_taken_out_and_everything_else_stays(dice: random.Random):
     """For random records: same keys, same values, addresses instead of pictures."""
     for _ in range(200):
-        fields = {f"k{i}": dice.choice([1, 2.5, "x", None, [1, {"y": "z"}]]) for i in range(dice.randrange(5))}
+        fields = {
+            f"k{i}": dice.choice([1, 2.5, "x", None, [1, {"y": "z"}]])
+            for i in range(dice.randrange(5))
+        }
         chosen = dice.sample(list(INLINE_PICTURES), dice.randrange(1, 4))
         data = {key: dice.randbytes(dice.randrange(1, 50)) for key in chosen}
         message = {**fields, **{key: base64.b64encode(one).decode() for key, one in data.items()}}

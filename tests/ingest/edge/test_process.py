@@ -1,4 +1,5 @@
-"""The edge as a process before a real broker: everything acknowledged is on the bus, whatever is killed."""
+"""The edge as a process before a real broker: everything acknowledged is on the bus, whatever is
+killed."""
 
 from __future__ import annotations
 
@@ -83,7 +84,9 @@ def own_broker(tmp_path: Path) -> Iterator[RunningBroker]:
     from bus.client.admin import Admin
 
     broker = start_broker_process(tmp_path / "broker")
-    Admin(BusSettings(bootstrap_servers=broker.bootstrap), client_id="test").ensure_topics(TOPICS.values())
+    Admin(BusSettings(bootstrap_servers=broker.bootstrap), client_id="test").ensure_topics(
+        TOPICS.values()
+    )
     yield broker
     if broker.process.poll() is None:
         broker.stop()
@@ -94,7 +97,7 @@ def on_topic(bootstrap: str, topic: str) -> list[Received]:
     consumer = Consumer(BusSettings(bootstrap_servers=bootstrap), client_id="test")
     places = [Place(topic, partition) for partition in range(TOPICS[topic].partitions)]
     ends = {place: consumer.bounds(place)[1] for place in places}
-    consumer.assign({place: BEGINNING for place in places})
+    consumer.assign(dict.fromkeys(places, BEGINNING))
     found: list[Received] = []
     deadline = time.monotonic() + 60
     while len(found) < sum(ends.values()):
@@ -112,7 +115,8 @@ def record(plate: str, number: int) -> dict[str, object]:
 
 
 class Sender(threading.Thread):
-    """One recognition server: posts one plate's records in order, again until they are acknowledged."""
+    """One recognition server: posts one plate's records in order, again until they are
+    acknowledged."""
 
     def __init__(self, url: str, plate: str) -> None:
         super().__init__(daemon=True)
@@ -137,7 +141,8 @@ class Sender(threading.Thread):
 
 
 def check(senders: list[Sender], found: list[Received]) -> None:
-    """Everything acknowledged is there; first arrivals of one plate are on one partition and in order."""
+    """Everything acknowledged is there; first arrivals of one plate are on one partition and in
+    order."""
     first: dict[str, Received] = {}
     for one in found:
         first.setdefault(str(one.header("record-id"), "ascii"), one)
@@ -147,17 +152,22 @@ def check(senders: list[Sender], found: list[Received]) -> None:
         mine = [first[record_id] for record_id in sender.acknowledged]
         assert len({one.partition for one in mine}) == 1
         by_offset = sorted(mine, key=lambda one: one.offset)
-        assert [json.loads(one.value or b"")["n"] for one in by_offset] == sorted(sender.acknowledged.values())
+        assert [json.loads(one.value or b"")["n"] for one in by_offset] == sorted(
+            sender.acknowledged.values()
+        )
 
 
-def post_for(edge: EdgeProcess, seconds: float, disturb: list[tuple[float, object]]) -> list[Sender]:
+def post_for(
+    edge: EdgeProcess, seconds: float, disturb: list[tuple[float, object]]
+) -> list[Sender]:
     """Six senders; `disturb` are (after seconds, what to do)."""
     senders = [Sender(edge.url, f"浙A0000{i}") for i in range(6)]
     started = time.monotonic()
     for sender in senders:
         sender.start()
     for after, action in [*disturb, (seconds, lambda: None)]:
-        time.sleep(max(0, started + after - time.monotonic()))  # the load runs on; this is its length
+        # The load runs on; this is its length
+        time.sleep(max(0, started + after - time.monotonic()))
         action()  # type: ignore[operator]
     for sender in senders:
         sender.stop.set()
@@ -167,7 +177,9 @@ def post_for(edge: EdgeProcess, seconds: float, disturb: list[tuple[float, objec
 
 
 @pytest.mark.slow
-def test_records_rejects_and_counters_reach_their_topics(bus_of_edge: RunningBroker, tmp_path: Path):
+def test_records_rejects_and_counters_reach_their_topics(
+    bus_of_edge: RunningBroker, tmp_path: Path
+):
     """One of each, with Kafka's time stamp = arrival, and a clean stop."""
     with EdgeProcess(bus_of_edge.bootstrap, tmp_path) as edge:
         check_all_topics(bus_of_edge, edge)
@@ -178,7 +190,14 @@ def check_all_topics(bus_of_edge: RunningBroker, edge: EdgeProcess) -> None:
     plates = ["浙A00001", "浙A00002", "无车牌"]
     good = [record(plate, i) for i in range(40) for plate in plates]
     answer = httpx.post(f"{edge.url}/v1/records/vehicle", json=[*good, {"bad": 1}]).json()
-    counter = {"producer": "s", "epoch": 1, "kind": "vehicle", "camera_ip": "1", "minute_ms": 0, "sent": 1}
+    counter = {
+        "producer": "s",
+        "epoch": 1,
+        "kind": "vehicle",
+        "camera_ip": "1",
+        "minute_ms": 0,
+        "sent": 1,
+    }
     httpx.post(f"{edge.url}/v1/counters", json=counter)
     status = edge.drained()
     found = on_topic(bus_of_edge.bootstrap, "data.vehicle")
@@ -205,7 +224,9 @@ def check_all_topics(bus_of_edge: RunningBroker, edge: EdgeProcess) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_when_the_edge_is_killed(own_broker: RunningBroker, tmp_path: Path):
+def test_nothing_acknowledged_is_lost_when_the_edge_is_killed(
+    own_broker: RunningBroker, tmp_path: Path
+):
     """kill -9 twice while six servers post; retries keep their identity."""
     with EdgeProcess(own_broker.bootstrap, tmp_path / "edge") as edge:
 
@@ -225,7 +246,8 @@ def test_nothing_acknowledged_is_lost_when_the_edge_is_killed(own_broker: Runnin
 def test_nothing_is_lost_and_nobody_refused_while_the_broker_is_dead(
     own_broker: RunningBroker, tmp_path: Path
 ):
-    """kill -9 of the broker: the edge goes on acknowledging, and delivers all in order when it is back."""
+    """kill -9 of the broker: the edge goes on acknowledging, and delivers all in order when it is
+    back."""
     backlog: list[int] = []
     with EdgeProcess(own_broker.bootstrap, tmp_path / "edge") as edge:
 

@@ -1,4 +1,5 @@
-"""What senders meet: answers per record, bounds, pictures, counters. The bus is away all the time."""
+"""What senders meet: answers per record, bounds, pictures, counters. The bus is away all the
+time."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from ingest.edge.routes import Edge
 from ingest.settings import EdgeSettings
 from ingest.spool import Entry
 
-GOOD = {"卡口编号": "c1", "抓拍时间": "2017-08-24 17:25:34.123", "车牌号码": "浙AWL999", "抓拍设备地址": "10.0.0.1"}
+GOOD = {
+    "卡口编号": "c1",
+    "抓拍时间": "2017-08-24 17:25:34.123",
+    "车牌号码": "浙AWL999",
+    "抓拍设备地址": "10.0.0.1",
+}
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 URL = "/v1/records/vehicle"
 
@@ -55,7 +61,8 @@ async def test_a_record_is_spooled_as_the_device_wrote_it(http: httpx.AsyncClien
 
 
 async def test_every_record_of_an_array_has_its_own_verdict(http: httpx.AsyncClient, edge: Edge):
-    """The bad ones are named by index, reason and field, in both languages, and kept in the quarantine."""
+    """The bad ones are named by index, reason and field, in both languages, and kept in the
+    quarantine."""
     unread = {**GOOD, **dict.fromkeys(RECOGNITION, UNREADABLE)}
     answer = await http.post(URL, content=text([GOOD, {"抓拍时间": "x"}, 5, unread, GOOD]))
     found = answer.json()
@@ -69,14 +76,20 @@ async def test_every_record_of_an_array_has_its_own_verdict(http: httpx.AsyncCli
     ]
     assert all(r["message"] and r["message_zh"] for r in found["rejected"])
     entries = spooled(edge)
-    assert [e.topic for e in entries] == ["data.vehicle", *["quarantine.records"] * 3, "data.vehicle"]
+    assert [e.topic for e in entries] == [
+        "data.vehicle",
+        *["quarantine.records"] * 3,
+        "data.vehicle",
+    ]
     assert entries[2].value == b"5"
     assert headers_of(entries[1])["reason"] == "no-checkpoint"
     assert headers_of(entries[1])["field"] == "卡口编号"
     assert headers_of(entries[1])["kind"] == "vehicle"
 
 
-async def test_if_nothing_is_valid_the_answer_is_422_and_all_is_kept(http: httpx.AsyncClient, edge: Edge):
+async def test_if_nothing_is_valid_the_answer_is_422_and_all_is_kept(
+    http: httpx.AsyncClient, edge: Edge
+):
     """Garbled JSON is one record, with its bytes."""
     answer = await http.post(URL, content=text(GOOD)[:-3])
     assert answer.status_code == 422
@@ -88,7 +101,9 @@ async def test_if_nothing_is_valid_the_answer_is_422_and_all_is_kept(http: httpx
     assert status["rejected"] == {"vehicle": {"not-json": 1}}
 
 
-async def test_lines_are_taken_with_and_without_their_content_type(http: httpx.AsyncClient, edge: Edge):
+async def test_lines_are_taken_with_and_without_their_content_type(
+    http: httpx.AsyncClient, edge: Edge
+):
     """One object per line; a bad line spoils only itself."""
     lines = text(GOOD) + b"\n\n" + text(GOOD) + b"\n"
     assert (await http.post(URL, content=lines)).json()["accepted"] == 2
@@ -103,7 +118,9 @@ async def test_a_pretty_printed_object_is_one_record(http: httpx.AsyncClient, ed
     assert (await http.post(URL, content=pretty)).json()["accepted"] == 1
 
 
-async def test_own_numbers_and_idempotency_keys_survive_retries(http: httpx.AsyncClient, edge: Edge):
+async def test_own_numbers_and_idempotency_keys_survive_retries(
+    http: httpx.AsyncClient, edge: Edge
+):
     """The same record again has the same identity; without either it is a new one."""
 
     async def ids(record: object, **headers: str) -> list[str]:
@@ -129,7 +146,12 @@ async def test_inline_pictures_become_addresses_before_the_record_travels(
 ):
     """The picture is served; every other value keeps its bytes."""
     picture = base64.b64encode(JPEG).decode()
-    body = b'{"a": 1.50, "\xe8\xbd\xa6\xe8\xbe\x86\xe5\x9b\xbe\xe7\x89\x87": "data:image/jpeg;base64,' + picture.encode() + b'", ' + text(GOOD)[1:]
+    body = (
+        b'{"a": 1.50, "\xe8\xbd\xa6\xe8\xbe\x86\xe5\x9b\xbe\xe7\x89\x87": "data:image/jpeg;base64,'
+        + picture.encode()
+        + b'", '
+        + text(GOOD)[1:]
+    )
     assert (await http.post(URL, content=body)).json()["accepted"] == 1
     (entry,) = spooled(edge)
     found = msgspec.json.decode(entry.value)
@@ -144,7 +166,10 @@ async def test_inline_pictures_become_addresses_before_the_record_travels(
 async def test_pictures_come_beside_the_record_too(http: httpx.AsyncClient, edge: Edge):
     """Multipart; a face is valid by a picture that has no address yet."""
     face = {"卡口编号": "c1", "抓拍时间": "2017-08-24 17:25:34"}
-    files = {"record": ("r.json", text(face), "application/json"), "人脸图片": ("f.jpg", JPEG, "image/jpeg")}
+    files = {
+        "record": ("r.json", text(face), "application/json"),
+        "人脸图片": ("f.jpg", JPEG, "image/jpeg"),
+    }
     answer = await http.post("/v1/records/face", files=files)
     assert answer.json()["accepted"] == 1, answer.text
     (entry,) = spooled(edge)
@@ -158,7 +183,9 @@ async def test_pictures_come_beside_the_record_too(http: httpx.AsyncClient, edge
     [{"人脸图片": ("f.jpg", JPEG)}, {"record": ("r", b"{}"), "what": ("f.jpg", JPEG)}],
     ids=["no record", "unknown part"],
 )
-async def test_a_form_that_is_not_the_contracts_is_told_so(http: httpx.AsyncClient, files: dict[str, object]):
+async def test_a_form_that_is_not_the_contracts_is_told_so(
+    http: httpx.AsyncClient, files: dict[str, object]
+):
     """400, with the parts that are known."""
     answer = await http.post("/v1/records/face", files=files)
     assert answer.status_code == 400
@@ -179,7 +206,14 @@ async def test_a_picture_may_come_first_by_put(http: httpx.AsyncClient, edge: Ed
 
 async def test_counters_go_to_their_topic(http: httpx.AsyncClient, edge: Edge):
     """One or a list; a wrong one is told where."""
-    sent = {"producer": "s1", "epoch": 1, "kind": "vehicle", "camera_ip": "10.0.0.1", "minute_ms": 60000, "sent": 3}
+    sent = {
+        "producer": "s1",
+        "epoch": 1,
+        "kind": "vehicle",
+        "camera_ip": "10.0.0.1",
+        "minute_ms": 60000,
+        "sent": 3,
+    }
     assert (await http.post("/v1/counters", json=[sent, sent])).json() == {"accepted": 2}
     assert (await http.post("/v1/counters", json=sent)).json() == {"accepted": 1}
     wrong = await http.post("/v1/counters", json=[{**sent, "sent": "3"}])
@@ -232,7 +266,9 @@ class TestBounds:
         assert len(entry.value) == 2_000
         assert int(headers_of(entry)["truncated"]) > 3000
 
-    async def test_at_the_spools_bound_the_answer_is_503_with_a_time(self, http: httpx.AsyncClient, edge: Edge):
+    async def test_at_the_spools_bound_the_answer_is_503_with_a_time(
+        self, http: httpx.AsyncClient, edge: Edge
+    ):
         """Well-formed records are refused only there; counted per device, not as arrived."""
         for _ in range(100):
             answer = await http.post(URL, content=text(GOOD))
@@ -243,7 +279,10 @@ class TestBounds:
         taken = len(spooled(edge))
         assert (await http.get("/v1/status")).json()["arrived"] == {"vehicle": taken}
         metrics = (await http.get("/metrics")).text
-        assert 'databus_edge_device_records_total{camera_ip="10.0.0.1",outcome="refused"} 1.0' in metrics
+        assert (
+            'databus_edge_device_records_total{camera_ip="10.0.0.1",outcome="refused"} 1.0'
+            in metrics
+        )
 
     async def test_with_tokens_only_known_senders_are_heard(self, http: httpx.AsyncClient):
         """401 without or with a wrong one; the edge's own figures stay open."""

@@ -49,7 +49,8 @@ def test_uuid7_has_its_version_its_time_and_keeps_order(dice: random.Random):
 
 
 def test_a_senders_numbers_are_scoped_by_sender_device_and_kind():
-    """Every device counts from one; a retry keeps its identity; text of strangers is hashed away."""
+    """Every device counts from one; a retry keeps its identity; text of strangers is hashed
+    away."""
     ids = {own_id(*parts) for parts in [("a", "c", "vehicle", "1"), ("b", "c", "vehicle", "1"), ("a", "d", "vehicle", "1"),
                                         ("a", "c", "face", "1"), ("a", "c", "vehicle", "2"), ("ac", "", "vehicle", "1")]}  # fmt: skip
     assert len(ids) == 6

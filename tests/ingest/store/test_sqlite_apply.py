@@ -51,7 +51,9 @@ def rejected(number: int, reason: str = "not-json") -> RejectedRow:
     )  # fmt: skip
 
 
-def position(end: int, start: int = -1, partition: int = 0, application: str = "ingest") -> Position:
+def position(
+    end: int, start: int = -1, partition: int = 0, application: str = "ingest"
+) -> Position:
     return Position(
         application=application, cluster_id="c", topic="data.vehicle", topic_id="t",
         partition=partition, end_offset=end, start_offset=start,
@@ -92,7 +94,11 @@ def test_a_replayed_batch_changes_nothing_and_counts_nothing(store: RecordStore)
     before = (store.query(Query(), Page()), store.counts(), store.quality(from_ms=0, until_ms=0))
     again = store.apply(batch, [position(3, 0)])
     assert again.already_applied
-    assert (store.query(Query(), Page()), store.counts(), store.quality(from_ms=0, until_ms=0)) == before
+    assert (
+        store.query(Query(), Page()),
+        store.counts(),
+        store.quality(from_ms=0, until_ms=0),
+    ) == before
 
 
 def test_a_record_sent_twice_is_a_duplicate_once_per_arrival(store: RecordStore):
@@ -136,9 +142,16 @@ def quality(**changes: object) -> QualityCell:
 
 def test_quality_increments_add_up_per_cell(store: RecordStore):
     """Counters and reasons of one cell grow; other cells stay apart."""
-    store.apply(StoreBatch(quality=[quality(arrived=2, valid=1, rejected={"no-time": 1})]), [position(2)])
     store.apply(
-        StoreBatch(quality=[quality(arrived=1, rejected={"no-time": 1}), quality(minute_ms=MINUTE + 60_000)]),
+        StoreBatch(quality=[quality(arrived=2, valid=1, rejected={"no-time": 1})]), [position(2)]
+    )
+    store.apply(
+        StoreBatch(
+            quality=[
+                quality(arrived=1, rejected={"no-time": 1}),
+                quality(minute_ms=MINUTE + 60_000),
+            ]
+        ),
         [position(3)],
     )
     cells = store.quality(from_ms=0, until_ms=0)
@@ -150,7 +163,12 @@ def test_quality_increments_add_up_per_cell(store: RecordStore):
 
 def sent(count: int, epoch: int = 1) -> Sent:
     return Sent(
-        producer="server-1", epoch=epoch, kind="vehicle", camera_ip="10.0.0.1", minute_ms=MINUTE, sent=count
+        producer="server-1",
+        epoch=epoch,
+        kind="vehicle",
+        camera_ip="10.0.0.1",
+        minute_ms=MINUTE,
+        sent=count,
     )
 
 
@@ -170,7 +188,9 @@ def test_cumulative_sent_counters_heal_after_a_lost_or_repeated_message(store: R
     ],
     ids=["starts below", "goes back", "known offsets beside new ones"],
 )
-def test_a_batch_that_overlaps_what_is_stored_is_refused(store: RecordStore, positions: list[Position]):
+def test_a_batch_that_overlaps_what_is_stored_is_refused(
+    store: RecordStore, positions: list[Position]
+):
     """Half-known offsets cannot be counted exactly; nothing is written, the caller reads again."""
     store.apply(StoreBatch(rows=[row(1)]), [position(4, 0), position(1, 0, partition=1)])
     with pytest.raises(PositionsOverlap):
@@ -190,7 +210,9 @@ def test_applications_and_clusters_have_their_own_positions(store: RecordStore):
 
 def test_a_rejected_record_counts_once_by_reason(store: RecordStore):
     """A second arrival of the same identity is a rejected duplicate."""
-    store.apply(StoreBatch(rejected=[rejected(1), rejected(2, "no-time"), rejected(1)]), [position(3)])
+    store.apply(
+        StoreBatch(rejected=[rejected(1), rejected(2, "no-time"), rejected(1)]), [position(3)]
+    )
     counts = store.counts()
     assert counts.rejected == {"vehicle": {"not-json": 1, "no-time": 1}}
     assert counts.rejected_duplicates == {"vehicle": 1}
@@ -225,7 +247,8 @@ def test_a_failing_callback_leaves_nothing_behind(store: RecordStore):
 
 
 def test_a_full_disk_is_told_and_heals(tmp_path: Path):
-    """SQLite's own page limit stands for the disk: the batch fails whole, and succeeds when there is room."""
+    """SQLite's own page limit stands for the disk: the batch fails whole, and succeeds when there
+    is room."""
     store = open_store(f"sqlite://{tmp_path}/records.db", "write")
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
     store._db.execute(f"PRAGMA max_page_count = {pages + 2}")

@@ -84,7 +84,8 @@ def test_every_question_gives_exactly_the_matching_rows_newest_first(
     }  # fmt: skip
     for _ in range(150):
         names = dice.sample(sorted(choices), dice.choice([0, 1, 1, 2, 2, 3]))
-        query = Query(**{name: dice.choice(choices[name]) for name in names})  # type: ignore[arg-type]
+        # Type: ignore[arg-type]
+        query = Query(**{name: dice.choice(choices[name]) for name in names})
         expected = [row for row in reversed(rows) if matches(row, query)]
         expected.sort(key=lambda row: -row.captured_at_ms)
         found = pages(store, query, dice.choice([1, 7, 50, 1000]))
@@ -92,7 +93,9 @@ def test_every_question_gives_exactly_the_matching_rows_newest_first(
         assert store.count(query) == len(expected), query
 
 
-def test_pages_stay_right_while_rows_arrive(store: RecordStore, rows: list[RecordRow], dice: random.Random):
+def test_pages_stay_right_while_rows_arrive(
+    store: RecordStore, rows: list[RecordRow], dice: random.Random
+):
     """Keyset pages: nothing is shown twice or skipped because newer rows came in between."""
     first, cursor = store.query(Query(), Page(limit=100))
     newer = [make_row(1000 + i, dice) for i in range(50)]
@@ -116,7 +119,13 @@ def test_leading_indexes_are_used(store: RecordStore):
     """No question that an operator asks often may scan the table."""
     from ingest.store.sqlite_query import records_statement
 
-    for query in (Query(), Query(plate="浙A11111"), Query(checkpoint_id="c1"), Query(kind="face"), Query(camera_ip="x")):
+    for query in (
+        Query(),
+        Query(plate="浙A11111"),
+        Query(checkpoint_id="c1"),
+        Query(kind="face"),
+        Query(camera_ip="x"),
+    ):
         statement = records_statement(query, Page())
         plan = store._rows(type(statement)("EXPLAIN QUERY PLAN " + statement.sql, statement.values))
         text = " | ".join(row[3] for row in plan)
@@ -124,7 +133,9 @@ def test_leading_indexes_are_used(store: RecordStore):
         assert "TEMP B-TREE" not in text or query.camera_ip, (query, text)
 
 
-def test_a_reader_sees_what_the_writer_committed_and_nothing_before_there_is_a_store(tmp_path: Path):
+def test_a_reader_sees_what_the_writer_committed_and_nothing_before_there_is_a_store(
+    tmp_path: Path,
+):
     """The console may start first."""
     url = f"sqlite://{tmp_path}/later/records.db"
     reader = open_store(url)
