@@ -112,7 +112,10 @@ class Flight:
     def _hand_over(self, message: Queued) -> None:
         self._unsettled.append(message.sequence)
         self._next = message.sequence + 1
-        self._send(message.entry, lambda outcome: self._delivered(message, outcome))
+        try:
+            self._send(message.entry, lambda outcome: self._delivered(message, outcome))
+        except BusError as error:
+            self._refused(message, error)
 
     def _send(self, entry: Entry, told: OnDelivery) -> None:
         self._producer.send(
@@ -128,12 +131,20 @@ class Flight:
         """In the producer's thread."""
         if not isinstance(outcome, DeliveryError):
             self._settled.add(message.sequence)
-        elif outcome.code in _NEVER and message.entry.topic != topics.QUARANTINE_RECORDS:
-            log.error("refused for ever, so quarantined: %s", outcome)
-            self._send(_quarantined(message.entry), lambda again: self._delivered(message, again))
         else:
-            self._failure = outcome
+            try:
+                self._refused(message, outcome)
+            except BusError as error:
+                self._failure = error
         self._spool.wake()
+
+    def _refused(self, message: Queued, error: BusError) -> None:
+        """What is refused for ever goes to the quarantine; anything else ends this producer."""
+        if error.code not in _NEVER or len(message.entry.value) <= _KEPT_OF_TOO_LARGE_BYTES:
+            raise error
+        log.error("refused for ever, so quarantined: %s", error)
+        shortened = Queued(message.sequence, _quarantined(message.entry))
+        self._send(shortened.entry, lambda outcome: self._delivered(shortened, outcome))
 
     def _acknowledge(self) -> None:
         self._settle()
