@@ -22,6 +22,6 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     decoded_per_second: int = 200  # of the data topics; the rest is counted, not looked into
     quiet_after_seconds: int = 120  # a checkpoint without a record for so long is drawn as quiet
     reader_threads: int = 3  # questions to one store at a time; each holds one connection
-    applications: tuple[str, ...] = ("ingest", "quality", "watchlist", "latency")
+    applications: tuple[str, ...] = ("ingest", "quality", "latency", "watchlist", "dispatcher")
     pictures: str = ""  # fsspec URL of the picture store; empty = DATA_DIR/pictures
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes

@@ -292,7 +292,7 @@ def alarms(now_ms: int, count: int = 30) -> list[Alarm]:
     )
     for i in range(count):
         rule_id, name, severity, number = rules[0 if i % 3 else (i // 3) % 2 + 1]
-        checkpoint = reg.checkpoints[(i * 7 + i // 5) % 36]
+        checkpoint = reg.checkpoints[_crossing(i, rule_id == "w-stolen")]
         captured = now_ms - (count - i) * 45_000
         made.append(
             Alarm(
@@ -313,6 +313,14 @@ def alarms(now_ms: int, count: int = 30) -> list[Alarm]:
             )
         )
     return made
+
+
+def _crossing(i: int, on_the_run: bool) -> int:
+    """The stolen car drives from crossing to neighbouring crossing; others are anywhere."""
+    if not on_the_run:
+        return (i * 7 + i // 5) % 36
+    steps = (0, 1, 7, 8, 14, 13, 19, 20, 21, 15, 16, 22, 28, 27, 33, 34, 35, 29, 23, 17)
+    return steps[(i - 1 - i // 3) % len(steps)]
 
 
 def incidents(now_ms: int) -> list[Incident]:

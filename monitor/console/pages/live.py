@@ -155,8 +155,8 @@ def _records(view: View, detail: DetailPanel) -> None:
         column(t, "captured_at", "time", width=112),
         column(t, "kind", "kind", renderer="kind", width=78),
         column(t, "plate", "plate", width=112, cellClass="strong"),
-        column(t, "checkpoint", "place", flex=3, minWidth=140),
-        column(t, "features", "features", flex=4, minWidth=160),
+        column(t, "checkpoint", "place", flex=3, minWidth=110),
+        column(t, "features", "features", flex=4, minWidth=110),
     ]
     with panel(t("live.records")) as bar:
         rows = view.feed.records_now(t.language)
@@ -175,7 +175,7 @@ def _records(view: View, detail: DetailPanel) -> None:
 def _alarms(view: View, detail: DetailPanel) -> None:
     t = view.t
     columns = [
-        severity_column(t, width=70),
+        severity_column(t, width=82),
         column(
             t, "time", "time", width=78, **{":valueFormatter": "p => (p.value || '').slice(0, 8)"}
         ),
