@@ -13,7 +13,6 @@ from rich.table import Table
 
 from deploy.account import Account, FlowAccount
 
-
 PLAIN_WIDTH = 120  # where there is no terminal that says how wide it is
 
 

@@ -28,6 +28,7 @@ Settings come from databus.toml, DATABUS_ROOM_KEY variables and --set room.key=v
 
 app = typer.Typer(
     name="databus",
+    add_completion=False,
     help=HELP,
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -27,8 +27,8 @@ from ingest.store.port import Page, StoreError
 from monitor.accounts.once import issue_one_time_link
 
 TICK_S = 0.5
-DRAIN_TIMEOUT_S = 120.0  # a minute of backlog at the demo's rate, on a busy machine
-READY_TIMEOUT_S = 150.0
+DRAIN_TIMEOUT_S = 180.0  # minutes of backlog at the rate of a demo, on a busy machine
+READY_TIMEOUT_S = 300.0  # Spark on a busy machine with two cores
 GLANCE = 200  # alarms counted for the line; the account counts all
 
 

@@ -26,7 +26,7 @@ from deploy.supervisor import Supervisor, check_ports
 
 TICK_S = 0.5
 DOWN_TIMEOUT_S = 150.0  # the sum of the roles' stop limits
-DETACH_TIMEOUT_S = 90.0
+DETACH_TIMEOUT_S = 300.0
 
 
 def stop_on_signals(event: asyncio.Event) -> None:
