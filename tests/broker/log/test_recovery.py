@@ -82,7 +82,7 @@ def test_a_tail_torn_at_any_byte_is_cut_at_the_last_whole_batch(
 ) -> None:
     settings = {"index_interval_bytes": index_interval_bytes}
     log = make_log(**settings)
-    ends = [0, *fill(log, batch, 6)]
+    ends = [0, *fill(log, batch, 5)]
     crash(log)
     path = Path(f"{fast_dir}/t-0/{0:020d}.log")
     whole = path.read_bytes()
@@ -100,7 +100,7 @@ def test_a_bit_flipped_at_any_byte_behind_the_recovery_point_cuts_the_log_before
     make_log: MakeLog, batch: Batch, fast_dir: str
 ) -> None:
     log = make_log()
-    ends = [0, *fill(log, batch, 5)]
+    ends = [0, *fill(log, batch, 4)]
     crash(log)
     path = Path(f"{fast_dir}/t-0/{0:020d}.log")
     whole = path.read_bytes()
@@ -153,7 +153,7 @@ def test_below_the_recovery_point_nothing_is_checked_or_cut_for_a_bad_crc(
     assert make_log(recovery_point=end).end_offset == end
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(15))
 def test_producer_state_epochs_and_indexes_after_a_crash_are_those_before_it(
     make_log: MakeLog, batch: Batch, seed: int
 ) -> None:
@@ -272,10 +272,10 @@ while True:
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
     make_log: MakeLog, fast_dir: str
 ) -> None:
-    """A real process, a real kill -9, three times over the same directory."""
+    """A real process, a real kill -9, twice over the same directory."""
     root = Path(__file__).parents[3]
     settings = {"segment_bytes": 20_000, "index_interval_bytes": 200}
-    for round_ in range(3):
+    for round_ in range(2):
         writer = subprocess.Popen(
             [sys.executable, "-c", _WRITER, f"{fast_dir}/t-0"],
             stdout=subprocess.PIPE, cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
