@@ -100,6 +100,9 @@ class Disk(Protocol):
         Written to ``path.tmp``, flushed, renamed, directory flushed.
         """
 
+    def flush_directory(self, path: str) -> None:
+        """Force the names in a directory to the device (files made, renamed or removed in it)."""
+
     def size_of(self, path: str) -> int:
         """Length of a file in bytes without opening it."""
 

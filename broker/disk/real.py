@@ -10,6 +10,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import resource
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -141,6 +142,7 @@ class RealDisk:
     """Implements ``disk.port.Disk`` with the operating system."""
 
     def __init__(self) -> None:
+        _raise_open_file_limit()
         self._workers: ThreadPoolExecutor | None = None
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
@@ -191,6 +193,10 @@ class RealDisk:
             os.rename(temporary, path)
             _flush_directory(os.path.dirname(path))
 
+    def flush_directory(self, path: str) -> None:
+        with _typed_errors(path):
+            _flush_directory(path)
+
     def size_of(self, path: str) -> int:
         with _typed_errors(path):
             return os.stat(path).st_size
@@ -228,6 +234,13 @@ class RealDisk:
             self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="disk")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._workers, function, *arguments)
+
+
+def _raise_open_file_limit() -> None:
+    """Each partition holds a file open; the soft limit of many systems (1024) is soon reached."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _flush_directory(path: str) -> None:

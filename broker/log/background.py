@@ -159,7 +159,7 @@ class Background:
         try:
             self._maybe_snapshot(partition)  # first, so that it lies below the recovery point then
             offset, paths = partition.begin_flush()
-            await self._disk.run(_force, self._disk, paths)
+            await self._disk.run(_force, self._disk, partition.directory, paths)
             partition.leader_epochs.save()
             partition.mark_flushed(offset, self._clock.now_ms())
         except DiskError as error:
@@ -193,8 +193,9 @@ class Background:
             partition.producers.expire(self._clock.now_ms(), expiration_ms)
 
 
-def _force(disk: Disk, paths: list[str]) -> None:
+def _force(disk: Disk, directory: str, paths: list[str]) -> None:
     """Flush files through handles of our own; the logs may close theirs meanwhile."""
+    disk.flush_directory(directory)
     for path in paths:
         try:
             file = disk.open(path)

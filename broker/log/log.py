@@ -81,6 +81,7 @@ class Log:
         self._disk = disk
         self._files = files or FilePool(disk)
         self._damaged = False
+        self._has_new_names = True
         disk.mkdirs(directory)
         self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}")
         self.snapshots = Snapshots(disk, directory)
@@ -117,6 +118,8 @@ class Log:
     def reconfigure(self, config: TopicConfig) -> None:
         """Take new settings."""
         self.config = config
+        if config.compression_type != "producer":
+            log.info("%s: batches stay as they come, whatever compression.type", self.directory)
         # A share of segment.jitter.ms that differs from log to log but not from run to run.
         spread = zlib.crc32(f"{self.topic}-{self.index}".encode())
         self._jitter_ms = spread % (config.segment_jitter_ms + 1)
@@ -306,6 +309,7 @@ class Log:
         for path in segment.file_names():
             self._disk.remove(path)  # left by a roll or a truncation that was interrupted
         segment.open_for_writing()
+        self._has_new_names = True
         return segment
 
     # --- reading ---------------------------------------------------------------------------------
@@ -438,6 +442,9 @@ class Log:
                 segment.save_indexes()
                 segment.flush()
             self.leader_epochs.save()
+            if self._has_new_names:
+                self._disk.flush_directory(self.directory)
+                self._has_new_names = False
         except DiskError as error:
             raise storage_error(error) from error
         self.recovery_point = max(self.recovery_point, offset)

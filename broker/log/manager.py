@@ -72,6 +72,13 @@ class LogManager:
         Without ``cluster_id`` the directories say it; new ones get a new one. Raises
         WrongDirectory or DirectoryLocked; then nothing has been changed.
         """
+        try:
+            return self._take_directories(cluster_id)
+        except (WrongDirectory, DiskError):
+            self._release_locks()
+            raise
+
+    def _take_directories(self, cluster_id: str | None) -> str:
         for directory in self.directories:
             self.disk.mkdirs(directory)
             self._locks.append(self.disk.lock(directory))
@@ -154,6 +161,9 @@ class LogManager:
             if in_order:
                 leave_clean_shutdown(self.disk, directory, broker_epoch)
         self._files.close()
+        self._release_locks()
+
+    def _release_locks(self) -> None:
         while self._locks:
             self._locks.pop().release()
 
@@ -183,6 +193,7 @@ class LogManager:
             path = f"{self._emptiest()}/{topic}-{index}"
             created = self._open(path, config, False, 0, 0)
             self._mark(created, topic_id)
+            self.disk.flush_directory(parent_of(created))
         except DiskError as error:
             raise storage_error(error) from error
         self._logs[topic, index] = created

@@ -99,6 +99,17 @@ class ProducerEntry:
                 return sent
         return None
 
+    def remember_older(self, headers: Iterable[BatchHeader]) -> None:
+        """Put batches in front that stand in the log before those remembered, of this epoch."""
+        oldest = self.batches[0].last_offset if self.batches else NO_OFFSET
+        older = [
+            Sent(header.last_sequence, header.last_offset, header.last_offset_delta,
+                 header.max_timestamp)
+            for header in headers
+            if header.producer_epoch == self.epoch and header.last_offset < oldest
+        ]  # fmt: skip
+        self.batches = deque([*older, *self.batches], maxlen=BATCHES_KEPT)
+
     def take_epoch(self, epoch: int) -> None:
         """A new epoch begins with an empty memory."""
         self.epoch = epoch

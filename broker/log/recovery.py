@@ -37,6 +37,8 @@ from bus.records.batch import HEADER_BYTES, BatchHeader, header_at
 log = logging.getLogger("broker.log")
 
 _MAX_U32 = (1 << 32) - 1
+TAIL_BYTES = 1 << 18
+"""How far back to look for batches that may come again: five of a producer, mostly."""
 
 
 class Recovered(NamedTuple):
@@ -171,7 +173,29 @@ class Recovery:
                 return segments[: at + 1]
             segment.close_for_writing()
         self._recover(segments[-1], begin, trusted_to)
+        if self._producers.entries:
+            self._remember_more(segments[-1], replay_from)
         return segments
+
+    def _remember_more(self, last: Segment, before: int) -> None:
+        """Give producers back the batches a snapshot leaves out, from the tail of the log.
+
+        A snapshot holds the newest batch of each; a producer with five in flight over a restart
+        would else be told that its older ones are out of order. Apache Kafka leaves it at that.
+        """
+        entry = last.offsets.floor_value(max(last.size_bytes - TAIL_BYTES, 0))
+        file = last.open_for_writing()
+        older: dict[int, list[BatchHeader]] = {}
+        for _, header, _ in self._walk(
+            last, file, entry[1] if entry else 0, last.size_bytes, NO_CRC
+        ):
+            if header.base_offset >= before:
+                break
+            if header.producer_id >= 0 and not header.is_control:
+                older.setdefault(header.producer_id, []).append(header)
+        for producer_id, headers in older.items():
+            if producer_id in self._producers.entries:
+                self._producers.entries[producer_id].remember_older(headers)
 
     def _drop(self, segments: list[Segment]) -> None:
         """Behind a cut nothing can stand: offsets would be missing."""

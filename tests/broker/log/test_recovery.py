@@ -69,11 +69,37 @@ def test_a_clean_stop_is_opened_without_reading_the_log(make_log: MakeLog, batch
     before = everything(log), state(log), log.end_offset, log.leader_epochs.entries
     log.close()
     again = make_log(clean=True, recovery_point=log.end_offset, segment_bytes=900)
-    kept = {pid: entry[1][-1:] for pid, entry in state(log).items()}  # type: ignore[index]
     assert (everything(again), again.end_offset) == (before[0], before[2])
-    assert {pid: entry[1] for pid, entry in state(again).items()} == kept  # type: ignore[index]
+    assert {p: s[1][-1:] for p, s in state(again).items()} == {  # type: ignore[index]
+        p: s[1][-1:] for p, s in before[1].items()  # type: ignore[index]
+    }
     assert again.leader_epochs.entries == before[3]
     assert again.cut_bytes == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_batches_sent_again_over_a_restart_are_recognised_not_only_the_last(
+    make_log: MakeLog, batch: Batch, clean: bool
+) -> None:
+    """A snapshot holds the newest batch of a producer, but five may be in flight."""
+    log = make_log()
+    sent = [
+        batch(2, producer_id=3, producer_epoch=1, base_sequence=2 * i, is_transactional=False)
+        for i in range(7)
+    ]
+    for data in sent:
+        put(log, bytearray(data))
+    recovery_point = log.end_offset
+    log.flush()
+    log.take_snapshot()
+    if clean:
+        log.close()
+    else:
+        crash(log)
+    again = make_log(clean=clean, recovery_point=recovery_point)
+    for i in range(2, 7):
+        info = again.append(bytearray(sent[i]), leader_epoch=0, now_ms=NOW_MS)
+        assert (info.duplicate, info.base_offset) == (True, 2 * i)
 
 
 @pytest.mark.parametrize("index_interval_bytes", [0, 4096])
