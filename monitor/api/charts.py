@@ -15,7 +15,6 @@ from monitor.api.access import allow, answer
 from monitor.api.series import (
     MINUTE_MS,
     latency_curves,
-    latency_total,
     quality_curve,
     quality_devices,
     quality_totals,
@@ -54,26 +53,25 @@ def chart_routes(services: Services) -> APIRouter:
         kind: str = "",
     ) -> Response:
         begin, end = _bounded(between, MAX_LATENCY_SPAN_MS)
+        if (scope == "all") != (scope_id == ""):
+            raise HTTPException(422, "scope_id names the district or device; none for all")
         summaries = await services.records.ask(
             lambda r: r.latency(
                 from_ms=begin, until_ms=end, kind=kind, scope=scope, scope_id=scope_id
             )
         )
-        cells = await services.records.ask(
-            lambda r: r.latency_cells(from_ms=begin, until_ms=end, kind=kind)
+        totals = await services.records.ask(
+            lambda r: services.latency_totals.ask(
+                r, from_ms=begin, until_ms=end, scope=scope, scope_id=scope_id, now_ms=now_ms()
+            )
         )
-        mine = [
-            c
-            for c in cells
-            if scope == "all" or scope_id == (c.district_id if scope == "district" else c.camera_ip)
-        ]
         return answer(
             {
                 "from_ms": begin,
                 "until_ms": end,
                 "columns": ["minute_ms", "p50", "p95", "p99", "count"],
                 "curves": latency_curves(summaries),
-                "total": latency_total(mine),
+                "total": {k: v for k, v in totals.items() if kind in ("", k)},
             }
         )
 

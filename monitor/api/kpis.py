@@ -15,7 +15,8 @@ import msgspec
 
 from ingest.store.port import Query, RecordReader
 from monitor.api.pool import Away, ReaderPool
-from monitor.api.series import MINUTE_MS, latency_total, valid_percent
+from monitor.api.series import MINUTE_MS, latency_histograms, percentiles_of, valid_percent
+from monitor.latency.histogram import merge
 
 PERIOD_SECONDS = 5.0
 REST_FACTOR = 20.0  # rest so many times as long as the questions took
@@ -70,15 +71,16 @@ class KpiPoll:
     def _ask(self, reader: RecordReader) -> Kpis:
         now = self._now_ms()
         cells = reader.latency_cells(from_ms=now - LATENCY_SPAN_MS, until_ms=now + 1)
-        merged = latency_total([msgspec.structs.replace(c, kind="") for c in cells]).get("")
+        every = merge(latency_histograms(cells).values())
+        latency = percentiles_of(every) if every else None
         quality = reader.quality(
             from_ms=now - SETTLE_MS - QUALITY_SPAN_MS, until_ms=now - SETTLE_MS
         )
         today = Query(captured_from_ms=self._midnight_ms(), captured_until_ms=0)
         return Kpis(
             stored_today=reader.count(today),
-            latency_p50_ms=merged["p50_ms"] if merged else None,
-            latency_p99_ms=merged["p99_ms"] if merged else None,
+            latency_p50_ms=latency["p50_ms"] if latency else None,
+            latency_p99_ms=latency["p99_ms"] if latency else None,
             valid_percent=valid_percent(
                 sum(c.sent for c in quality), sum(c.valid for c in quality)
             ),

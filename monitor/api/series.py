@@ -14,7 +14,7 @@ from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Register
 from ingest.store.port import LatencySummary
 from monitor.api.views import place
-from monitor.latency.histogram import merge, percentiles
+from monitor.latency.histogram import Buckets, merge, percentiles
 
 MINUTE_MS = 60_000
 MAX_POINTS = 1500  # of one curve: a day by minute, and about what a screen has pixels
@@ -28,15 +28,20 @@ def latency_curves(summaries: Iterable[LatencySummary]) -> dict[str, list[list[i
     return dict(curves)
 
 
-def latency_total(cells: Iterable[LatencyCell]) -> dict[str, dict[str, int]]:
-    """Per kind the exact percentiles of all cells together."""
-    parts: dict[str, list[dict[int, int]]] = defaultdict(list)
+def latency_histograms(
+    cells: Iterable[LatencyCell], scope: str = "all", scope_id: str = ""
+) -> dict[str, Buckets]:
+    """Per kind the histogram of the scope's cells together."""
+    parts: dict[str, list[Buckets]] = defaultdict(list)
     for cell in cells:
-        parts[cell.kind].append(cell.buckets)
-    return {kind: _percentiles(merge(buckets)) for kind, buckets in parts.items()}
+        place = {"all": scope_id, "district": cell.district_id, "device": cell.camera_ip}[scope]
+        if place == scope_id:
+            parts[cell.kind].append(cell.buckets)
+    return {kind: merge(buckets) for kind, buckets in parts.items()}
 
 
-def _percentiles(buckets: dict[int, int]) -> dict[str, int]:
+def percentiles_of(buckets: Buckets) -> dict[str, int]:
+    """What is shown of one histogram."""
     p50, p95, p99 = percentiles(buckets, (0.5, 0.95, 0.99))
     return {"p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "count": sum(buckets.values())}
 

@@ -20,6 +20,7 @@ from monitor.accounts.sessions import Sessions
 from monitor.accounts.throttle import FailedLogins
 from monitor.api.guard import PasswordCheck
 from monitor.api.kpis import KpiPoll
+from monitor.api.latency_totals import LatencyTotals
 from monitor.api.pool import ReaderPool
 from monitor.api.register_file import RegisterFile
 from monitor.hub.cluster import Cluster
@@ -55,6 +56,7 @@ class Services:
     register: RegisterFile
     hub: Hub
     kpis: KpiPoll
+    latency_totals: LatencyTotals
     cluster: Cluster
     commands: CommandSender
     secret: str
@@ -103,6 +105,7 @@ def build_services(
             decoded_per_second=console.decoded_per_second,
         ),
         kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
+        latency_totals=LatencyTotals(),
         cluster=Cluster(bus.bootstrap_servers, now_ms),
         commands=CommandSender(bus.bootstrap_servers, site.name),
         secret=_secret(data_path / "console" / "secret"),

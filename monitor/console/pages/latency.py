@@ -11,7 +11,8 @@ from nicegui import ui
 
 from ingest.store.port import RecordReader
 from monitor.api.pool import Away
-from monitor.api.series import latency_curves, latency_total
+from monitor.api.series import latency_curves
+from monitor.api.services import now_ms
 from monitor.console.elements import line_chart, panel, redraw
 from monitor.console.pages.live import short
 from monitor.console.rows import place_field
@@ -82,18 +83,15 @@ class LatencyPage:
         day = datetime.strptime(self._day.value or "", "%Y-%m-%d").replace(tzinfo=zone)
         begin = round(day.timestamp() * 1000)
         end = round((day + timedelta(days=1)).timestamp() * 1000)
-        scope, which = self._scope.value, self._which.value or ""
+        scope = self._scope.value
+        which = "" if scope == "all" else self._which.value or "-"  # "-": nothing is chosen yet
 
         def ask(reader: RecordReader) -> Answer:
             summaries = reader.latency(from_ms=begin, until_ms=end, scope=scope, scope_id=which)
-            cells = reader.latency_cells(from_ms=begin, until_ms=end)
-            mine = [
-                c
-                for c in cells
-                if scope == "all"
-                or which == (c.district_id if scope == "district" else c.camera_ip)
-            ]
-            return latency_curves(summaries), latency_total(mine)
+            totals = self._view.services.latency_totals.ask(
+                reader, from_ms=begin, until_ms=end, scope=scope, scope_id=which, now_ms=now_ms()
+            )
+            return latency_curves(summaries), totals
 
         return ask
 

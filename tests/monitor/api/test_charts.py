@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.api.series import MAX_POINTS, MINUTE_MS, slot_ms
-from monitor.api.services import Services
+from monitor.api.series import (
+    MAX_POINTS,
+    MINUTE_MS,
+    latency_histograms,
+    percentiles_of,
+    slot_ms,
+)
+from monitor.api.services import Services, now_ms
 
 
 async def test_latency_is_by_minute_for_vehicles_and_faces(as_role: Any) -> None:
@@ -33,6 +39,37 @@ async def test_latency_of_a_district_and_a_device_is_theirs_alone(as_role: Any) 
     assert 0 < sum(t["count"] for t in one["total"].values()) < 450
 
 
+async def test_the_totals_of_hours_that_are_over_are_read_once_and_stay_exact(
+    services: Services,
+) -> None:
+    """The second answer equals the first and that of one great merge, with fewer questions."""
+    now, asked = now_ms(), []
+
+    def ask(reader: Any) -> Any:
+        class Counting:
+            def latency_cells(self, **span: int) -> Any:
+                asked.append(span)
+                return reader.latency_cells(**span)
+
+        return services.latency_totals.ask(
+            Counting(),  # type: ignore[arg-type]
+            from_ms=now - 20 * 3_600_000,
+            until_ms=now,
+            scope="all",
+            scope_id="",
+            now_ms=now,
+        )
+
+    first = await services.records.ask(ask)
+    questions = len(asked)
+    second = await services.records.ask(ask)
+    assert first == second
+    assert len(asked) - questions <= 4 < questions
+    cells = await services.records.ask(lambda r: r.latency_cells(from_ms=0, until_ms=0))
+    whole = {k: percentiles_of(b) for k, b in latency_histograms(cells).items()}
+    assert first == whole
+
+
 async def test_quality_shows_the_gap_and_the_device_behind_it_with_its_place(as_role: Any) -> None:
     """Q-1, Q-3: two curves, and the worst device first."""
     body = (await as_role().get("/api/quality")).json()
@@ -50,6 +87,7 @@ async def test_spans_have_a_bound_and_an_order(as_role: Any) -> None:
     client = as_role()
     assert (await client.get("/api/latency?from=2020-01-01")).status_code == 422
     assert (await client.get("/api/quality?from=2020-01-01")).status_code == 422
+    assert (await client.get("/api/latency?scope=district")).status_code == 422
     assert (await client.get("/api/quality?from=2026-02-01&until=2026-01-01")).status_code == 422
 
 
