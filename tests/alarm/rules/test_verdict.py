@@ -1,0 +1,59 @@
+"""The verdict stands on the rule as it is now and on the whole record."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from alarm.rules import compile_rules, verdict
+from bus.contracts.alarms import Candidate
+from bus.contracts.commands import WatchCommand
+
+RECORD = {"卡口编号": "110110#1#0#0", "车牌号码": "浙 AWL999", "车辆颜色": "白色",
+          "抓拍设备地址": "192.168.1.1", "车辆图片地址": "http://p/1.jpg",
+          "抓拍时间": "2017-08-24 17:25:34"}  # fmt: skip
+RULE = WatchCommand(rule_id="r", op="put", version=5, name="被盗", severity="critical",
+                    match={"plate_number": ["浙AWL999"], "vehicle_color": ["白色"]})  # fmt: skip
+
+
+def candidate(record: dict[str, str] = RECORD, version: int = 5) -> Candidate:
+    return Candidate(rule_id="r", rule_version=version, record_id="id-1", kind="vehicle",
+                     received_at_ms=200, captured_at_ms=100,
+                     record=msgspec.json.encode(record).decode())  # fmt: skip
+
+
+def test_a_match_becomes_an_alarm_with_place_time_and_picture() -> None:
+    """Everything an operator needs is on it; the id is rule and record."""
+    alarm = verdict(compile_rules([RULE]), candidate(), now_ms=300)
+    assert alarm is not None
+    assert (alarm.alarm_id, alarm.rule_name, alarm.severity) == ("r:id-1", "被盗", "critical")
+    assert (alarm.checkpoint_id, alarm.plate_number) == ("110110#1#0#0", "浙 AWL999")
+    assert (alarm.camera_ip, alarm.picture_url) == ("192.168.1.1", "http://p/1.jpg")
+    assert (alarm.captured_at_ms, alarm.received_at_ms, alarm.raised_at_ms) == (100, 200, 300)
+    assert alarm.attributes == {"plate_number": "浙AWL999", "vehicle_color": "白色"}
+
+
+def test_a_rule_that_was_removed_meanwhile_raises_nothing() -> None:
+    """The candidate was made before the removal."""
+    removed = WatchCommand(rule_id="r", op="remove", version=6)
+    assert verdict(compile_rules([RULE, removed]), candidate(), 300) is None
+
+
+def test_the_rule_as_it_now_stands_decides() -> None:
+    """A candidate of an older version meets the newer rule or nothing."""
+    narrower = msgspec.structs.replace(RULE, version=7, match={"vehicle_color": ["黑色"]})
+    assert verdict(compile_rules([RULE, narrower]), candidate(version=5), 300) is None
+
+
+def test_an_expired_rule_raises_nothing() -> None:
+    """Neither capture nor arrival lies within its time."""
+    expired = msgspec.structs.replace(RULE, valid_until_ms=50)
+    assert verdict(compile_rules([expired]), candidate(), 300) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{"])
+def test_a_candidate_without_a_record_is_an_error_of_the_message(text: str) -> None:
+    """The only exception it may raise is the decoder's."""
+    broken = msgspec.structs.replace(candidate(), record=text)
+    with pytest.raises(msgspec.DecodeError):
+        verdict(compile_rules([RULE]), broken, 300)
