@@ -24,7 +24,8 @@ HOG_BORDER = 0.12  # the people detector was trained on people with air around t
 SAME_PERSON = 0.45  # overlap of two boxes that are one person found twice
 LEARNING_LOOKS = 3  # steady looks until the background model knows the empty street
 STEADY_WIDTH_PX = 192  # the camera's own movement is measured on a small grey picture
-STEADY_SHIFT_PX = 0.5  # of that picture, from look to look; more is a hand or a turning camera
+STEADY_CORNERS = 60
+STEADY_SHIFT_PX = 0.5  # of that picture, from look to look; more is a hand or a pan
 
 
 class Detectors:
@@ -33,12 +34,10 @@ class Detectors:
     def __init__(self, settings: VideoSettings) -> None:
         self._settings = settings
         self._steady_looks = 0
-        self._last_small: NDArray[np.float32] | None = None
+        self._last_small: Frame | None = None
         self._people = cv2.HOGDescriptor()
         self._people.setSVMDetector(cv2.HOGDescriptor.getDefaultPeopleDetector())
-        self._background = cv2.createBackgroundSubtractorMOG2(
-            history=200, varThreshold=25, detectShadows=True
-        )
+        self._background = _new_background()
         self._faces = cv2.CascadeClassifier(str(FACE_CASCADE))
         self._kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
 
@@ -73,7 +72,10 @@ class Detectors:
         return _strongest(found)
 
     def _find_movers(self, frame: Frame) -> list[Detection]:
-        self._steady_looks = self._steady_looks + 1 if self._is_steady(frame) else 0
+        if self._is_steady(frame):
+            self._steady_looks += 1
+        else:
+            self._steady_looks, self._background = 0, _new_background()
         mask = self._background.apply(frame)
         mask = cv2.threshold(mask, 200, 255, cv2.THRESH_BINARY)[1]  # shadows are grey
         moving_share = cv2.countNonZero(mask) / mask.size
@@ -86,15 +88,28 @@ class Detectors:
         return [Detection(_box(row[:4])) for row in stats[1:] if row[4] >= least]
 
     def _is_steady(self, frame: Frame) -> bool:
-        """Whether the whole picture stayed where it was (phase correlation with the last look)."""
+        """Whether the scene stayed where it was: the median movement of its corners since the last
+        look. Movers are the minority and do not bend a median; a cut loses most corners.
+        """
         height, width = frame.shape[:2]
         size = (STEADY_WIDTH_PX, max(8, round(height * STEADY_WIDTH_PX / width)))
-        small = cv2.cvtColor(cv2.resize(frame, size), cv2.COLOR_BGR2GRAY).astype(np.float32)
+        small = cv2.cvtColor(cv2.resize(frame, size), cv2.COLOR_BGR2GRAY)
         last, self._last_small = self._last_small, small
         if last is None:
             return True
-        (dx, dy), _ = cv2.phaseCorrelate(last, small)
-        return math.hypot(dx, dy) < STEADY_SHIFT_PX
+        corners = cv2.goodFeaturesToTrack(last, STEADY_CORNERS, 0.01, 5)
+        if corners is None:
+            return True  # nothing to hold on to, as at night
+        moved, found, _ = cv2.calcOpticalFlowPyrLK(last, small, corners, None)
+        kept = found.ravel() == 1
+        if kept.mean() < 0.5:
+            return False
+        shifts = np.linalg.norm((moved - corners).reshape(-1, 2)[kept], axis=1)
+        return bool(np.median(shifts) < STEADY_SHIFT_PX)
+
+
+def _new_background() -> Any:
+    return cv2.createBackgroundSubtractorMOG2(history=200, varThreshold=25, detectShadows=True)
 
 
 def _strongest(found: list[Detection]) -> list[Detection]:
