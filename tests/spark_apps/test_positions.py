@@ -1,0 +1,52 @@
+"""Where an application begins."""
+
+from __future__ import annotations
+
+import json
+
+from ingest.store.port import Position
+from spark_apps.cluster import Cluster
+from spark_apps.positions import EARLIEST, begin, positions, starting_offsets, valid_positions
+
+CLUSTER = Cluster("c1", {"data.face": "t1"}, (("data.face", 0), ("data.face", 1)))
+PARTITIONS = CLUSTER.partitions
+
+
+def stored(cluster_id: str = "c1", topic_id: str = "t1") -> Position:
+    return Position(application="ingest", cluster_id=cluster_id, topic="data.face",
+                    topic_id=topic_id, partition=0, end_offset=42)  # fmt: skip
+
+
+def test_positions_of_this_cluster_and_topic_are_valid() -> None:
+    """The usual start."""
+    assert valid_positions([stored()], CLUSTER) == {("data.face", 0): 42}
+
+
+def test_a_topic_made_anew_and_another_cluster_begin_at_the_beginning() -> None:
+    """An offset of another log means nothing here."""
+    assert valid_positions([stored(topic_id="old"), stored(cluster_id="other")], CLUSTER) == {}
+
+
+def test_a_partition_never_read_begins_at_the_earliest_record() -> None:
+    """The first start reads everything there is."""
+    starts, lost = begin({("data.face", 0): 42}, PARTITIONS, {})
+    assert (starts, lost) == ({("data.face", 0): 42, ("data.face", 1): EARLIEST}, {})
+
+
+def test_records_cut_by_retention_are_counted() -> None:
+    """Loss is reported, never silent."""
+    starts, lost = begin({("data.face", 0): 42}, PARTITIONS, {("data.face", 0): 50})
+    assert starts["data.face", 0] == EARLIEST
+    assert lost == {("data.face", 0): 8}
+
+
+def test_starting_offsets_are_sparks_json() -> None:
+    """-2 is Spark's sign for the earliest record."""
+    text = starting_offsets({("data.face", 0): 42, ("data.face", 1): EARLIEST})
+    assert json.loads(text) == {"data.face": {"0": 42, "1": -2}}
+
+
+def test_what_a_batch_covers_is_stored_with_the_ids() -> None:
+    """The start offset lets the store prove that nothing is counted twice."""
+    (found,) = positions("ingest", CLUSTER, {("data.face", 0): (40, 42)})
+    assert (found.start_offset, found.end_offset, found.topic_id) == (40, 42, "t1")

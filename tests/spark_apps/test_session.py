@@ -1,0 +1,40 @@
+"""What Spark is configured with, before any session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_apps.session import JARS_VARIABLE, SessionError, configuration, connector_jars, slots
+from spark_apps.settings import StreamsSettings
+
+
+def test_a_local_master_has_never_less_than_four_slots() -> None:
+    """One query needs no more, four need eight."""
+    assert [slots(n) for n in (1, 2, 4)] == [4, 4, 8]
+    assert configuration(StreamsSettings(), [], 3)["spark.master"] == "local[6]"
+
+
+def test_another_master_is_left_its_addresses() -> None:
+    """Loopback would hide the driver from its executors."""
+    conf = configuration(StreamsSettings(master="spark://host:7077"), ["a.jar"], 4)
+    assert conf["spark.master"] == "spark://host:7077"
+    assert "spark.driver.host" not in conf
+    assert conf["spark.jars"] == "a.jar"
+
+
+def test_jars_come_from_settings_or_environment(tmp_path: Path) -> None:
+    """The settings win."""
+    first, second = tmp_path / "a.jar", tmp_path / "b.jar"
+    first.touch()
+    second.touch()
+    environment = {JARS_VARIABLE: f"{first}:{second}"}
+    assert connector_jars(StreamsSettings(), environment) == [str(first), str(second)]
+    assert connector_jars(StreamsSettings(jars=str(second)), environment) == [str(second)]
+
+
+def test_a_missing_jar_is_named() -> None:
+    """Spark's own message would come ten seconds later and from Java."""
+    with pytest.raises(SessionError, match=r"/nowhere/x\.jar"):
+        connector_jars(StreamsSettings(jars="/nowhere/x.jar"), {})
