@@ -21,22 +21,28 @@ pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 STARTED_S = 180
 
 
+def command_of(folder: Path) -> list[str]:
+    """`databus` on a data directory and ports of its own."""
+    broker = free_port()
+    flags = [
+        f"broker.listeners=PLAINTEXT://127.0.0.1:{broker}",
+        "broker.metrics.port=0",
+        f"bus.bootstrap_servers=127.0.0.1:{broker}",
+        f"edge.port={free_port()}",
+        f"console.port={free_port()}",
+    ]
+    command = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
+    for flag in flags:
+        command += ["--set", flag]
+    return command
+
+
 class Demo:
     """`databus demo` on ports and a data directory of its own."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         self.folder = folder
-        broker = free_port()
-        flags = [
-            f"broker.listeners=PLAINTEXT://127.0.0.1:{broker}",
-            "broker.metrics.port=0",
-            f"bus.bootstrap_servers=127.0.0.1:{broker}",
-            f"edge.port={free_port()}",
-            f"console.port={free_port()}",
-        ]
-        command = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
-        for flag in flags:
-            command += ["--set", flag]
+        command = command_of(folder)
         self._errors = open(folder.parent / "demo.err", "ab")  # noqa: SIM115
         self.process = subprocess.Popen(
             [*command, "demo", "--city-hour", "8", "--json", *words],
@@ -128,3 +134,32 @@ def test_ctrl_c_stops_everything_and_leaves_nothing_behind(tmp_path: Path):
         demo.process.wait(200)
     assert not is_held(tmp_path / "data")
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+
+
+def test_up_in_the_background_is_seen_by_status_refuses_a_second_and_ends_with_down(tmp_path: Path):
+    """A day's work: up --detach, status, account, down."""
+    command = command_of(tmp_path / "data")
+
+    def databus(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *words], cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=320, check=False,
+        )  # fmt: skip
+
+    up = databus("up", "--detach")
+    try:
+        assert up.returncode == 0, up.stderr
+        roles = {role["role"]: role for role in json.loads(databus("status", "--json").stdout)}
+        assert {role["state"] for role in roles.values()} == {"running"}
+        again = databus("up")
+        assert again.returncode == 1
+        assert "is in use by process" in again.stderr
+        account = databus("account", "--json")
+        assert json.loads(account.stdout)["balanced"], account.stderr
+        topics = databus("topics", "list")
+        assert "data.vehicle" in topics.stdout
+    finally:
+        down = databus("down")
+    assert down.stdout.strip() == "stopped"
+    assert not is_held(tmp_path / "data")
+    assert [r["pid"] for r in roles.values() if Path(f"/proc/{r['pid']}").exists()] == []
