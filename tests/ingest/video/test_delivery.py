@@ -1,0 +1,79 @@
+"""Reports of a film reach a real broker with their pictures; a second look brings the same ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import confluent_kafka
+import msgspec
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from broker.server.embedded import start_broker_process
+from bus.contracts.topics import DATA_FACE, DATA_VIDEO, METER_SENT, TOPICS
+from bus.settings import BusSettings
+from ingest.pictures import PictureStore
+from ingest.replay.bus_sink import BusSink
+from ingest.video.delivery import Delivery
+from ingest.video.reports import Place, Report
+
+pytestmark = pytest.mark.slow
+PLACE = Place("c", "10.0.0.9", "127.0.0.1", "film", 1_700_000_000_000)
+BOUND_S = 30.0
+
+
+def report(number: int, kind: str) -> Report:
+    key = "人脸图片地址" if kind == "face" else "目标图片地址"
+    return Report(
+        kind=kind,
+        record_id=f"own-{kind}{number}",
+        captured_at_ms=1_700_000_000_000 + number * 30_000,
+        message={"卡口编号": "c", "抓拍时间": "2023-11-15 06:13:20", "抓拍设备地址": "10.0.0.9"},
+        pictures={key: (f"film-f/c/own-{kind}{number}.jpg", b"\xff\xd8\xff jpeg")},
+    )
+
+
+def look(bootstrap: str, folder: Path, epoch: int) -> Delivery:
+    sink = BusSink(BusSettings(bootstrap_servers=bootstrap), client_id="test")
+    pictures = PictureStore(folder.as_uri(), "http://edge:1")
+    delivery = Delivery(sink, pictures, PLACE, epoch)
+    for number in range(4):
+        delivery.send(report(number, "video"), 5)
+    delivery.send(report(0, "face"), 5)
+    delivery.finish()
+    sink.close()
+    return delivery
+
+
+def test_records_pictures_and_counters_arrive_and_a_second_look_repeats_the_ids(
+    tmp_path: Path,
+) -> None:
+    broker = start_broker_process(tmp_path / "broker")
+    try:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        names = (DATA_VIDEO, DATA_FACE, METER_SENT)
+        for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+            made.result(BOUND_S)
+        looks = [look(broker.bootstrap, tmp_path / "pictures", epoch) for epoch in (1, 2)]
+        assert [dict(each.sent) for each in looks] == [{"video": 4, "face": 1}] * 2
+        found = {name: _read(broker.bootstrap, name, count) for name, count in
+                 ((DATA_VIDEO, 8), (DATA_FACE, 2), (METER_SENT, 6))}  # fmt: skip
+    finally:
+        broker.stop()
+    assert len({headers["record-id"] for headers, _ in found[DATA_VIDEO]}) == 4
+    headers, message = found[DATA_VIDEO][0]
+    assert headers["schema"] == TOPICS[DATA_VIDEO].schema.encode()
+    assert headers["replay"] == b"1"
+    assert message["目标图片地址"].startswith("http://edge:1/pictures/film-f/")
+    assert (tmp_path / "pictures" / "film-f" / "c" / "own-video0.jpg").exists()
+    counted = [m["sent"] for _, m in found[METER_SENT] if m["epoch"] == 1]
+    assert sum(counted) == 5
+
+
+def _read(bootstrap: str, topic: str, count: int) -> list[tuple[dict[str, bytes], dict[str, str]]]:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    messages = consumer.consume(count, BOUND_S)
+    consumer.close()
+    assert len(messages) == count
+    return [(dict(m.headers()), msgspec.json.decode(m.value())) for m in messages]
