@@ -1,0 +1,212 @@
+"""The dispatcher against our real broker: once only, after restarts too, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from alarm.dispatch.reader import OperationsReader
+from alarm.dispatch.service import APPLICATION, Dispatcher
+from alarm.settings import DispatcherSettings
+from broker.server.embedded import RunningBroker, start_broker_process
+from bus.client.admin import Admin
+from bus.client.consumer import Consumer
+from bus.client.producer import Producer
+from bus.contracts.alarms import Alarm, Candidate, Incident
+from bus.contracts.commands import WatchCommand
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    TOPICS,
+)
+from bus.settings import BusSettings, SiteSettings
+from ingest.store.port import Page, StoreUnavailable
+
+RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
+pytestmark = pytest.mark.slow  # a broker process per test
+
+USED = (CONTROL_WATCHLIST, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT)
+SETTINGS = DispatcherSettings()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    running = start_broker_process(tmp_path / "broker", {})
+    Admin(BusSettings(bootstrap_servers=running.bootstrap), client_id="test").ensure_topics(
+        TOPICS[name] for name in USED
+    )
+    yield running
+    running.stop()
+
+
+class World:
+    """What a test does to the dispatcher and asks of it."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self.bus = BusSettings(bootstrap_servers=bootstrap)
+        self.site = SiteSettings(data_dir=str(folder))
+        self.path = SETTINGS.operations_path(self.site)
+
+    def send(self, topic: str, key: str, messages: Sequence[msgspec.Struct]) -> None:
+        producer = Producer(self.bus, client_id="test")
+        for message in messages:
+            producer.send(topic, msgspec.json.encode(message), key=key)
+        assert producer.close() == 0
+
+    def put_rule(self, rule_id: str = "r", op: str = "put", version: int = 1) -> None:
+        command = {"rule_id": rule_id, "op": op, "version": version,
+                   "match": {"plate_number": ["浙AWL999"]}}  # fmt: skip
+        self.send(CONTROL_WATCHLIST, rule_id, [msgspec.convert(command, WatchCommand)])
+
+    def candidates(self, numbers: Sequence[int], rule_id: str = "r") -> None:
+        record = msgspec.json.encode(RECORD).decode()
+        found = [
+            Candidate(rule_id=rule_id, rule_version=1, record_id=str(number), kind="vehicle",
+                      received_at_ms=1, captured_at_ms=1, record=record)
+            for number in numbers
+        ]  # fmt: skip
+        self.send(EVENT_CANDIDATE, rule_id, found)
+
+    def stored(self) -> list[str]:
+        try:
+            reader = OperationsReader(self.path)
+        except StoreUnavailable:
+            return []
+        found, _ = reader.alarms(page=Page(limit=1000))
+        reader.close()
+        return sorted(alarm.alarm_id for alarm in found)
+
+    def on_topic(self) -> list[str]:
+        with Consumer(self.bus, client_id="check") as consumer:
+            consumer.assign(dict.fromkeys(consumer.places(EVENT_ALARM), 0))
+            found: list[str] = []
+            while not consumer.at_end:
+                found += [
+                    msgspec.json.decode(r.value or b"", type=Alarm).alarm_id
+                    for r in consumer.take(1000, 0.2)
+                ]
+            return sorted(found)
+
+    def read_up_to(self) -> int:
+        reader = OperationsReader(self.path)
+        found = {p.topic: p.end_offset for p in reader.positions(APPLICATION)}
+        reader.close()
+        return found.get(EVENT_CANDIDATE, 0)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        dispatcher = Dispatcher(self.site, self.bus, SETTINGS)
+        task = asyncio.create_task(dispatcher.run())
+        yield
+        dispatcher.stop()
+        await task
+
+
+@pytest.fixture
+def world(broker: RunningBroker, tmp_path: Path) -> World:
+    return World(broker.bootstrap, tmp_path / "var")
+
+
+async def until(what: object, expected: object) -> None:
+    """Poll until the question has its expected answer."""
+    deadline = time.monotonic() + 20
+    while (found := what()) != expected:  # type: ignore[operator]
+        assert time.monotonic() < deadline, (found, expected)
+        await asyncio.sleep(0.02)
+
+
+def ids(numbers: Sequence[int], rule_id: str = "r") -> list[str]:
+    return sorted(f"{rule_id}:{number}" for number in numbers)
+
+
+async def test_every_candidate_is_one_alarm_in_the_store_on_the_topic_and_in_the_log(
+    world: World,
+) -> None:
+    """Repeated candidates and restarts raise nothing twice."""
+    world.put_rule()
+    world.candidates([1, 2, 2, 1])
+    async with world.running():
+        await until(world.stored, ids([1, 2]))
+    world.candidates([2, 3])
+    async with world.running():
+        await until(world.stored, ids([1, 2, 3]))
+        log = SETTINGS.alarm_log_path(world.site)
+        assert log is not None
+        await until(lambda: len(log.read_text().splitlines()) if log.exists() else 0, 3)
+    assert world.on_topic() == ids([1, 2, 3])
+
+
+async def test_a_removed_rule_raises_nothing_from_then_on(world: World) -> None:
+    """The command was acknowledged before the candidate: the dispatcher knows it."""
+    world.put_rule()
+    world.candidates([1])
+    async with world.running():
+        await until(world.stored, ids([1]))
+        world.put_rule(op="remove", version=2)
+        world.candidates([2])
+        await until(world.read_up_to, 2)
+    assert world.stored() == ids([1])
+
+
+async def test_positions_of_a_topic_made_anew_are_void(world: World) -> None:
+    """The new topic is read from its beginning."""
+    world.put_rule()
+    world.candidates([1, 2, 3])
+    async with world.running():
+        await until(world.stored, ids([1, 2, 3]))
+    admin = Admin(world.bus, client_id="test")
+    admin.delete_topic(EVENT_CANDIDATE)
+    await until(lambda: EVENT_CANDIDATE in admin.topic_names(), False)
+    admin.ensure_topics([TOPICS[EVENT_CANDIDATE]])
+    world.candidates([4])
+    async with world.running():
+        await until(world.stored, ids([1, 2, 3, 4]))
+
+
+async def test_incidents_are_stored_and_told(world: World) -> None:
+    """Opened and closed, each once."""
+    opened = Incident(incident_id="i", kind="quality", state="open", opened_at_ms=1)
+    closed = msgspec.structs.replace(opened, state="closed", closed_at_ms=2)
+    world.send(EVENT_INCIDENT, "i", [opened, opened, closed])
+    log = SETTINGS.alarm_log_path(world.site)
+    assert log is not None
+    async with world.running():
+        await until(lambda: len(log.read_text().splitlines()) if log.exists() else 0, 2)
+    reader = OperationsReader(world.path)
+    found, _ = reader.incidents(page=Page())
+    assert [(i.incident_id, i.state) for i in found] == [("i", "closed")]
+
+
+async def test_a_message_that_is_not_ours_is_passed_over(world: World) -> None:
+    """Anybody may write to a topic; the dispatcher goes on."""
+    world.put_rule()
+    world.send(EVENT_CANDIDATE, "x", [Incident(incident_id="x", kind="quality", state="open",
+                                               opened_at_ms=1)])  # fmt: skip
+    world.candidates([1])
+    async with world.running():
+        await until(world.stored, ids([1]))
+
+
+async def test_alarms_wait_in_the_outbox_while_the_broker_is_away(
+    world: World, broker: RunningBroker
+) -> None:
+    """kill -9 of the broker under way: nothing is lost, nothing doubled in the store."""
+    world.put_rule()
+    running = broker
+    async with world.running():
+        for round_number in range(3):
+            world.candidates(range(round_number * 50, round_number * 50 + 50))
+            running.kill()
+            running = running.start_again()
+        await until(lambda: len(world.stored()), 150)
+        await until(lambda: len(set(world.on_topic())), 150)
+    running.stop()
+    assert world.stored() == ids(range(150))
