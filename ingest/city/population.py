@@ -18,7 +18,7 @@ from ingest.city import names
 
 FEATURE_DIMENSIONS = 128
 CAPTURE_NOISE = 0.035  # per dimension; two captures of one face have cosine about 0.85
-_PEOPLE_KEPT = 4096
+_PEOPLE_KEPT = 16_384
 
 _MODEL_WEIGHTS = list(accumulate(model[3] for model in names.MODELS))
 _COLORS = [color for color, _ in names.VEHICLE_COLORS]

@@ -31,7 +31,7 @@ from ingest.city.world import World, build_world
 
 log = logging.getLogger(__name__)
 
-TICK_S = 0.02
+TICK_S = 0.03
 SYNC_S = 1.0
 LONGEST_GAP_MS = 3_000  # a city that was stopped that long does not catch up what nobody saw
 BARELY_BEHIND_MS = 100

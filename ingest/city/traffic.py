@@ -22,7 +22,7 @@ DAY_MS = 24 * HOUR_MS
 WARM_UP_MS = 10 * 60_000  # longer than nearly every trip: at the start the streets are already full
 VEHICLES_PER_RATE = 400  # so that a vehicle rests most of its day
 FEWEST_VEHICLES = 3000
-PEOPLE_PER_RATE = 300
+PEOPLE_PER_RATE = 30  # a feature is dear to make, and people come back
 FEWEST_PEOPLE = 1000
 SAMPLED_TRIPS = 400  # to learn how many passes a trip has
 

@@ -25,6 +25,8 @@ SAME_PERSON = 0.45  # overlap of two boxes that are one person found twice
 LEARNING_LOOKS = 3  # steady looks until the background model knows the empty street
 STEADY_WIDTH_PX = 192  # the camera's own movement is measured on a small grey picture
 STEADY_CORNERS = 60
+STEADY_QUALITY = 0.001  # weak corners of a dull street count too, else one sharp mover
+STEADY_SPREAD_PX = 12  # has all the corners; and they are spread over the whole picture
 STEADY_SHIFT_PX = 0.5  # of that picture, from look to look; more is a hand or a pan
 
 
@@ -97,7 +99,7 @@ class Detectors:
         last, self._last_small = self._last_small, small
         if last is None:
             return True
-        corners = cv2.goodFeaturesToTrack(last, STEADY_CORNERS, 0.01, 5)
+        corners = cv2.goodFeaturesToTrack(last, STEADY_CORNERS, STEADY_QUALITY, STEADY_SPREAD_PX)
         if corners is None:
             return True  # nothing to hold on to, as at night
         moved, found, _ = cv2.calcOpticalFlowPyrLK(last, small, corners, None)
