@@ -1,0 +1,201 @@
+"""The product as processes, for the tests of this folder: started, looked at, hit, stopped.
+
+In: a folder. Out: what `databus` answers, what the stores hold. Never: a signal to a process that the
+supervisor of this folder did not start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deploy.paths import PROJECT_ROOT
+from deploy.state_file import is_held, read_state
+from deploy.testservers.process import free_port
+from ingest.city.truth import read_truth, truth_files
+from ingest.store.open import open_store
+from ingest.store.port import Counts, RecordReader, StoreError
+
+STARTED_S = 240.0  # Spark on a machine that is busy with other tests
+POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Place:
+    """A data directory and free ports; `databus` on them, and what lies there."""
+
+    folder: Path
+    broker: int = field(default_factory=free_port)
+    edge: int = field(default_factory=free_port)
+    console: int = field(default_factory=free_port)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.broker}"
+
+    @property
+    def edge_url(self) -> str:
+        return f"http://127.0.0.1:{self.edge}"
+
+    @property
+    def command(self) -> list[str]:
+        settings = {
+            "broker.listeners": f"PLAINTEXT://{self.bootstrap}", "broker.metrics.port": 0,
+            "bus.bootstrap_servers": self.bootstrap, "edge.port": self.edge,
+            "console.port": self.console,
+        }  # fmt: skip
+        flags = [word for item in settings.items() for word in ("--set", "{}={}".format(*item))]
+        return [sys.executable, "-m", "deploy", "--data-dir", str(self.folder), *flags]
+
+    def databus(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One verb, to its end."""
+        return subprocess.run(
+            [*self.command, *words], cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=STARTED_S + 60, check=False,
+        )  # fmt: skip
+
+    def lines(self, *words: str) -> list[dict[str, Any]]:
+        """What a verb with `--json` prints."""
+        done = self.databus(*words, "--json")
+        assert done.stdout or not done.returncode, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def account(self) -> dict[str, Any]:
+        [account] = self.lines("account")
+        return account
+
+    @contextlib.contextmanager
+    def records(self):  # type: ignore[no-untyped-def]
+        """The record store, to read."""
+        reader: RecordReader = open_store(f"sqlite://{self.folder / 'store' / 'records.db'}")
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    def counts(self) -> Counts:
+        with self.records() as reader:
+            return reader.counts()
+
+    def stored(self) -> int:
+        """Records in the store; none before there is one."""
+        try:
+            return sum(self.counts().stored.values())
+        except StoreError:
+            return 0
+
+    def sent(self) -> int:
+        """What the city has written down as sent."""
+        totals = read_truth(truth_files(self.folder / "city"))
+        return sum(topic.sent for topic in totals.topics.values()) + len(totals.unconfirmed)
+
+    def role(self, name: str) -> dict[str, Any]:
+        return (read_state(self.folder) or {}).get("roles", {}).get(name, {})
+
+    def pids(self) -> list[int]:
+        roles = (read_state(self.folder) or {}).get("roles", {})
+        return [role["pid"] for role in roles.values() if role["pid"]]
+
+    @property
+    def told(self) -> str:
+        """The ends of all logs, for a failure."""
+        logs = sorted((self.folder / "log").glob("*.log"))
+        return "\n".join(f"== {log.name}\n{log.read_text()[-1500:]}" for log in logs)
+
+
+class Demo:
+    """`databus demo` in a process of its own."""
+
+    def __init__(self, place: Place, *words: str) -> None:
+        self.place = place
+        self._errors = place.folder.parent / "demo.err"
+        with self._errors.open("ab") as errors:
+            self.process = subprocess.Popen(
+                [*place.command, "demo", "--city-hour", "8", "--json", *words],
+                cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+            )  # fmt: skip
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + STARTED_S
+        while not condition():
+            assert self.process.poll() is None, f"the demo ended before {what}\n{self.told}"
+            assert time.monotonic() < deadline, f"never: {what}\n{self.told}"
+            time.sleep(POLL_S)
+
+    def runs(self) -> None:
+        """Wait until the city lives and its records are stored."""
+        self.wait_until(lambda: self.place.role("city").get("state") == "running", "all run")
+        self.flows("the first record is stored")
+
+    def flows(self, what: str, records: int = 500) -> None:
+        """Wait until so many more records are stored."""
+        before = self.place.stored()
+        self.wait_until(lambda: self.place.stored() >= before + records, what)
+
+    def kill(self, names: Sequence[str]) -> float:
+        """kill -9 of all these at once; seconds until each has a successor that is ready."""
+        victims = {name: self.place.role(name)["pid"] for name in names}
+        began = time.monotonic()
+        for pid in victims.values():
+            os.kill(pid, signal.SIGKILL)
+        self.wait_until(
+            lambda: all(self._succeeded(name, pid) for name, pid in victims.items()),
+            f"{names} run again",
+        )
+        return time.monotonic() - began
+
+    def _succeeded(self, name: str, pid: int) -> bool:
+        now = self.place.role(name)
+        return now.get("pid") not in (None, pid) and now["state"] == "running"
+
+    def ctrl_c(self) -> dict[str, Any]:
+        self.process.send_signal(signal.SIGINT)
+        return self.end()
+
+    def end(self) -> dict[str, Any]:
+        """The account, which must balance."""
+        output, _ = self.process.communicate(timeout=400)
+        assert output.strip(), self.told
+        account: dict[str, Any] = json.loads(output.splitlines()[-1])
+        assert account["faults"] == [], self.told
+        assert account["balanced"]
+        assert self.process.returncode == 0
+        return account
+
+    @property
+    def told(self) -> str:
+        return self._errors.read_text()[-1500:] + self.place.told
+
+    def __enter__(self) -> Demo:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.communicate(timeout=300)
+
+
+def stored_in(account: dict[str, Any]) -> int:
+    return sum(flow["stored"] for flow in account["flows"])
+
+
+def leaves_nothing(place: Place, pids: Sequence[int]) -> bool:
+    """No process of the data directory survives, the lock is free."""
+    return not is_held(place.folder) and not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def eventually(condition: Callable[[], bool], what: Callable[[], str], bound_s: float = 60) -> None:
+    """Poll; `what` words the failure."""
+    deadline = time.monotonic() + bound_s
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(POLL_S)

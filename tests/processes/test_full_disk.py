@@ -1,0 +1,173 @@
+"""The broker on a disk that fills up under its producers, and gets room again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaProducer
+from kafka.errors import KafkaStorageError
+from small_disk import CannotMount, SmallDisk
+
+from broker.server.embedded import RunningBroker, start_broker_process
+
+pytestmark = pytest.mark.slow
+TOPIC = "full"
+SMALL_BYTES, LARGE_BYTES = 8 << 20, 48 << 20
+VALUE_BYTES, BATCH_RECORDS = 2000, 20
+PATIENT_MS, IMPATIENT_MS = 120_000, 4_000
+BOUND_S = 60.0
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    try:
+        mounted = SmallDisk(tmp_path / "disk", SMALL_BYTES)
+    except CannotMount as why:
+        pytest.skip(f"a full disk needs a file system of its own: {why}")
+    yield mounted
+    mounted.unmount()
+
+
+@pytest.fixture
+def broker(disk: SmallDisk) -> Iterator[RunningBroker]:
+    running = start_broker_process(disk.folder, {"log.segment.bytes": str(1 << 20)})
+    make_topic(running, TOPIC)
+    yield running
+    if running.process.poll() is None:
+        running.stop()
+
+
+@dataclass
+class Sender:
+    """An idempotent producer, and what became of each of its records."""
+
+    bootstrap: str
+    timeout_ms: int
+    acknowledged: dict[int, bytes] = field(default_factory=dict)
+    failed: list[KafkaError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.producer = Producer({
+            "bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 1,
+            "message.timeout.ms": self.timeout_ms, "batch.num.messages": BATCH_RECORDS,
+            "retry.backoff.max.ms": 200, "reconnect.backoff.max.ms": 200,
+        })  # fmt: skip
+
+    def send(self, records: int) -> None:
+        for _ in range(records):
+            self.producer.produce(TOPIC, os.urandom(VALUE_BYTES), on_delivery=self._told)
+            self.producer.poll(0)
+
+    def fill(self, disk: SmallDisk) -> None:
+        """Send until the disk has no room for another batch, and nothing is acknowledged."""
+        deadline = time.monotonic() + BOUND_S
+        known = -1
+        while disk.free_bytes > BATCH_RECORDS * VALUE_BYTES or len(self.acknowledged) > known:
+            known = len(self.acknowledged)
+            self.send(100)
+            self.producer.flush(1)
+            assert time.monotonic() < deadline, "the disk does not fill up"
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        if error:
+            self.failed.append(error)
+        else:
+            self.acknowledged[message.offset()] = message.value()
+
+
+def at(broker: RunningBroker) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap}
+
+
+def make_topic(broker: RunningBroker, name: str) -> None:
+    admin = AdminClient(at(broker))
+    admin.create_topics([NewTopic(name, 1, 1)], request_timeout=10)[name].result(20)
+
+
+def everything(broker: RunningBroker) -> dict[int, bytes]:
+    """The whole topic, by offset."""
+    consumer = Consumer({**at(broker), "group.id": "reader", "enable.auto.commit": False})
+    _, end_offset = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=10)
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    found: dict[int, bytes] = {}
+    deadline = time.monotonic() + BOUND_S
+    while len(found) < end_offset:
+        assert time.monotonic() < deadline, f"{len(found)} of {end_offset} could be read"
+        for message in consumer.consume(500, timeout=0.5):
+            assert message.error() is None
+            found[message.offset()] = message.value()
+    consumer.close()
+    return found
+
+
+def test_producers_get_kafkas_own_error_and_go_on_when_there_is_room(
+    disk: SmallDisk, broker: RunningBroker
+) -> None:
+    """An impatient one is told so, a patient one waits, the broker lives, nothing is lost."""
+    patient = Sender(broker.bootstrap, PATIENT_MS)
+    patient.fill(disk)
+    assert_a_producer_without_retries_is_told(broker)
+    impatient = Sender(broker.bootstrap, IMPATIENT_MS)
+    impatient.send(5)
+    impatient.producer.flush(2 * IMPATIENT_MS / 1000)
+    assert [error.code() for error in impatient.failed] == [KafkaError._MSG_TIMED_OUT] * 5
+    assert_a_new_topic_is_answered(broker)
+    assert everything(broker).items() >= patient.acknowledged.items()
+
+    disk.resize(LARGE_BYTES)
+    assert patient.producer.flush(BOUND_S) == 0
+    assert patient.failed == []
+    make_topic(broker, "later")
+    assert_nothing_is_lost_or_doubled(broker, patient)
+
+
+def test_a_broker_killed_on_a_full_disk_has_everything_acknowledged_after_it(
+    disk: SmallDisk, broker: RunningBroker
+) -> None:
+    """The producer's unfinished records follow once, when there is room and a broker again."""
+    patient = Sender(broker.bootstrap, PATIENT_MS)
+    patient.fill(disk)
+    broker.kill()
+    disk.resize(LARGE_BYTES)
+    again = broker.start_again()
+    try:
+        assert patient.producer.flush(BOUND_S) == 0
+        assert patient.failed == []
+        assert_nothing_is_lost_or_doubled(again, patient)
+    finally:
+        again.stop()
+
+
+def assert_a_producer_without_retries_is_told(broker: RunningBroker) -> None:
+    """By Kafka's own error, as soon as the last free pages of the disk are used up."""
+    producer = KafkaProducer(
+        bootstrap_servers=broker.bootstrap, retries=0, acks="all", enable_idempotence=False
+    )
+    with pytest.raises(KafkaStorageError):
+        for _ in range(SMALL_BYTES // VALUE_BYTES):
+            producer.send(TOPIC, os.urandom(VALUE_BYTES)).get(10)
+    producer.close()
+
+
+def assert_a_new_topic_is_answered(broker: RunningBroker) -> None:
+    """The metadata log is on the same disk: at worst an error of that request, and no more."""
+    with contextlib.suppress(KafkaException):
+        make_topic(broker, "now")
+    assert broker.process.poll() is None
+
+
+def assert_nothing_is_lost_or_doubled(broker: RunningBroker, *senders: Sender) -> None:
+    found = everything(broker)
+    for sender in senders:
+        assert len(sender.acknowledged) > SMALL_BYTES // 2 // VALUE_BYTES
+        assert found.items() >= sender.acknowledged.items()
+    assert max(Counter(found.values()).values()) == 1
