@@ -1,0 +1,162 @@
+"""A real Spark driver as a process, on our real broker or Apache Kafka."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from broker.server.embedded import start_broker_process
+from bus.client.admin import Admin
+from bus.client.consumer import Consumer
+from bus.client.producer import Producer
+from bus.contracts.alarms import Candidate
+from bus.contracts.commands import WatchCommand
+from bus.contracts.headers import RECORD_ID
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_CANDIDATE, TOPICS
+from bus.settings import BusSettings
+from deploy.errors import Unavailable
+from deploy.setup.jars import spark_connector_jars
+from ingest.store import open_store
+from ingest.store.port import RecordReader
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+READY_TIMEOUT_S = 120
+TIME = "2026-08-24 17:25:34.123"
+
+
+class Driver:
+    """One driver process at a time, started again on the same data directory."""
+
+    def __init__(self, bootstrap: str, folder: Path, jars: Sequence[Path]) -> None:
+        self.bus = BusSettings(bootstrap_servers=bootstrap)
+        self.data_dir = folder / "var"
+        self.log = folder / "driver.log"
+        self._settings = folder / "settings.json"
+        streams = {"jars": ":".join(map(str, jars)), "checkpoint_dir": str(folder / "checkpoints")}
+        content = {"site": {"data_dir": str(self.data_dir)}, "streams": streams,
+                   "bus": {"bootstrap_servers": bootstrap}}  # fmt: skip
+        self._settings.write_text(json.dumps(content), encoding="utf-8")
+        self.process: subprocess.Popen[bytes] | None = None
+        self._producer = Producer(self.bus, client_id="test")
+
+    def start(self, module: str = "spark_apps.driver") -> None:
+        """Start and wait until every query runs."""
+        before = (
+            self.log.read_text(encoding="utf-8").count("streams: ready") if self.log.exists() else 0
+        )
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, "--settings", str(self._settings)],
+                stdout=log, stderr=log, cwd=PROJECT_ROOT,
+            )  # fmt: skip
+        self.until(lambda: self.log.read_text("utf-8").count("streams: ready") > before, True)
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(30)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGTERM)
+        return self.process.wait(60)
+
+    def close(self) -> None:
+        """End what still runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        self._producer.close()
+
+    def until(self, what: Callable[[], object], expected: object) -> None:
+        """Poll until the question has its expected answer."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while (found := what()) != expected:
+            alive = self.process is None or self.process.poll() is None
+            text = self.log.read_text(encoding="utf-8")[-3000:] if self.log.exists() else ""
+            assert alive, f"the driver ended: {text}"
+            assert time.monotonic() < deadline, (found, expected, text)
+            time.sleep(0.1)
+
+    def send(self, topic: str, value: bytes, record_id: str = "", key: str | None = None) -> None:
+        """Queue one record."""
+        headers = [(RECORD_ID, record_id)] if record_id else []
+        self._producer.send(topic, value, key=key, headers=headers)
+
+    def send_vehicle(self, number: int, plate: str = "") -> None:
+        """Queue a valid vehicle record with an id."""
+        body = {"卡口编号": f"c{number % 7}", "车牌号码": plate or f"浙B{number:05d}", "抓拍时间": TIME,
+                "抓拍设备地址": f"10.0.0.{number % 5}"}  # fmt: skip
+        value = json.dumps(body, ensure_ascii=False).encode()
+        self.send("data.vehicle", value, f"id-{number}", body["车牌号码"])
+
+    def put_rule(self, rule_id: str, plate: str) -> None:
+        """Put a rule; acknowledged when this returns."""
+        command = WatchCommand(
+            rule_id=rule_id, op="put", version=1, match={"plate_number": [plate]}
+        )
+        self.send(CONTROL_WATCHLIST, msgspec.json.encode(command), key=rule_id)
+        self.flush()
+
+    def flush(self) -> None:
+        """Wait for every acknowledgement."""
+        assert self._producer.flush() == 0
+
+    def reader(self) -> RecordReader:
+        """The store's read side."""
+        return open_store(f"sqlite://{self.data_dir / 'store' / 'records.db'}")
+
+    def stored(self) -> int:
+        """How many records the store says it holds."""
+        reader = self.reader()
+        try:
+            return sum(reader.counts().stored.values())
+        finally:
+            reader.close()
+
+    def candidates(self) -> Counter[tuple[str, str]]:
+        """What is on the topic of candidates: (rule, record) and how often."""
+        with Consumer(self.bus, client_id="check") as consumer:
+            consumer.assign(dict.fromkeys(consumer.places(EVENT_CANDIDATE), 0))
+            found: Counter[tuple[str, str]] = Counter()
+            while not consumer.at_end:
+                for received in consumer.take(1000, 0.2):
+                    one = msgspec.json.decode(received.value or b"", type=Candidate)
+                    found[one.rule_id, one.record_id] += 1
+            return found
+
+
+@pytest.fixture(params=["our broker", "Apache Kafka"])
+def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The applications must run on both."""
+    if request.param == "Apache Kafka":
+        yield str(request.getfixturevalue("apache_kafka").address)
+        return
+    broker = start_broker_process(tmp_path / "broker")
+    yield broker.bootstrap
+    broker.stop()
+
+
+@pytest.fixture
+def driver(bootstrap: str, tmp_path: Path) -> Iterator[Driver]:
+    """Not started yet; the topics are there."""
+    try:
+        jars = spark_connector_jars()
+    except Unavailable as missing:
+        pytest.skip(f"Spark's Kafka connector: {missing}")
+    admin = Admin(BusSettings(bootstrap_servers=bootstrap), client_id="test")
+    admin.ensure_topics(TOPICS.values())
+    found = Driver(bootstrap, tmp_path, jars)
+    yield found
+    found.close()

@@ -1,0 +1,136 @@
+"""Records flow from the bus into the store and to candidates, through kills and restarts."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from bus.contracts.meters import Sent
+from bus.contracts.topics import METER_SENT
+from ingest.store.port import Page, Query
+
+if TYPE_CHECKING:
+    from tests.spark_apps.conftest import Driver
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
+
+OURS = pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
+
+
+def test_records_counts_and_candidates_of_one_run(driver: Driver) -> None:
+    """Good ones are stored, bad ones kept with their reason, all counted; a new rule applies at once."""
+    for number in range(300):
+        driver.send_vehicle(number)
+    driver.send("data.vehicle", b'{"broken', "bad-1")
+    driver.send("data.face", '{"卡口编号": "c"}'.encode(), "bad-2")
+    counter = Sent(producer="p", epoch=1, kind="vehicle", camera_ip="10.0.0.1", minute_ms=0, sent=9)
+    driver.send(METER_SENT, msgspec.json.encode(counter))
+    driver.flush()
+    driver.start()
+    driver.until(driver.stored, 300)
+
+    driver.put_rule("r1", "浙C00001")
+    driver.send_vehicle(1000, "浙 c00001")  # the very next record after the acknowledgement
+    for number in range(1001, 1010):
+        driver.send_vehicle(number)
+    driver.flush()
+    driver.until(driver.stored, 310)
+    driver.until(lambda: dict(driver.candidates()), {("r1", "id-1000"): 1})
+    driver.until(lambda: [c.sent for c in driver.reader().quality(from_ms=0, until_ms=1)], [9])
+    assert driver.stop() == 0
+
+    counts = driver.reader().counts()
+    assert counts.rejected == {"vehicle": {"not-json": 1}, "face": {"no-time": 1}}
+    cells = driver.reader().quality(from_ms=0, until_ms=0)
+    assert sum(cell.arrived for cell in cells) == 312
+    assert sum(cell.valid for cell in cells) == 310
+
+
+@OURS
+def test_a_killed_driver_leaves_the_store_equal_to_the_truth(
+    driver: Driver, dice: random.Random
+) -> None:
+    """kill -9 under way, twice, each with a fresh checkpoint: nothing lost, nothing doubled."""
+    driver.put_rule("r1", "浙C00001")
+    watched, number = set(), 0
+    for _ in range(2):
+        driver.start()
+        wanted = number + dice.randrange(300, 3000)
+        while number < wanted:
+            hit = dice.random() < 0.02
+            if hit:
+                watched.add(("r1", f"id-{number}"))
+            driver.send_vehicle(number, "浙C00001" if hit else "")
+            number += 1
+        driver.flush()
+        before = driver.stored()
+        driver.until(lambda before=before: driver.stored() > before, True)  # in the midst of it
+        driver.kill()
+    driver.start()
+    driver.until(driver.stored, number)
+    driver.until(lambda: set(driver.candidates()), watched)
+    assert driver.stop() == 0
+
+    reader = driver.reader()
+    ids, cursor = [], ""
+    while True:
+        rows, cursor = reader.query(Query(), Page(limit=500, cursor=cursor))
+        ids += [row.record_id for row in rows]
+        if not cursor:
+            break
+    assert sorted(ids) == sorted(f"id-{n}" for n in range(number))
+    assert reader.counts().duplicates.get("vehicle", 0) == 0
+    assert sum(cell.valid for cell in reader.quality(from_ms=0, until_ms=0)) == number
+
+
+@OURS
+def test_what_is_sent_again_changes_nothing_and_is_counted(driver: Driver) -> None:
+    """A sender's retry has the same id: the first write wins, the second is a duplicate."""
+    for number in range(50):
+        driver.send_vehicle(number)
+    driver.flush()
+    driver.start()
+    driver.until(driver.stored, 50)
+    first, _ = driver.reader().query(Query(record_id="id-7"), Page())
+    for number in range(50):
+        driver.send_vehicle(number)
+    driver.flush()
+    driver.until(lambda: driver.reader().counts().duplicates.get("vehicle", 0), 50)
+    again, _ = driver.reader().query(Query(record_id="id-7"), Page())
+    assert (driver.stored(), again) == (50, first)
+    assert driver.stop() == 0
+
+
+@OURS
+def test_each_application_also_starts_alone(driver: Driver) -> None:
+    """Ingest by its own `job.py`; the whole driver then goes on at its positions."""
+    driver.send_vehicle(1)
+    driver.flush()
+    driver.start("spark_apps.ingest.job")
+    driver.until(driver.stored, 1)
+    assert driver.stop() == 0
+    driver.put_rule("r1", "浙C00001")
+    driver.send_vehicle(2, "浙C00001")
+    driver.flush()
+    driver.start()
+    driver.until(driver.stored, 2)
+    driver.until(lambda: set(driver.candidates()), {("r1", "id-2")})
+    assert driver.stop() == 0
+    assert driver.reader().counts().duplicates == {}
+
+
+@OURS
+def test_a_driver_whose_query_fails_ends_with_an_error(driver: Driver) -> None:
+    """The supervisor starts a new one; nothing goes on by halves."""
+    driver.start()
+    database = driver.data_dir / "store" / "records.db"
+    database.with_name("records.db-wal").write_bytes(b"")
+    database.write_bytes(b"this is no database" * 4000)
+    driver.send_vehicle(1)
+    driver.flush()
+    assert driver.process is not None
+    assert driver.process.wait(60) == 1
+    assert "failed" in driver.log.read_text(encoding="utf-8")
