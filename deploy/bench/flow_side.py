@@ -20,12 +20,14 @@ from deploy.bench.figures import Samples
 from deploy.bench.targets import broker_flags, role, wait_for_port
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
+from deploy.state_file import read_state
 from deploy.testservers.process import free_port
 from ingest.store import open_store
 
 NAMES = ("stored", "alarm", "backlog", "second-start")
 RATE = 500
-LONG, SHORT = "60s", "5s"
+NO_MISHAPS = ("city.misfortunes=false",)  # a slow uplink by script is no latency of ours
+LONG, SHORT = "60s", "15s"
 DEMO_TIMEOUT_S = 600
 BACKLOG_RECORDS = 1_000_000
 BACKLOG_TIMEOUT_S = 600
@@ -49,8 +51,8 @@ def measure(names: Sequence[str], repeat: int, say: Callable[[str], None]) -> li
 
 def _demo_figures() -> dict[str, float]:
     with _fresh_folder() as (folder, flags):
-        first = _demo(folder, flags, LONG)
-        second = _demo(folder, flags, SHORT)
+        first = _demo(folder, [*flags, *NO_MISHAPS], LONG)
+        second = _demo(folder, [*flags, *NO_MISHAPS], SHORT)
     flow = next(each for each in first["flows"] if each["kind"] == "data.vehicle")
     figures = {
         "stored": _seconds(flow["latency_p99_ms"]),
@@ -61,19 +63,44 @@ def _demo_figures() -> dict[str, float]:
 
 
 def _demo(folder: Path, flags: Sequence[str], how_long: str) -> dict[str, Any]:
-    words = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
-    for flag in flags:
-        words += ["--set", flag]
-    words += ["demo", "--for", how_long, "--rate", str(RATE), "--city-hour", "8", "--json"]
-    done = subprocess.run(
-        words, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=DEMO_TIMEOUT_S, check=False
-    )
-    if not done.stdout.strip():
-        raise OperatorError(f"the demo under measurement failed: {done.stderr[-600:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    command = _command(folder, flags)
+    demo = subprocess.Popen(
+        [*command, "demo", "--for", how_long, "--rate", str(RATE), "--city-hour", "8", "--json"],
+        cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    _watch_for_one_in_a_hundred(demo, folder, command)
+    output, errors = demo.communicate(timeout=DEMO_TIMEOUT_S)
+    if not output.strip():
+        raise OperatorError(f"the demo under measurement failed: {errors[-600:]}")
+    answer: dict[str, Any] = json.loads(output.splitlines()[-1])
     if not answer["balanced"]:
         raise OperatorError(f"the demo under measurement does not balance: {answer['faults']}")
     return answer
+
+
+def _watch_for_one_in_a_hundred(
+    demo: subprocess.Popen[str], folder: Path, command: Sequence[str]
+) -> None:
+    """Three alarms of the city's own story make no percentile: every yellow car is wanted."""
+    while (_state_of(folder, "dispatcher")) != "running":
+        if demo.poll() is not None:
+            return
+        time.sleep(POLL_S)
+    rule = ["watch", "add", "--id", "bench", "--match", "vehicle_color=黄色"]
+    subprocess.run([*command, *rule], cwd=PROJECT_ROOT, capture_output=True, check=True)
+
+
+def _state_of(folder: Path, role_name: str) -> str:
+    roles = (read_state(folder) or {}).get("roles", {})
+    return str(roles.get(role_name, {}).get("state", ""))
+
+
+def _command(folder: Path, flags: Sequence[str]) -> list[str]:
+    words = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
+    for flag in flags:
+        words += ["--set", flag]
+    return words
 
 
 def catch_up() -> float:

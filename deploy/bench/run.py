@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from deploy.account_print import PLAIN_WIDTH
 from deploy.bench import broker_side, flow_side
 from deploy.bench.figures import FIGURES, Figure, Row, Samples, row
 from deploy.bench.machine import facts
@@ -39,7 +40,7 @@ def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int
     if as_json:
         print(json.dumps({"machine": facts(), "rows": msgspec.to_builtins(rows)}))
     else:
-        Console().print(table(rows))
+        Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table(rows))
     return 0 if all(each.must_met for each in rows) else 1
 
 
