@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import shutil
 import sys
 import time
@@ -12,27 +10,23 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import httpx
-import itsdangerous
 import pytest
 from fastapi import FastAPI
 
 sys.path.insert(
     0, str(Path(__file__).parent)
-)  # console_city and console_traffic, for these tests only
+)  # console_city, console_services and console_traffic, for these tests only
 
-from console_city import ListedAlarms, alarms, fill_store, incidents
+from console_city import fill_store
+from console_services import client_of, make_services, signed
 
 from broker.server.embedded import RunningBroker, start_broker_process
-from bus.settings import BusSettings, SiteSettings
-from ingest.store.open import open_store
 from monitor.accounts import passwords
 from monitor.accounts.roles import EVERYBODY, Principal, Role
 from monitor.api.app import create_api
-from monitor.api.services import Services, build_services
-from monitor.settings import ConsoleSettings
+from monitor.api.services import Services
 
 CHEAP_SCRYPT = 2**10  # the lines tell their cost; test_passwords.py tests the real one
-NOBODY_LISTENS = "127.0.0.1:1"
 
 
 @pytest.fixture(autouse=True)
@@ -57,18 +51,6 @@ def data_path(filled: tuple[Path, int], tmp_path: Path) -> Path:
     return Path(shutil.copytree(filled[0], tmp_path / "var"))
 
 
-def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS) -> Services:
-    """As `deploy` wires them."""
-    listed, told = alarms(now_ms), incidents(now_ms)
-    return build_services(
-        SiteSettings(data_dir=str(data_path)),
-        BusSettings(bootstrap_servers=bootstrap),
-        ConsoleSettings(),
-        lambda: open_store(f"sqlite://{data_path}/store/records.db"),
-        lambda: ListedAlarms(listed, told),
-    )
-
-
 @pytest.fixture
 def services(data_path: Path, filled: tuple[Path, int]) -> Iterator[Services]:
     """Wired, not started; no broker."""
@@ -82,11 +64,6 @@ def services(data_path: Path, filled: tuple[Path, int]) -> Iterator[Services]:
 def app(services: Services) -> FastAPI:
     """The guarded API."""
     return create_api(services)
-
-
-def client_of(app: FastAPI) -> httpx.AsyncClient:
-    """A browser without cookies."""
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console")
 
 
 @pytest.fixture
@@ -114,15 +91,6 @@ async def as_role(app: FastAPI, services: Services) -> AsyncIterator[LogIn]:
 
     yield log_in
     await asyncio.gather(*(client.aclose() for client in made))
-
-
-def signed(session: dict[str, str], secret: str) -> str:
-    """The cookie that Starlette's session middleware writes."""
-    return (
-        itsdangerous.TimestampSigner(secret)
-        .sign(base64.b64encode(json.dumps(session).encode()))
-        .decode()
-    )
 
 
 @pytest.fixture(scope="module")

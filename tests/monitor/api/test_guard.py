@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import client_of, make_services
+from console_services import client_of, make_services
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import Mount, Route
@@ -199,7 +199,7 @@ async def test_a_damaged_account_book_shuts_the_door_and_says_why(
     """503, not everybody and not a traceback."""
     sid = services.sessions.open(Principal(name="x", roles=EVERYBODY), guest=True)
     (services.site.data_path / "console" / "sessions.json").write_text("{")
-    from conftest import signed
+    from console_services import signed
 
     stranger.cookies.set("databus_console", signed({"sid": sid}, services.secret))
     assert (await stranger.get("/api/records")).status_code == 503

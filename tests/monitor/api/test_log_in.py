@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import client_of
+from console_services import client_of
 from fastapi import FastAPI
 
 from monitor.accounts.book import AccountBook

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from conftest import make_services
 from console_city import alarms, incidents
+from console_services import make_services
 from console_traffic import make_topics, producer, send_events, send_records
 
 from broker.server.embedded import RunningBroker

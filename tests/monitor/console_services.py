@@ -1,0 +1,45 @@
+"""The console's services and clients as the tests make them, for conftest and tests alike."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import httpx
+import itsdangerous
+from console_city import ListedAlarms, alarms, incidents
+from fastapi import FastAPI
+
+from bus.settings import BusSettings, SiteSettings
+from ingest.store.open import open_store
+from monitor.api.services import Services, build_services
+from monitor.settings import ConsoleSettings
+
+NOBODY_LISTENS = "127.0.0.1:1"
+
+
+def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS) -> Services:
+    """As `deploy` wires them."""
+    listed, told = alarms(now_ms), incidents(now_ms)
+    return build_services(
+        SiteSettings(data_dir=str(data_path)),
+        BusSettings(bootstrap_servers=bootstrap),
+        ConsoleSettings(),
+        lambda: open_store(f"sqlite://{data_path}/store/records.db"),
+        lambda: ListedAlarms(listed, told),
+    )
+
+
+def client_of(app: FastAPI) -> httpx.AsyncClient:
+    """A browser without cookies."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console")
+
+
+def signed(session: dict[str, str], secret: str) -> str:
+    """The cookie that Starlette's session middleware writes."""
+    return (
+        itsdangerous.TimestampSigner(secret)
+        .sign(base64.b64encode(json.dumps(session).encode()))
+        .decode()
+    )
