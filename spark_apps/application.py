@@ -24,11 +24,11 @@ class Application(Protocol):
 
     name: str
     topics: tuple[str, ...]
-    columns: int  # how many columns `transform` gives; those of a wider one begin with the same
+    headers: bool  # whether `transform` keeps the headers
     trigger_ms: int
 
     def transform(self, messages: DataFrame) -> DataFrame:
-        """The columns it wants: a beginning of `Message`."""
+        """The columns it wants (`columns.flat`)."""
 
     def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:
         """Do everything with one batch; positions last, or in the same transaction."""
@@ -68,7 +68,7 @@ class Query:
         self.name = "+".join(application.name for application in applications)
         self.topics = tuple(sorted({topic for a in applications for topic in a.topics}))
         self.trigger_ms = min(application.trigger_ms for application in applications)
-        self.transform = max(applications, key=lambda a: a.columns).transform
+        self.transform = max(applications, key=lambda a: a.headers).transform
 
     def begin(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """Where the member furthest behind stands; left out where one has not read at all."""

@@ -1,20 +1,35 @@
 """One message of Kafka as the applications take it.
 
-In: the columns of a `transform`. Out: `Message`s, what they cover. Never: Spark, I/O.
+In: the Arrow table of a batch. Out: `Message`s, what they cover. Never: Spark, I/O.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from bus.contracts import headers
 from spark_apps.cluster import Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Covered = dict[Partition, tuple[int, int]]  # first offset, exclusive end
 
+# In the order of `Message`'s last fields.
+HEADERS = (
+    headers.RECORD_ID,
+    headers.RECEIVED_AT,
+    headers.SOURCE,
+    headers.REPLAY,
+    headers.KIND,
+    headers.REASON,
+    headers.FIELD,
+)
+
 
 class Message(NamedTuple):
-    """Place, time, value, then headers. Every transform's columns are a beginning of this list."""
+    """Place, time, value, then the headers that are known; None where one is missing."""
 
     topic: str
     partition: int
@@ -30,8 +45,11 @@ class Message(NamedTuple):
     field: str | None = None
 
 
-def messages_of(columns: Sequence[Sequence[object]]) -> list[Message]:
-    """Messages from the columns of a batch."""
+def messages_of(table: pa.Table) -> list[Message]:
+    """The messages of a batch, with or without headers."""
+    columns = [table.column(number).to_pylist() for number in range(5)]
+    if table.num_columns > len(columns):
+        columns += _headers(table.column(5))
     return list(map(Message, *columns))
 
 
@@ -42,3 +60,33 @@ def covered(messages: Iterable[Message]) -> Covered:
         first, end = found.get((topic, partition), (offset, 0))
         found[topic, partition] = (min(first, offset), max(end, offset + 1))
     return found
+
+
+def _headers(column: pa.ChunkedArray) -> list[list[str | None]]:
+    """One list per known header. Looks at all keys at once: a batch has few different ones."""
+    found: list[list[str | None]] = [[None] * len(column) for _ in HEADERS]
+    base = 0
+    for chunk in column.chunks:
+        flat, owners = chunk.flatten(), chunk.value_parent_indices()
+        keys = flat.field("key").dictionary_encode()
+        for number, key in enumerate(keys.dictionary.to_pylist()):
+            if key in HEADERS:
+                mine = _equal(keys.indices, number)
+                values = flat.field("value").filter(mine).to_pylist()
+                _put(found[HEADERS.index(key)], base, owners.filter(mine).to_pylist(), values)
+        base += len(chunk)
+    return found
+
+
+def _equal(indices: pa.Array, number: int) -> pa.Array:
+    import pyarrow.compute as pc  # here: rooms that only need `Message` stay light
+
+    return pc.equal(indices, number)
+
+
+def _put(
+    column: list[str | None], base: int, owners: Sequence[int], values: Sequence[bytes | None]
+) -> None:
+    """The last header of a name wins; bytes that are no text are kept readable."""
+    for owner, value in zip(owners, values, strict=True):
+        column[base + owner] = None if value is None else value.decode("utf-8", "replace")

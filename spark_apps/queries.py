@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,19 +36,20 @@ MEMORY = Path("/dev/shm")
 def checkpoint(settings: JobSettings, query: str) -> Path:
     """An empty folder for a query's checkpoint: disposable, so in memory where there is some.
 
-    Its name follows from the data directory, so that what a killed driver left is found and
-    removed.
+    Its parent's name follows from the data directory, so that what a killed driver left is found
+    and removed; its own name is new every time, because beginning at an old checkpoint instead
+    of at the store's positions would lose or double records.
     """
     chosen = settings.streams.checkpoint_dir
     if chosen:
-        base = Path(chosen)
+        base = Path(chosen).absolute()
     elif MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
         digest = hashlib.sha256(str(settings.site.data_path).encode()).hexdigest()[:12]
         base = MEMORY / f"databus-{os.getuid()}-{digest}"
     else:
         base = settings.site.data_path / "checkpoints"
-    folder = base / query
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(base / query, ignore_errors=True)
+    folder = base / query / uuid.uuid4().hex
     folder.mkdir(parents=True)
     return folder
 
@@ -70,10 +72,15 @@ def start(
         .coalesce(settings.streams.tasks_per_batch)
         .writeStream.queryName(query.name)
         .foreachBatch(_sink(query, failed))
-        .option("checkpointLocation", checkpoint(settings, query.name).as_uri())
+        .option("checkpointLocation", _location(checkpoint(settings, query.name)))
         .trigger(processingTime=f"{query.trigger_ms} milliseconds")
         .start()
     )
+
+
+def _location(folder: Path) -> str:
+    """Hadoop takes the path as it is written: a quoted one (`Path.as_uri`) is another folder."""
+    return f"file://{folder}"
 
 
 def member(context: Context, application: Application) -> Member:
@@ -89,7 +96,7 @@ def _sink(query: Query, failed: Callable[[BaseException], None]) -> Sink:
         try:
             table = batch.toArrow()
             if table.num_rows:
-                query.on_batch(messages_of([column.to_pylist() for column in table.columns]))
+                query.on_batch(messages_of(table))
         except BaseException as error:
             failed(error)
             raise

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bus.contracts.topics import DATA_TOPICS, METER_LATENCY, QUARANTINE_RECORDS
 from spark_apps.context import Context
 from spark_apps.ingest.state import store_batch
-from spark_apps.ingest.transform import HEADERS, transform
+from spark_apps.ingest.transform import transform
 from spark_apps.message import Covered, Message
 from spark_apps.positions import positions
 
@@ -27,14 +27,14 @@ class Ingest:
 
     name: str = "ingest"
     topics: tuple[str, ...] = (*DATA_TOPICS, QUARANTINE_RECORDS)
-    columns: int = 5 + len(HEADERS)
+    headers: bool = True
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.trigger_ms = context.settings.streams.ingest_trigger_ms
 
     def transform(self, messages: DataFrame) -> DataFrame:
-        """All columns of `Message`."""
+        """With headers."""
         return transform(messages)
 
     def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:

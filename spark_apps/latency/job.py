@@ -39,7 +39,7 @@ class Latency:
 
     name: str = "latency"
     topics: tuple[str, ...] = (METER_LATENCY,)
-    columns: int = 5
+    headers: bool = False
 
     def __init__(self, context: Context) -> None:
         self._context = context

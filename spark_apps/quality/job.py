@@ -43,7 +43,7 @@ class Quality:
 
     name: str = "quality"
     topics: tuple[str, ...] = (METER_SENT,)
-    columns: int = 5
+    headers: bool = False
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 def transform(messages: DataFrame) -> DataFrame:
     """Position, time and value."""
-    return flat(messages)
+    return flat(messages, headers=False)

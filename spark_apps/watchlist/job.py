@@ -18,7 +18,7 @@ from spark_apps.context import Context
 from spark_apps.message import Covered, Message
 from spark_apps.positions import positions
 from spark_apps.watchlist.state import candidates
-from spark_apps.watchlist.transform import HEADERS, transform
+from spark_apps.watchlist.transform import transform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +29,7 @@ class Watchlist:
 
     name: str = "watchlist"
     topics: tuple[str, ...] = (DATA_VEHICLE, DATA_FACE)
-    columns: int = 5 + len(HEADERS)
+    headers: bool = True
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class Watchlist:
         self._commands.drain()
 
     def transform(self, messages: DataFrame) -> DataFrame:
-        """The columns of `Message` without those of the quarantine."""
+        """With headers."""
         return transform(messages)
 
     def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bus.contracts.headers import RECEIVED_AT, RECORD_ID, REPLAY, SOURCE
 from spark_apps.columns import flat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-HEADERS = (RECORD_ID, RECEIVED_AT, SOURCE, REPLAY)
-
 
 def transform(messages: DataFrame) -> DataFrame:
     """The message and its identity."""
-    return flat(messages, HEADERS)
+    return flat(messages, headers=True)

@@ -16,7 +16,7 @@ A, B = ("data.vehicle", 0), ("data.face", 0)
 class Recording:
     """An application that keeps what it was given."""
 
-    columns = 5
+    headers = False
 
     def __init__(self, name: str, topics: tuple[str, ...], trigger_ms: int = 0) -> None:
         self.name = name
