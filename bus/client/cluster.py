@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bus.client.config import admin_config
@@ -21,6 +21,7 @@ REQUEST_TIMEOUT_S = 10.0
 TOPIC_WAIT_S = 120.0  # the supervisor starts broker, edge and streams at the same time
 
 Partition = tuple[str, int]
+_NOBODY_ANSWERS = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
 class ClusterError(Exception):
@@ -77,7 +78,21 @@ def offsets(
     if not asked:
         return {}
     try:
-        answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
-        return {(tp.topic, tp.partition): f.result().offset for tp, f in answers.items()}
+        return _offsets_by_known_leaders(admin, asked)
+    except KafkaException as error:
+        if error.args[0].code() in _NOBODY_ANSWERS:
+            raise ClusterError(str(error)) from error
+    # librdkafka asks the leaders it remembers, with their epochs: after an election it is refused
+    # (FENCED_LEADER_EPOCH) for as long as nobody asks for the metadata anew.
+    try:
+        admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+        return _offsets_by_known_leaders(admin, asked)
     except KafkaException as error:
         raise ClusterError(str(error)) from error
+
+
+def _offsets_by_known_leaders(
+    admin: AdminClient, asked: dict[TopicPartition, OffsetSpec]
+) -> dict[Partition, int]:
+    answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+    return {(tp.topic, tp.partition): f.result().offset for tp, f in answers.items()}

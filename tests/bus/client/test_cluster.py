@@ -1,0 +1,39 @@
+"""Questions about a cluster, asked for a long time by one client."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewTopic, OffsetSpec
+
+from broker.server.embedded import start_broker_process
+from bus.client.cluster import ClusterError, admin_client, offsets
+
+pytestmark = pytest.mark.slow
+BOUND_S = 20.0
+
+
+def test_offsets_are_answered_again_soon_after_a_broker_was_killed(tmp_path: Path) -> None:
+    """librdkafka remembers the leader's epoch of before, and was refused with it for ever."""
+    broker = start_broker_process(tmp_path)
+    admin = admin_client(broker.bootstrap)
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(BOUND_S)
+    assert offsets(admin, [("t", 0)], OffsetSpec.latest()) == {("t", 0): 0}
+    broker.kill()
+    again = broker.start_again()
+    try:
+        assert _asked_until_answered(admin) == {("t", 0): 0}
+    finally:
+        again.stop()
+
+
+def _asked_until_answered(admin) -> dict[tuple[str, int], int]:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + BOUND_S
+    while True:
+        try:
+            return offsets(admin, [("t", 0)], OffsetSpec.latest())
+        except ClusterError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
