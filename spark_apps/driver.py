@@ -8,6 +8,7 @@ which begins at the store's positions.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -39,6 +40,7 @@ from spark_apps.quality.job import Quality
 from spark_apps.queries import member, start
 from spark_apps.session import SessionError, open_session
 from spark_apps.settings import JobSettings, read_settings
+from spark_apps.sink import Sink
 from spark_apps.watchlist.job import Watchlist
 
 log = logging.getLogger(__name__)
@@ -66,6 +68,7 @@ class Driver:
         self._names = [name for name in APPLICATIONS if name in applications]
         self._stopping = threading.Event()
         self._queries: list[StreamingQuery] = []
+        self._sinks: list[Sink] = []
         self._failure = False
 
     def stop(self) -> None:
@@ -112,7 +115,9 @@ class Driver:
         for query in self._grouped(context):
             if self._stopping.is_set():
                 return
-            self._queries.append(start(session, context, query, partial(self._failed, query.name)))
+            sink = Sink(query.name, query.on_batch, partial(self._failed, query.name))
+            self._sinks.append(sink)
+            self._queries.append(start(session, context, query, sink))
 
     def _grouped(self, context: Context) -> Iterator[Query]:
         """The queries in their order: what a later one rebuilds keeps no earlier one waiting."""
@@ -150,6 +155,8 @@ class Driver:
         except (Py4JError, OSError) as error:
             # A Ctrl-C of the whole process group reaches the JVM as well, which then is gone first.
             log.info("streams: Spark was stopped before us: %s", str(error).splitlines()[0])
+        for sink in self._sinks:
+            sink.close()
         context.reader.close()
         guard.cancel()
 
@@ -165,6 +172,8 @@ def _lines(text: str) -> str:
 
 def run(settings: JobSettings, applications: Sequence[str] = ()) -> int:
     """Run in this process until SIGTERM, Ctrl-C or a failure."""
+    gc.freeze()  # what is imported stays; and a batch makes a hundred thousand objects that hold no
+    gc.set_threshold(200_000, 20, 100)  # cycles: looking for some after every 700 costs a fifth
     driver = Driver(settings, applications or settings.streams.applications)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: driver.stop())

@@ -11,22 +11,19 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import OffsetSpec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_apps.application import Application, Member, Query
 from spark_apps.cluster import offsets
 from spark_apps.context import Context
-from spark_apps.message import messages_of
 from spark_apps.positions import begin, starting_offsets, valid_positions
 from spark_apps.settings import JobSettings
+from spark_apps.sink import Sink
 from spark_apps.source import read
-
-Sink = Callable[[DataFrame, int], None]
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +51,8 @@ def checkpoint(settings: JobSettings, query: str) -> Path:
     return folder
 
 
-def start(
-    session: SparkSession, context: Context, query: Query, failed: Callable[[BaseException], None]
-) -> StreamingQuery:
-    """Begin at the store's positions and run until stopped; `failed` is told why a batch failed."""
+def start(session: SparkSession, context: Context, query: Query, sink: Sink) -> StreamingQuery:
+    """Begin at the store's positions and run until stopped."""
     settings = context.settings
     messages = read(
         session,
@@ -71,7 +66,7 @@ def start(
         query.transform(messages)
         .coalesce(settings.streams.tasks_per_batch)
         .writeStream.queryName(query.name)
-        .foreachBatch(_sink(query, failed))
+        .foreachBatch(sink)
         .option("checkpointLocation", _location(checkpoint(settings, query.name)))
         .trigger(processingTime=f"{query.trigger_ms} milliseconds")
         .start()
@@ -87,21 +82,6 @@ def member(context: Context, application: Application) -> Member:
     """The application with its positions, as far as they still mean something."""
     stored = context.reader.positions(application.name)
     return Member(application, valid_positions(stored, context.cluster))
-
-
-def _sink(query: Query, failed: Callable[[BaseException], None]) -> Sink:
-    """Tell a failure here and not only by Spark, whose message about it may itself fail."""
-
-    def on_batch(batch: DataFrame, _batch_id: int) -> None:
-        try:
-            table = batch.toArrow()
-            if table.num_rows:
-                query.on_batch(messages_of(table))
-        except BaseException as error:
-            failed(error)
-            raise
-
-    return on_batch
 
 
 def _beginning(context: Context, query: Query) -> str:

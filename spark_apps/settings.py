@@ -29,7 +29,7 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     quality_trigger_ms: int = 2_000
     share_reading: bool = True  # watch list and ingest in one query: half the micro-batches
     tasks_per_batch: int = 2  # a task more costs more than it reads, until a backlog is there
-    max_offsets_per_batch: int = 100_000  # about 100 MB of records and rows in the driver
+    max_offsets_per_batch: int = 50_000  # two batches at a time: about 200 MB in the driver
     latency_threshold_ms: int = 10_000  # p95 of a minute; opens an incident (L-3)
     latency_minutes: int = 3
     quality_gap_share: float = 0.2  # of what a device sent in a minute

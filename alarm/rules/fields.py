@@ -9,7 +9,7 @@ plate. The plate's form is that of `plate_key` in the store; a test holds the tw
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE
@@ -43,18 +43,16 @@ def normal_as(attribute: str, value: str) -> str:
     return normal_plate(value) if attribute == PLATE else normal(value)
 
 
-def attributes_of(
-    kind: str, message: Mapping[str, object], names: Collection[str] | None = None
-) -> dict[str, str]:
-    """The comparable attributes of a record: English name -> value, only those that were read.
+def attributes_of(kind: str, message: Mapping[str, object]) -> dict[str, str]:
+    """The comparable attributes of a record: English name -> value, only those that were read."""
+    keys = KEYS.get(kind, {})
+    return attributes_from((name, message.get(key)) for name, key in keys.items())
 
-    `names` restricts the answer to the attributes that somebody asks for.
-    """
+
+def attributes_from(values: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """The comparable ones of some (English name, value as the device wrote it)."""
     found = {}
-    for name, key in KEYS.get(kind, {}).items():
-        if names is not None and name not in names:
-            continue
-        raw = message.get(key)
+    for name, raw in values:
         if not isinstance(raw, str):
             if not isinstance(raw, int | float) or isinstance(raw, bool):
                 continue

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from alarm.rules.fields import attributes_of, normal_as
+from alarm.rules.fields import KEYS, attributes_from, normal_as
 from bus.contracts.commands import WatchCommand
 
 MAX_CELLS = 64  # memory per rule; 10,000 rules stay below a million cells
@@ -96,7 +96,8 @@ class RuleSet:
 
     def attributes(self, kind: str, message: Mapping[str, object]) -> dict[str, str]:
         """The attributes of a message that any rule of its kind asks for."""
-        return attributes_of(kind, message, self.names.get(kind, frozenset()))
+        asked, keys = self.names.get(kind, frozenset()), KEYS.get(kind, {})
+        return attributes_from((n, message.get(keys[n])) for n in asked if n in keys)
 
     def could_meet(self, kind: str, attributes: Mapping[str, str]) -> bool:
         """False if no rule can match, whatever the times; costs only the look-up."""

@@ -42,9 +42,3 @@ def test_only_known_read_attributes_are_found() -> None:
     message = {"车牌号码": "浙AWL999", "车辆颜色": "识别异常", "车系": ["x"], "新键": "y", "车速": 60,
                "车辆品牌": None}  # fmt: skip
     assert attributes_of("vehicle", message) == {"plate_number": "浙AWL999", "speed_kmh": "60"}
-
-
-def test_only_the_attributes_asked_for_are_looked_at() -> None:
-    """The hot path reads what rules name."""
-    message = {"车牌号码": "浙AWL999", "车辆颜色": "白色"}
-    assert attributes_of("vehicle", message, {"vehicle_color"}) == {"vehicle_color": "白色"}
