@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from alarm.dispatch.reader import OperationsReader
 from deploy.bench.backlog import produce_backlog
 from deploy.bench.figures import Samples
 from deploy.bench.targets import broker_flags, role, wait_for_port
@@ -23,15 +24,21 @@ from deploy.paths import PROJECT_ROOT
 from deploy.state_file import read_state
 from deploy.testservers.process import free_port
 from ingest.store import open_store
+from ingest.store.port import Page, Query
 
 NAMES = ("stored", "alarm", "backlog", "second-start")
 RATE = 500
 NO_MISHAPS = ("city.misfortunes=false",)  # a slow uplink by script is no latency of ours
-LONG, SHORT = "60s", "15s"
+LONG, SHORT = "100s", "15s"
+WARM_UP_MS = (
+    40_000  # until Java has compiled what it runs; the figures are those of a day, not a start
+)
+ROWS = 10_000  # per page of the store
 DEMO_TIMEOUT_S = 600
 BACKLOG_RECORDS = 1_000_000
 BACKLOG_TIMEOUT_S = 600
 POLL_S = 0.05
+ENOUGH = 100  # for a p99 that is not just the worst one
 
 
 def measure(names: Sequence[str], repeat: int, say: Callable[[str], None]) -> list[Samples]:
@@ -51,15 +58,52 @@ def measure(names: Sequence[str], repeat: int, say: Callable[[str], None]) -> li
 
 def _demo_figures() -> dict[str, float]:
     with _fresh_folder() as (folder, flags):
-        first = _demo(folder, [*flags, *NO_MISHAPS], LONG)
+        _demo(folder, [*flags, *NO_MISHAPS], LONG)
+        figures = _warm_percentiles(folder)
         second = _demo(folder, [*flags, *NO_MISHAPS], SHORT)
-    flow = next(each for each in first["flows"] if each["kind"] == "data.vehicle")
-    figures = {
-        "stored": _seconds(flow["latency_p99_ms"]),
-        "alarm": _seconds(first["alarm_latency_p99_ms"]),
-        "second-start": second["first_stored_s"],
+    if second["first_stored_s"] is not None:
+        figures["second-start"] = second["first_stored_s"]
+    return figures
+
+
+def _warm_percentiles(folder: Path) -> dict[str, float]:
+    """p99 in seconds over the records captured after the warm-up, one by one, from the stores."""
+    stored = list(_stored(folder))
+    since_ms = min(captured_at_ms for captured_at_ms, _ in stored) + WARM_UP_MS
+    raised = _raised(folder)
+    return {
+        name: _p99([end - captured for captured, end in times if captured >= since_ms]) / 1000
+        for name, times in (("stored", stored), ("alarm", raised))
     }
-    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _stored(folder: Path) -> Iterator[tuple[int, int]]:
+    """(captured, stored) of every vehicle."""
+    reader, cursor = open_store(f"sqlite://{folder / 'store' / 'records.db'}"), ""
+    while True:
+        rows, cursor = reader.query(Query(kind="vehicle"), Page(limit=ROWS, cursor=cursor))
+        yield from ((each.captured_at_ms, each.stored_at_ms) for each in rows)
+        if not cursor:
+            reader.close()
+            return
+
+
+def _raised(folder: Path) -> list[tuple[int, int]]:
+    """(captured, raised) of every alarm."""
+    reader, cursor = OperationsReader(folder / "store" / "operations.db"), ""
+    found: list[tuple[int, int]] = []
+    while True:
+        alarms, cursor = reader.alarms(page=Page(limit=ROWS, cursor=cursor))
+        found += ((each.captured_at_ms, each.raised_at_ms) for each in alarms)
+        if not cursor:
+            reader.close()
+            return found
+
+
+def _p99(times_ms: Sequence[int]) -> float:
+    if len(times_ms) < ENOUGH:
+        raise OperatorError(f"{len(times_ms)} records after the warm-up make no percentile")
+    return sorted(times_ms)[len(times_ms) * 99 // 100]
 
 
 def _demo(folder: Path, flags: Sequence[str], how_long: str) -> dict[str, Any]:
@@ -142,7 +186,3 @@ def _fresh_folder() -> Iterator[tuple[Path, list[str]]]:
             f"console.port={free_port()}",
         ]
         yield Path(name), flags
-
-
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
