@@ -13,12 +13,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deploy import account_read
+from deploy.account import Account
 from deploy.paths import PROJECT_ROOT
+from deploy.settings import load
 from deploy.state_file import is_held, read_state
 from deploy.testservers.process import free_port
 from ingest.city.truth import read_truth, truth_files
@@ -47,14 +50,19 @@ class Place:
         return f"http://127.0.0.1:{self.edge}"
 
     @property
-    def command(self) -> list[str]:
+    def flags(self) -> list[str]:
         settings = {
-            "broker.listeners": f"PLAINTEXT://{self.bootstrap}", "broker.metrics.port": 0,
+            "site.data_dir": self.folder, "broker.metrics.port": 0,
+            "broker.listeners": f"PLAINTEXT://{self.bootstrap}",
             "bus.bootstrap_servers": self.bootstrap, "edge.port": self.edge,
             "console.port": self.console,
         }  # fmt: skip
-        flags = [word for item in settings.items() for word in ("--set", "{}={}".format(*item))]
-        return [sys.executable, "-m", "deploy", "--data-dir", str(self.folder), *flags]
+        return [f"{key}={value}" for key, value in settings.items()]
+
+    @property
+    def command(self) -> list[str]:
+        words = [word for flag in self.flags for word in ("--set", flag)]
+        return [sys.executable, "-m", "deploy", *words]
 
     def databus(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One verb, to its end."""
@@ -69,14 +77,14 @@ class Place:
         assert done.stdout or not done.returncode, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def account(self) -> dict[str, Any]:
-        [account] = self.lines("account")
-        return account
+    def account(self) -> Account:
+        """The books as they are now."""
+        return account_read.read(load(None, self.flags))
 
     @contextlib.contextmanager
-    def records(self):  # type: ignore[no-untyped-def]
+    def records(self) -> Iterator[RecordReader]:
         """The record store, to read."""
-        reader: RecordReader = open_store(f"sqlite://{self.folder / 'store' / 'records.db'}")
+        reader = open_store(f"sqlite://{self.folder / 'store' / 'records.db'}")
         try:
             yield reader
         finally:

@@ -1,0 +1,294 @@
+"""One story of the whole product, told by three starts on one data directory.
+
+The first is a demo at 500 records/s in which every process is killed; the second a demo that goes on;
+the third `up` without the city, whose books then take bad records, films and a full disk. Each start
+is a fixture that notes what it saw, so that the tests below may run alone.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import cv2
+import films
+import httpx
+import numpy as np
+import pytest
+from bad_records import CAMERA, Bad, bad_records, encoded
+from running_product import Demo, Place, eventually, leaves_nothing, stored_in
+from small_disk import CannotMount, SmallDisk
+
+from bus.contracts.headers import Reason
+from bus.contracts.meters import Sent
+from deploy.state_file import is_held
+from ingest.edge.intake import DATA_TOPICS
+from ingest.settings import EdgeSettings
+from ingest.store.port import Counts, Page, Query, RejectedRow
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
+RATE = 500
+STORE_BYTES = 768 << 20
+SILENT = "10.99.0.8"  # a device that never says how many it sent
+BLOWS = (("broker",), ("streams",), ("console",), ("edge", "dispatcher", "city"))
+
+
+@dataclass
+class Story:
+    """What was seen of one start."""
+
+    account: dict[str, Any] = field(default_factory=dict)
+    seconds_to_recover: dict[str, float] = field(default_factory=dict)
+    stored_before_blow: list[int] = field(default_factory=list)
+    records_per_second: float = 0
+    pids: list[int] = field(default_factory=list)
+    refused: list[subprocess.CompletedProcess[str]] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("product") / "data")
+
+
+@pytest.fixture(scope="module")
+def store_disk(place: Place) -> Iterator[SmallDisk | CannotMount]:
+    """A disk of the record store's own, where we may mount one."""
+    try:
+        disk = SmallDisk(place.folder / "store", STORE_BYTES)
+    except CannotMount as why:
+        yield why
+        return
+    yield disk
+    disk.unmount()
+
+
+@pytest.fixture(scope="module")
+def first(place: Place, store_disk: object) -> Story:
+    """Every process is killed while records flow; then Ctrl-C."""
+    story = Story()
+    with Demo(place, "--rate", str(RATE)) as demo:
+        demo.runs()
+        began, sent = time.monotonic(), place.sent()
+        for blow in BLOWS:
+            story.stored_before_blow.append(place.stored())
+            story.seconds_to_recover[" ".join(blow)] = demo.kill(blow)
+            demo.flows(f"records are stored after the death of {blow}")
+        story.records_per_second = (place.sent() - sent) / (time.monotonic() - began)
+        story.pids = place.pids()
+        story.account = demo.ctrl_c()
+    print(story.seconds_to_recover, story.records_per_second)
+    return story
+
+
+@pytest.fixture(scope="module")
+def second(place: Place, first: Story) -> Story:
+    """A few seconds more, in which another start is tried."""
+    story = Story()
+    with Demo(place, "--for", "10s", "--rate", "60") as demo:
+        demo.wait_until(lambda: is_held(place.folder), "the demo holds the data directory")
+        story.refused = [place.databus(verb) for verb in ("demo", "up")]
+        story.account = demo.end()
+    return story
+
+
+@pytest.fixture(scope="module")
+def product(place: Place, second: Story) -> Iterator[Place]:
+    """The product without the city, in the background."""
+    up = place.databus("up", "--detach")
+    try:
+        assert up.returncode == 0, up.stderr + place.told
+        yield place
+    finally:
+        place.databus("down")
+
+
+def test_the_account_balances_after_kill_9_of_every_process_at_500_records_a_second(
+    first: Story,
+) -> None:
+    """Each was killed in the flow and came back; `Demo.end` has seen balance and exit status 0."""
+    assert first.account["restarts"] >= sum(map(len, BLOWS))
+    assert first.stored_before_blow == sorted(set(first.stored_before_blow))
+    assert first.records_per_second > 0.8 * RATE
+    vehicles = next(flow for flow in first.account["flows"] if flow["kind"] == "data.vehicle")
+    assert vehicles["rejected"], "the city's misfortunes"
+    assert first.account["alarms_raised"] > 0
+
+
+def test_ctrl_c_leaves_no_process_behind(place: Place, first: Story, second: Story) -> None:
+    """Those of the first start are gone although the second has run since."""
+    assert first.pids
+    assert [pid for pid in first.pids if Path(f"/proc/{pid}").exists()] == []
+
+
+def test_a_second_start_goes_on_and_the_account_covers_both(first: Story, second: Story) -> None:
+    """Nothing is forgotten, nothing counted twice."""
+    assert stored_in(second.account) > stored_in(first.account)
+    assert second.account["alarms_raised"] >= first.account["alarms_raised"]
+    assert second.account["restarts"] == 0
+
+
+def test_two_starts_on_one_data_directory_are_refused(place: Place, second: Story) -> None:
+    """The second says who has it and what to do; the first goes on."""
+    for refused in second.refused:
+        assert refused.returncode == 1
+        assert f"{place.folder} is in use by process" in refused.stderr
+        assert "databus down" in refused.stderr
+
+
+def test_status_shows_every_role_running(product: Place) -> None:
+    [roles] = product.lines("status")
+    assert {role["state"] for role in roles} == {"running"}
+    assert all(Path(f"/proc/{role['pid']}").exists() for role in roles)
+
+
+def test_bad_records_are_kept_with_their_reason_and_counted(product: Place) -> None:
+    """Every reason by the edge, and straight to the bus; nothing of it is among the good records."""
+    before = product.counts()
+    posted = list(bad_records("over the edge"))
+    produced = [bad for bad in bad_records("over the bus") if bad.reason is not Reason.TOO_LARGE]
+    assert {bad.reason for bad in posted} == set(Reason)
+    with httpx.Client(base_url=product.edge_url, trust_env=False) as edge:
+        for bad in posted:
+            answer = edge.post(f"/v1/records/{bad.kind}", content=bad.body)
+            assert answer.status_code == 422
+            assert [item["reason"] for item in answer.json()["rejected"]] == [bad.reason.value]
+        counters = [_counter(kind, n) for kind, n in _by_kind(posted + produced).items()]
+        edge.post("/v1/counters", json=counters).raise_for_status()
+    _produce(product.bootstrap, produced)
+    wanted = Counter((bad.kind, bad.reason.value) for bad in posted + produced)
+    eventually(lambda: _rejected_since(before, product.counts()) == wanted, lambda: product.told)
+    for bad in posted + produced:
+        assert _kept(bad) in {row.body for row in _rejected(product, bad)}, bad.reason
+    with product.records() as reader:
+        assert reader.count(Query(camera_ip=CAMERA)) == 0
+    eventually(lambda: product.account().balanced, lambda: str(product.account().faults))
+
+
+@pytest.mark.parametrize(
+    ("film", "seconds"), [(films.yard, 3), (films.street, None)], ids=["vtest.avi", "bikes.mp4"]
+)
+def test_people_of_a_real_film_are_listed_and_their_pictures_open(
+    product: Place, tmp_path: Path, film: Callable[[], Path], seconds: int | None
+) -> None:
+    """From the film over bus and store to a JPEG that opens."""
+    try:
+        path = film()
+    except films.NoFilm as why:
+        pytest.skip(str(why))
+    checkpoint = f"330191#8#{path.stem}#0"
+    if seconds:
+        path = films.cut(path, tmp_path / "beginning.avi", seconds)
+    looks = ("--looks", "5")  # a hand-held street shows nobody for long
+    [told] = product.lines("recognise", str(path), "--checkpoint", checkpoint, *looks)
+    sent = told["sent"]["video"]
+    query = Query(checkpoint_id=checkpoint)
+    eventually(lambda: _count(product, query) == sum(told["sent"].values()), lambda: product.told)
+    listed = {
+        kind: product.lines("records", "--kind", kind, "--checkpoint", checkpoint)
+        for kind in ("person", "mover")
+    }
+    assert sum(map(len, listed.values())) == sent
+    assert listed["person"], told
+    for record in (*listed["person"], *listed["mover"]):
+        answer = httpx.get(record["picture_url"], trust_env=False)
+        assert answer.status_code == 200
+        picture = cv2.imdecode(np.frombuffer(answer.content, np.uint8), cv2.IMREAD_COLOR)
+        assert picture is not None
+        assert min(picture.shape[:2]) > 8
+
+
+def test_a_full_disk_of_the_store_is_waited_for(
+    product: Place, store_disk: SmallDisk | CannotMount
+) -> None:
+    """The edge still answers 200; what was taken is stored when there is room again, once."""
+    if isinstance(store_disk, CannotMount):
+        pytest.skip(f"a full disk needs a file system of its own: {store_disk}")
+    stored, log = product.stored(), product.folder / "log" / "streams.log"
+    marked = log.stat().st_size
+    store_disk.leave(free_bytes=0)
+    filler = "x" * 5000  # more than the pages that are free inside of SQLite's files
+    records = [encoded(f"full-{n}", 垫=filler, 抓拍设备地址=SILENT) for n in range(2000)]
+    answer = httpx.post(
+        f"{product.edge_url}/v1/records/vehicle", content=b"\n".join(records), timeout=30,
+        trust_env=False,
+    )  # fmt: skip
+    assert answer.json()["accepted"] == len(records)
+    eventually(lambda: "is full" in _since(log, marked), lambda: _since(log, marked))
+    assert product.stored() < stored + len(records)
+    store_disk.resize(STORE_BYTES)
+    eventually(lambda: product.stored() == stored + len(records), lambda: product.told)
+    assert product.role("streams")["state"] == "running"
+    eventually(lambda: product.account().balanced, lambda: str(product.account().faults))
+
+
+def test_down_stops_everything_and_a_second_down_says_so(product: Place) -> None:
+    """The last of the story, with the account of all three starts; its processes are gone after it."""
+    [account] = product.lines("account")
+    assert account["balanced"], account["faults"]
+    pids = product.pids()
+    assert product.databus("down").stdout.strip() == "stopped"
+    assert leaves_nothing(product, pids)
+    assert product.databus("down").stdout.strip() == "nothing runs on this data directory"
+
+
+def _produce(bootstrap: str, records: list[Bad]) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    failed: list[object] = []
+    for bad in records:
+        producer.produce(
+            DATA_TOPICS[bad.kind], bad.body,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )  # fmt: skip
+    assert producer.flush(30) == 0
+    assert failed == []
+
+
+def _counter(kind: str, sent: int) -> dict[str, Any]:
+    now_ms = int(time.time() * 1000)
+    counter = Sent(
+        producer="test", epoch=now_ms, kind=kind, camera_ip=CAMERA,
+        minute_ms=now_ms // 60_000 * 60_000, sent=sent,
+    )  # fmt: skip
+    return {name: getattr(counter, name) for name in counter.__struct_fields__}
+
+
+def _by_kind(records: list[Bad]) -> Counter[str]:
+    return Counter(bad.kind for bad in records)
+
+
+def _rejected_since(before: Counts, now: Counts) -> Counter[tuple[str, str]]:
+    """How many more were rejected, by kind and reason."""
+
+    def counted(counts: Counts) -> Counter[tuple[str, str]]:
+        kinds = counts.rejected.items()
+        return Counter({(kind, reason): n for kind, by in kinds for reason, n in by.items()})
+
+    return counted(now) - counted(before)
+
+
+def _kept(bad: Bad) -> bytes:
+    """Its original bytes, as far as a message may be long."""
+    return bad.body[: EdgeSettings().max_record_bytes]
+
+
+def _rejected(place: Place, bad: Bad) -> list[RejectedRow]:
+    """The newest of its kind and reason."""
+    with place.records() as reader:
+        return reader.rejected(kind=bad.kind, reason=bad.reason.value, page=Page(limit=50))[0]
+
+
+def _count(place: Place, query: Query) -> int:
+    with place.records() as reader:
+        return reader.count(query)
+
+
+def _since(log: Path, start: int) -> str:
+    with log.open("rb") as file:
+        file.seek(start)
+        return file.read().decode(errors="replace")
