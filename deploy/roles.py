@@ -57,7 +57,8 @@ ROLES: dict[str, Role] = {
     for role in (
         Role("broker", "the Kafka-compatible broker with its controller", (), 30, broker_endpoint),
         Role("edge", "the HTTP edge that recognition servers post to", (), 20, edge_endpoint),
-        Role("streams", "the Spark driver with all micro-batch queries", ("broker",), 45,
+        # It waits for the broker by itself, while Java starts: that is half of a demo's start.
+        Role("streams", "the Spark driver with all micro-batch queries", (), 45,
              ready_line="streams: ready"),
         Role("dispatcher", "verdicts, once-only alarms, notifiers", ("broker",), 15,
              ready_line="dispatcher: ready"),
