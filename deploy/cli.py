@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -66,10 +67,22 @@ def mount_rooms() -> None:
             importlib.import_module(f"{room}.verbs").mount(app)
 
 
+def verb_of(words: Sequence[str]) -> str:
+    """The first word that is no option and no option's value; empty where there is none."""
+    rest = iter(words)
+    for word in rest:
+        if word in ("--config", "--set", "--data-dir"):
+            next(rest, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
 def main() -> None:
     """Entry point of `python -m deploy`."""
     mount_deploy(app)
-    mount_rooms()
+    if verb_of(sys.argv[1:]) != "run":  # six roles start at once; none needs the others' verbs
+        mount_rooms()
     try:
         app(prog_name="databus")
     except SettingsError as error:
