@@ -63,6 +63,11 @@ class SentCounters:
             if cell is not None:
                 cell.told = max(cell.told, message.sent)
 
+    @property
+    def owed(self) -> int:
+        """Cells whose last count nobody has acknowledged."""
+        return sum(cell.sent != cell.told for cell in self._cells.values())
+
     def _message(self, cell: _Cell) -> Sent:
         return Sent(
             producer=f"city/{cell.device.recognizer_ip or cell.device.camera_ip}",

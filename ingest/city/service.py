@@ -224,7 +224,10 @@ class CityLife:
         await asyncio.to_thread(self._bus.flush, max(1.0, deadline - time.monotonic()))
         self._note_taken()
         pending = self._truth.pending
-        self._truth.close(_now_ms(), self._skipped)
+        owed = sum(counters.owed for counters in self._counters.values())
+        if owed:
+            log.warning("%d counters found nobody; the next start tells them", owed)
+        self._truth.close(_now_ms(), self._skipped, ended=not owed)
         log.info("city %s ended: %d sent, %d unconfirmed", self._run_name, self.sent, pending)
 
 

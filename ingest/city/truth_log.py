@@ -99,11 +99,13 @@ class TruthLog:
         """Force the current part to the disk."""
         os.fsync(self._file.fileno())
 
-    def close(self, at_ms: int, skipped: int) -> None:
-        """Write the end marker."""
+    def close(self, at_ms: int, skipped: int, *, ended: bool = True) -> None:
+        """Write the end marker, unless the run still owes its counters: then the next one sees a
+        run without an end, and tells them."""
         pending = self.pending
         with self._lock:
-            self._write([EndLine(at_ms, pending, skipped)])
+            if ended:
+                self._write([EndLine(at_ms, pending, skipped)])
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()

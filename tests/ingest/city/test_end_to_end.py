@@ -51,11 +51,11 @@ def free_port() -> int:
 
 @contextmanager
 def role(
-    name: str, data_dir: Path, bootstrap: str, edge_port: int
+    name: str, data_dir: Path, bootstrap: str, edge_port: int, **more: object
 ) -> Iterator[subprocess.Popen[bytes]]:
     settings = {
         "bus.bootstrap_servers": bootstrap, "edge.port": edge_port, "city.rate": 60,
-        "city.counters_interval_ms": 1000, "site.data_dir": data_dir,
+        "city.counters_interval_ms": 1000, "site.data_dir": data_dir, **{f"city.{key}": value for key, value in more.items()},
     }  # fmt: skip
     words = [sys.executable, "-m", "deploy"]
     for key, value in settings.items():
@@ -99,8 +99,10 @@ def everything(bootstrap: str) -> Records:
     left = sum(consumer.get_watermark_offsets(p, BOUND_S)[1] for p in partitions)
     consumer.assign(partitions)
     found: Records = []
+    deadline = time.monotonic() + BOUND_S
     while len(found) < left:
-        for message in consumer.consume(1000, BOUND_S):
+        assert time.monotonic() < deadline, f"{len(found)} of {left} records could be read"
+        for message in consumer.consume(1000, 0.5):  # it waits for all of them or the time
             assert message.error() is None
             found.append((message.topic(), dict(message.headers() or ()), message.value()))
     consumer.close()
@@ -213,5 +215,34 @@ def test_a_killed_city_lists_what_is_uncertain_and_the_next_tells_its_counters(
     totals = truth(tmp_path)
     ids = {headers.get("record-id", b"").decode() for _, headers, _ in records}
     assert set().union(*totals.ids.values()) <= ids
+    assert totals.ended_runs == 2
+    assert newest_counters(records) == sum(totals.tried(topic) for topic in totals.topics)
+
+
+def test_a_city_that_stops_when_edge_and_broker_are_gone_leaves_its_counters_to_the_next(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    """As when the supervisor is killed: it once wrote its end without having told them."""
+    port = free_port()
+    with role("city", tmp_path, broker.bootstrap, port, flush_timeout_ms=1000) as city:
+        with role("edge", tmp_path, broker.bootstrap, port) as edge:
+            eventually(lambda: sent(tmp_path) > 200, "records flow")
+            edge.kill()
+            edge.wait()
+            broker.kill()
+        city.send_signal(signal.SIGTERM)
+        assert city.wait(BOUND_S) == 0
+    assert truth(tmp_path).ended_runs == 0
+    reached, again = sent(tmp_path), broker.start_again()
+    with (
+        role("edge", tmp_path, again.bootstrap, port),
+        role("city", tmp_path, again.bootstrap, port) as city,
+    ):
+        eventually(lambda: sent(tmp_path) > reached + 100, "the next city lives")
+        city.send_signal(signal.SIGTERM)
+        assert city.wait(BOUND_S) == 0
+    records = drained(again.bootstrap, tmp_path, port)
+    again.stop()
+    totals = truth(tmp_path)
     assert totals.ended_runs == 2
     assert newest_counters(records) == sum(totals.tried(topic) for topic in totals.topics)
