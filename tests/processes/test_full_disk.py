@@ -40,10 +40,12 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 @pytest.fixture
 def broker(disk: SmallDisk) -> Iterator[RunningBroker]:
     running = start_broker_process(disk.folder, {"log.segment.bytes": str(1 << 20)})
-    make_topic(running, TOPIC)
-    yield running
-    if running.process.poll() is None:
-        running.stop()
+    try:
+        make_topic(running, TOPIC)
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.stop()
 
 
 @dataclass
