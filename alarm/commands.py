@@ -9,6 +9,7 @@ start. Spark's driver and the dispatcher use the same reader.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
 import msgspec
@@ -41,8 +42,10 @@ class Commands:
         client_id: str,
         *,
         timeout_s: float = DRAIN_TIMEOUT_S,
+        stopping: threading.Event | None = None,
     ) -> None:
         self.rules = RuleSet()
+        self._stopping = stopping or threading.Event()
         self._timeout_s = timeout_s
         self._admin = admin
         numbers = range(TOPICS[CONTROL_WATCHLIST].partitions)
@@ -54,15 +57,15 @@ class Commands:
     def drain(self) -> list[WatchCommand]:
         """Apply every command that was on the topic when this was called, and return the new ones.
 
-        Raises `CommandsUnread`. The end is asked over a connection of its own: on the
-        consumer's, the question would wait behind the fetch that waits for new commands (up to
-        half a second).
+        Raises `CommandsUnread`, also when `stopping` is set meanwhile. The end is asked over a
+        connection of its own: on the consumer's, the question would wait behind the fetch that
+        waits for new commands (up to half a second).
         """
         wanted = self._asked(OffsetSpec.latest())
         deadline = time.monotonic() + self._timeout_s
         applied: list[WatchCommand] = []
         while any(self._ends[partition] < end for partition, end in wanted.items()):
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or self._stopping.is_set():
                 raise CommandsUnread(f"read to {self._ends}, wanted {wanted}")
             for received in self._consumer.take(MAX_TAKEN, 0.5):
                 applied += self._take(received)
@@ -78,9 +81,8 @@ class Commands:
             try:
                 return offsets(self._admin, self._partitions, spec)
             except ClusterError as error:
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or self._stopping.wait(0.1):
                     raise CommandsUnread(str(error)) from error
-                time.sleep(0.1)
 
     def _take(self, received: Received) -> list[WatchCommand]:
         self._ends[received.topic, received.partition] = received.offset + 1

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from alarm.commands import Commands
+from alarm.commands import Commands, CommandsUnread
 from alarm.dispatch.notifiers import notifiers
 from alarm.dispatch.operations import Decided, Operations
 from alarm.dispatch.reader import OperationsReader
@@ -84,7 +84,9 @@ class Dispatcher:
         admin = admin_client(self._bus.bootstrap_servers)
         topics = (*READ, CONTROL_WATCHLIST, EVENT_ALARM)
         cluster = await asyncio.to_thread(wait_for, admin, topics, self._stopping)
-        commands = await asyncio.to_thread(Commands, self._bus, admin, f"{APPLICATION}-commands")
+        commands = await asyncio.to_thread(
+            Commands, self._bus, admin, f"{APPLICATION}-commands", stopping=self._stopping
+        )
         consumer = Consumer(self._bus, client_id=APPLICATION)
         try:
             consumer.assign(_starts(path, cluster))
@@ -96,6 +98,10 @@ class Dispatcher:
                     operations.apply(decided)
                     telling.wake()
                 await self._publish(operations, producer)
+        except CommandsUnread as error:
+            if not self._stopping.is_set():
+                raise
+            log.info("dispatcher: stopped while the bus was away: %s", error)
         finally:
             commands.close()
             consumer.close()

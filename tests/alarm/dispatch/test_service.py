@@ -210,3 +210,17 @@ async def test_alarms_wait_in_the_outbox_while_the_broker_is_away(
         await until(lambda: len(set(world.on_topic())), 150)
     running.stop()
     assert world.stored() == ids(range(150))
+
+
+async def test_a_stop_while_the_broker_is_away_is_soon_and_in_order(
+    world: World, broker: RunningBroker
+) -> None:
+    """It once tried to read the commands for a minute more, and ended with an error."""
+    world.put_rule()
+    world.candidates([1])
+    async with world.running():
+        await until(world.stored, ids([1]))
+        broker.kill()
+        stopped_s = time.monotonic()
+    assert time.monotonic() - stopped_s < 30
+    assert world.stored() == ids([1])
