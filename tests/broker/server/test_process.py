@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from confluent_kafka.admin import AdminClient
 
 from broker.server.embedded import PROJECT_ROOT, RunningBroker, start_broker_process
 from broker.settings import SettingError, split
+
+
+READ_TIMEOUT_S = 60  # a machine under load reads a hundred thousand records slowly
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes]) -> list[tuple[int, bytes]]:
@@ -36,7 +40,8 @@ def read_all(bootstrap: str, topic: str, count: int) -> dict[int, bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: dict[int, bytes] = {}
-    for _ in range(100):
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while time.monotonic() < deadline:
         for message in consumer.consume(1000, 0.2):
             if message.error() is None:
                 found[message.offset()] = message.value()
