@@ -15,7 +15,6 @@ from confluent_kafka.admin import AdminClient
 from broker.server.embedded import PROJECT_ROOT, RunningBroker, start_broker_process
 from broker.settings import SettingError, split
 
-
 READ_TIMEOUT_S = 60  # a machine under load reads a hundred thousand records slowly
 
 
