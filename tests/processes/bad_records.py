@@ -6,11 +6,19 @@ In: a name for the lot. Out: bytes with the reason they must be rejected for. Ne
 from __future__ import annotations
 
 import json
+import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import confluent_kafka
+
 from bus.contracts.headers import Reason
 from bus.contracts.keys import RECOGNITION, UNREADABLE
+from bus.contracts.meters import Sent
+from ingest.edge.intake import DATA_TOPICS
+from ingest.settings import EdgeSettings
+from ingest.store.port import Counts
 
 CAMERA = "10.99.0.7"  # no device of the city
 TOO_LARGE_BYTES = 600 * 1024  # more than the edge takes, less than the broker does
@@ -52,3 +60,44 @@ def bad_records(lot: str) -> Iterator[Bad]:
     nothing_read = dict.fromkeys(RECOGNITION, UNREADABLE)
     yield Bad("vehicle", Reason.ALL_UNREADABLE, encoded(lot, **nothing_read))
     yield Bad("face", Reason.NO_PICTURE_OR_FEATURE, encoded(lot))
+
+
+def produce(bootstrap: str, records: list[Bad]) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    failed: list[object] = []
+    for bad in records:
+        producer.produce(
+            DATA_TOPICS[bad.kind], bad.body,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )  # fmt: skip
+    assert producer.flush(30) == 0
+    assert failed == []
+
+
+def _counter(kind: str, sent: int) -> dict[str, Any]:
+    now_ms = int(time.time() * 1000)
+    counter = Sent(
+        producer="test", epoch=now_ms, kind=kind, camera_ip=CAMERA,
+        minute_ms=now_ms // 60_000 * 60_000, sent=sent,
+    )  # fmt: skip
+    return {name: getattr(counter, name) for name in counter.__struct_fields__}
+
+
+def counters_of(records: list[Bad]) -> list[dict[str, Any]]:
+    """What their producer says it sent, by kind."""
+    return [_counter(kind, sent) for kind, sent in Counter(bad.kind for bad in records).items()]
+
+
+def kept(bad: Bad) -> bytes:
+    """Its original bytes, as far as a message may be long."""
+    return bad.body[: EdgeSettings().max_record_bytes]
+
+
+def rejected_since(before: Counts, now: Counts) -> Counter[tuple[str, str]]:
+    """How many more were rejected, by kind and reason."""
+
+    def counted(counts: Counts) -> Counter[tuple[str, str]]:
+        kinds = counts.rejected.items()
+        return Counter({(kind, reason): n for kind, by in kinds for reason, n in by.items()})
+
+    return counted(now) - counted(before)

@@ -5,4 +5,4 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # running_product, small_disk, films, bad_records
+sys.path.insert(0, str(Path(__file__).parent))  # the modules beside us

@@ -7,6 +7,8 @@ is a fixture that notes what it saw, so that the tests below may run alone.
 
 from __future__ import annotations
 
+import itertools
+import random
 import subprocess
 import time
 from collections import Counter
@@ -15,22 +17,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import cv2
 import films
 import httpx
 import numpy as np
 import pytest
-from bad_records import CAMERA, Bad, bad_records, encoded
+from bad_records import (
+    CAMERA,
+    Bad,
+    bad_records,
+    counters_of,
+    encoded,
+    kept,
+    produce,
+    rejected_since,
+)
+from garbage import throw_garbage
 from running_product import Demo, Place, eventually, leaves_nothing, stored_in
 from small_disk import CannotMount, SmallDisk
 
 from bus.contracts.headers import Reason
-from bus.contracts.meters import Sent
 from deploy.state_file import is_held
-from ingest.edge.intake import DATA_TOPICS
-from ingest.settings import EdgeSettings
-from ingest.store.port import Counts, Page, Query, RejectedRow
+from ingest.store.port import Page, Query, RejectedRow
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 RATE = 500
@@ -48,6 +56,7 @@ class Story:
     stored_before_blow: list[int] = field(default_factory=list)
     records_per_second: float = 0
     pids: list[int] = field(default_factory=list)
+    pids_harmed_by_garbage: set[int] = field(default_factory=set)
     refused: list[subprocess.CompletedProcess[str]] = field(default_factory=list)
 
 
@@ -69,12 +78,16 @@ def store_disk(place: Place) -> Iterator[SmallDisk | CannotMount]:
 
 
 @pytest.fixture(scope="module")
-def first(place: Place, store_disk: object) -> Story:
-    """Every process is killed while records flow; then Ctrl-C."""
-    story = Story()
+def first(place: Place, store_disk: object, seed: int) -> Story:
+    """Garbage at the ports, then every process is killed while records flow; then Ctrl-C."""
+    story, dice = Story(), random.Random(seed)
     with Demo(place, "--rate", str(RATE)) as demo:
         demo.runs()
         began, sent = time.monotonic(), place.sent()
+        pids = place.pids()
+        half_sent = [throw_garbage(port, dice) for port in (place.broker, place.edge)]
+        demo.flows("records are stored beside the garbage")
+        story.pids_harmed_by_garbage = set(pids) - set(place.pids())
         for blow in BLOWS:
             story.stored_before_blow.append(place.stored())
             story.seconds_to_recover[" ".join(blow)] = demo.kill(blow)
@@ -82,6 +95,8 @@ def first(place: Place, store_disk: object) -> Story:
         story.records_per_second = (place.sent() - sent) / (time.monotonic() - began)
         story.pids = place.pids()
         story.account = demo.ctrl_c()
+    for connection in itertools.chain(*half_sent):
+        connection.close()
     print(story.seconds_to_recover, story.records_per_second)
     return story
 
@@ -114,10 +129,15 @@ def test_the_account_balances_after_kill_9_of_every_process_at_500_records_a_sec
     """Each was killed in the flow and came back; `Demo.end` has seen balance and exit status 0."""
     assert first.account["restarts"] >= sum(map(len, BLOWS))
     assert first.stored_before_blow == sorted(set(first.stored_before_blow))
-    assert first.records_per_second > 0.8 * RATE
+    assert first.records_per_second > 0.6 * RATE, "the flow is less dense while the city is dead"
     vehicles = next(flow for flow in first.account["flows"] if flow["kind"] == "data.vehicle")
     assert vehicles["rejected"], "the city's misfortunes"
     assert first.account["alarms_raised"] > 0
+
+
+def test_garbage_at_the_ports_harms_nobody(first: Story) -> None:
+    """No process died of it; that no record suffered, the account has shown."""
+    assert first.pids_harmed_by_garbage == set()
 
 
 def test_ctrl_c_leaves_no_process_behind(place: Place, first: Story, second: Story) -> None:
@@ -158,13 +178,13 @@ def test_bad_records_are_kept_with_their_reason_and_counted(product: Place) -> N
             answer = edge.post(f"/v1/records/{bad.kind}", content=bad.body)
             assert answer.status_code == 422
             assert [item["reason"] for item in answer.json()["rejected"]] == [bad.reason.value]
-        counters = [_counter(kind, n) for kind, n in _by_kind(posted + produced).items()]
+        counters = counters_of(posted + produced)
         edge.post("/v1/counters", json=counters).raise_for_status()
-    _produce(product.bootstrap, produced)
+    produce(product.bootstrap, produced)
     wanted = Counter((bad.kind, bad.reason.value) for bad in posted + produced)
-    eventually(lambda: _rejected_since(before, product.counts()) == wanted, lambda: product.told)
+    eventually(lambda: rejected_since(before, product.counts()) == wanted, lambda: product.told)
     for bad in posted + produced:
-        assert _kept(bad) in {row.body for row in _rejected(product, bad)}, bad.reason
+        assert kept(bad) in {row.body for row in _rejected(product, bad)}, bad.reason
     with product.records() as reader:
         assert reader.count(Query(camera_ip=CAMERA)) == 0
     eventually(lambda: product.account().balanced, lambda: str(product.account().faults))
@@ -235,46 +255,6 @@ def test_down_stops_everything_and_a_second_down_says_so(product: Place) -> None
     assert product.databus("down").stdout.strip() == "stopped"
     assert leaves_nothing(product, pids)
     assert product.databus("down").stdout.strip() == "nothing runs on this data directory"
-
-
-def _produce(bootstrap: str, records: list[Bad]) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": "all"})
-    failed: list[object] = []
-    for bad in records:
-        producer.produce(
-            DATA_TOPICS[bad.kind], bad.body,
-            on_delivery=lambda error, _: failed.append(error) if error else None,
-        )  # fmt: skip
-    assert producer.flush(30) == 0
-    assert failed == []
-
-
-def _counter(kind: str, sent: int) -> dict[str, Any]:
-    now_ms = int(time.time() * 1000)
-    counter = Sent(
-        producer="test", epoch=now_ms, kind=kind, camera_ip=CAMERA,
-        minute_ms=now_ms // 60_000 * 60_000, sent=sent,
-    )  # fmt: skip
-    return {name: getattr(counter, name) for name in counter.__struct_fields__}
-
-
-def _by_kind(records: list[Bad]) -> Counter[str]:
-    return Counter(bad.kind for bad in records)
-
-
-def _rejected_since(before: Counts, now: Counts) -> Counter[tuple[str, str]]:
-    """How many more were rejected, by kind and reason."""
-
-    def counted(counts: Counts) -> Counter[tuple[str, str]]:
-        kinds = counts.rejected.items()
-        return Counter({(kind, reason): n for kind, by in kinds for reason, n in by.items()})
-
-    return counted(now) - counted(before)
-
-
-def _kept(bad: Bad) -> bytes:
-    """Its original bytes, as far as a message may be long."""
-    return bad.body[: EdgeSettings().max_record_bytes]
 
 
 def _rejected(place: Place, bad: Bad) -> list[RejectedRow]:
