@@ -138,9 +138,11 @@ class TruthLog:
 
     def _fold(self) -> None:
         """Replace finished parts by their summaries, oldest first and never out of turn: a part
-        also holds acknowledgements of records of the parts before it.
+        also holds acknowledgements of records of the parts before it. The newest finished part
+        stays as it is: what a killed city owes is counted from its lines (`healing`), and a
+        counter of the current minute may have begun there.
         """
-        for part in self._parts[:-1]:
+        for part in self._parts[:-2]:
             if part.open:
                 return
             if part.totals.runs:

@@ -124,3 +124,18 @@ def test_only_a_killed_run_owes_counters_and_only_until_they_are_told(tmp_path: 
     owed.finish(10)
     assert list(unfinished_runs(truth_files(tmp_path))) == []
     assert read_truth(truth_files(tmp_path)).ended_runs == 2
+
+
+def test_a_minute_that_spans_two_parts_is_owed_as_a_whole(tmp_path: Path) -> None:
+    """The part before the newest was once folded at once, and with it half of its last minute."""
+    log = TruthLog(tmp_path, run_line(), part_bytes=3000)
+    for n in range(100):
+        log.records([record(n)])
+        log.sent([n])
+    assert len(truth_files(tmp_path)) > 3
+    [owed] = unfinished_runs(truth_files(tmp_path))
+    last_minute = [c.sent for c in owed.counters if c.minute_ms == 60_000 * 9]
+    assert sum(last_minute) == 10
+    newest_parts = truth_files(tmp_path)[-2:]
+    counted = [sum(b'"line":"record"' in line for line in p.open("rb")) for p in newest_parts]
+    assert min(counted) > 0
