@@ -13,7 +13,7 @@ class VideoSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     0.07 s (of two cores) per look at 768 pixels of width, so that a film is analysed faster than it
     plays."""
 
-    looks_per_second: float = 3.5
+    looks_per_second: float = 5.0
     analysed_width_px: int = 768  # wider frames are scaled down; a person is still large enough
     faces_every_looks: int = 5  # the face cascade is as dear as the people detector
     smallest_face_px: int = 48  # below this a face is nobody's

@@ -33,7 +33,7 @@ def recognise(
     ] = "",
     looks: Annotated[
         float, typer.Option(min=0.1, help="Looks per second of film; frames between are skipped.")
-    ] = 3.5,
+    ] = 5.0,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
     """Find and track people and other movers in a film, and send a record of each over the bus.
