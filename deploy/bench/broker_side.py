@@ -6,6 +6,7 @@ In: how often. Out: samples. Never: both brokers running at once.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -101,10 +102,12 @@ def _round(start: Start, names: Sequence[str]) -> Iterator[tuple[str, Target, fl
 
 
 def _warm_up(target: Target) -> None:
-    """A JVM needs its compiler to have seen the paths; ours gets the same."""
+    """A JVM needs its compiler to have seen the paths; ours gets the same. What was written then
+    reaches the disk before anything is measured: a kernel that writes back is no idle machine."""
     for batch in ("1", "16"):
         _client(target, "produce", "--batch", batch, "--topic", WARM_UP, "--seconds", "5")
     _client(target, "consume", "--topic", WARM_UP, "--seconds", "10")
+    os.sync()
     time.sleep(SETTLE_S)
 
 
