@@ -6,7 +6,6 @@ In: settings. Out: readers; the caller closes them. Never: writing.
 from __future__ import annotations
 
 from alarm.dispatch.reader import OperationsReader
-
 from deploy.settings import Settings
 from ingest.store import open_store
 from ingest.store.port import RecordReader
