@@ -77,6 +77,11 @@ def _facet(facet: int, condition: str, *values: Any) -> Statement:
     )
 
 
+def _glob(pattern: str) -> str:
+    """A plate pattern in SQLite's notation: only `*` is special, other signs are themselves."""
+    return "".join(f"[{c}]" if c in "[]?" else c for c in pattern)
+
+
 def _plates(plate: str) -> Statement:
     pattern = plate_pattern(plate)
     if "*" not in pattern:
@@ -86,7 +91,7 @@ def _plates(plate: str) -> Statement:
             return _records("r.plate_number = ?", plate)
         return _facet(FACET_PLATE, "f.value = ?", key)
     prefix = pattern.split("*", 1)[0]
-    glob = "".join(f"[{c}]" if c in "[]?" else c for c in pattern)
+    glob = _glob(pattern)
     condition = "f.value >= ? AND f.value < ? AND f.value GLOB ?"
     return _facet(FACET_PLATE, condition, prefix, prefix + _LAST_CHARACTER, glob)
 
@@ -105,7 +110,11 @@ def _restrict(statement: Statement, query: Query) -> None:
         if value:
             statement.add(f"r.{name} = ?", value)
     if query.record_id and query.plate:
-        statement.add("r.plate_key GLOB ?", plate_pattern(query.plate))
+        pattern = plate_pattern(query.plate)
+        if "*" not in pattern and not plate_key(query.plate):  # no plate, as the device said it
+            statement.add("r.plate_number = ?", query.plate)
+        else:
+            statement.add("r.plate_key <> '' AND r.plate_key GLOB ?", _glob(pattern))
     if query.text:
         statement.add("instr(r.body, ?) > 0", query.text.encode())
 
