@@ -82,14 +82,17 @@ def _glob(pattern: str) -> str:
     return "".join(f"[{c}]" if c in "[]?" else c for c in pattern)
 
 
+def _has_no_key(plate: str) -> bool:
+    """Whether it is 无车牌 or the like: these are found as the device wrote them."""
+    return "*" not in plate_pattern(plate) and not plate_key(plate)
+
+
 def _plates(plate: str) -> Statement:
+    if _has_no_key(plate):
+        return _records("r.plate_number = ?", plate)
     pattern = plate_pattern(plate)
     if "*" not in pattern:
-        # "无车牌" and the like have no key; they are found as the device wrote them.
-        key = plate_key(plate)
-        if not key:
-            return _records("r.plate_number = ?", plate)
-        return _facet(FACET_PLATE, "f.value = ?", key)
+        return _facet(FACET_PLATE, "f.value = ?", plate_key(plate))
     prefix = pattern.split("*", 1)[0]
     glob = _glob(pattern)
     condition = "f.value >= ? AND f.value < ? AND f.value GLOB ?"
@@ -110,11 +113,11 @@ def _restrict(statement: Statement, query: Query) -> None:
         if value:
             statement.add(f"r.{name} = ?", value)
     if query.record_id and query.plate:
-        pattern = plate_pattern(query.plate)
-        if "*" not in pattern and not plate_key(query.plate):  # no plate, as the device said it
+        if _has_no_key(query.plate):
             statement.add("r.plate_number = ?", query.plate)
         else:
-            statement.add("r.plate_key <> '' AND r.plate_key GLOB ?", _glob(pattern))
+            glob = _glob(plate_pattern(query.plate))
+            statement.add("r.plate_key <> '' AND r.plate_key GLOB ?", glob)
     if query.text:
         statement.add("instr(r.body, ?) > 0", query.text.encode())
 
