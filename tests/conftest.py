@@ -23,6 +23,7 @@ from deploy.testservers.zookeeper import start_zookeeper
 SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 << 32))
 os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
 QUICK_BUDGET_S = 10.0  # what the unmarked tests of one room may take together
+REAL_PROCESSES = ("java", "browser", "slow")
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 _seconds: dict[str, float] = defaultdict(float)
@@ -31,6 +32,17 @@ _seconds: dict[str, float] = defaultdict(float)
 def pytest_report_header() -> str:
     """Every run tells how to repeat it."""
     return f"seed: {SEED} (repeat with DATABUS_SEED={SEED})"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of real processes get a second look, which the summary counts as `rerun`.
+
+    They share two cores with each other and with whatever else the machine does; what fails twice
+    is a fault. The pure tests get none: they are the same every time for one seed.
+    """
+    for item in items:
+        if any(item.get_closest_marker(name) for name in REAL_PROCESSES):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
