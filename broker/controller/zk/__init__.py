@@ -1,0 +1,1 @@
+"""ZooKeeper mode: metadata in znodes, a controller elected by an ephemeral one."""

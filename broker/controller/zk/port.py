@@ -1,0 +1,174 @@
+"""What a broker may do with ZooKeeper: one session, real (`real.py`) or simulated.
+
+In: paths and bytes. Out: answers as values, watches and session news as calls of the one listener,
+all on the broker's own thread. Never: what a znode means (that is `znodes.py`), and no retry:
+a caller that hears CONNECTION_LOSS does not know whether its write happened and must look.
+
+Promises every implementation keeps, because the rooms above build on them:
+1. Answers come in the order of the calls. A watch fires at most once per `watch=True`, and its
+   news is not later than the answer to a read that already shows the change plus one turn of the
+   loop; who hears a watch reads again.
+2. A call that was made under one session is never carried out under the next one: on EXPIRED
+   everything pending fails with SESSION_EXPIRED before the listener hears of it.
+3. While DISCONNECTED, calls fail with CONNECTION_LOSS (pending ones too); the implementation
+   connects again by itself for ever, and after EXPIRED it opens a new session by itself.
+4. `multi` is all or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+ANY_VERSION = -1
+"""A conditional write that asks for no particular version."""
+
+
+class ZooKeeperErrorKind(Enum):
+    """Why a call failed."""
+
+    NO_NODE = "no node"
+    NODE_EXISTS = "node exists"
+    BAD_VERSION = "bad version"
+    NOT_EMPTY = "not empty"
+    CONNECTION_LOSS = "connection loss"
+    SESSION_EXPIRED = "session expired"
+    REFUSED = "refused"
+    """Anything else: authentication, ACLs, a node too large, a quota."""
+
+
+class ZooKeeperError(Exception):
+    """A failed call. Of a `multi`, `failed_index` is the operation that broke it."""
+
+    def __init__(self, kind: ZooKeeperErrorKind, text: str = "", failed_index: int = -1) -> None:
+        super().__init__(f"{kind.value}: {text}" if text else kind.value)
+        self.kind = kind
+        self.failed_index = failed_index
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What ZooKeeper knows of a node. `czxid` of a broker's node is its broker epoch."""
+
+    version: int
+    czxid: int
+    mzxid: int = 0
+    ephemeral_owner: int = 0
+    children_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make a node; its parent must exist."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    """Change a node's data if it has this version."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove a childless node if it has this version."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Let the `multi` fail unless the node has this version."""
+
+    path: str
+    version: int
+
+
+Operation = Create | SetData | Delete | Check
+
+
+class WatchKind(Enum):
+    """What happened to a watched node."""
+
+    CREATED = "created"
+    DELETED = "deleted"
+    CHANGED = "changed"
+    CHILDREN = "children"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """A watch fired; it is gone now."""
+
+    kind: WatchKind
+    path: str
+
+
+class SessionState(Enum):
+    """Where the session stands."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+
+class Listener(Protocol):
+    """Who hears of watches and of the session, on the broker's thread."""
+
+    def on_session(self, state: SessionState, session_id: int) -> None:
+        """CONNECTED under a new id after EXPIRED means: ephemeral nodes and watches are gone."""
+
+    def on_watch(self, event: WatchEvent) -> None:
+        """Read again what the event names, with a watch."""
+
+
+class ZooKeeperSession(Protocol):
+    """One broker's session. Every method may raise `ZooKeeperError` and nothing else."""
+
+    @property
+    def state(self) -> SessionState:
+        """As last told to the listener."""
+
+    @property
+    def session_id(self) -> int:
+        """The present session, 0 before the first."""
+
+    def start(self, listener: Listener) -> None:
+        """Begin to connect; the listener hears when that has worked."""
+
+    async def close(self) -> None:
+        """End the session: its ephemeral nodes vanish at once (if ZooKeeper can be reached)."""
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+    ) -> tuple[str, Stat]:
+        """Make a node; the name it got (with `sequence` ten digits are added) and its stat."""
+
+    async def get(self, path: str, *, watch: bool = False) -> tuple[bytes, Stat]:
+        """A node's data. With NO_NODE no watch is left; use `exists` to wait for a node."""
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Change a node's data."""
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Remove a node."""
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        """Names of the children, sorted."""
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        """The node's stat, or None; the watch fires on creation, change and deletion."""
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Stat | None]:
+        """All or none; stats of created and changed nodes in their order, None for the others."""
