@@ -16,13 +16,14 @@ from broker.controller.decisions.decision import Decide
 from broker.controller.kraft.metadata_log import MetadataLog, VoterIdentity
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage
+from bus.errors import ErrorCode
 
 Reply = TypeVar("Reply")
 Publish = Callable[[Changes], None]
 
 
-class Controller:
-    """The active controller of this cluster.
+class SingleVoterController:
+    """`broker.controller.port.Controller` of a cluster whose only voter is this node.
 
     Invariant: `image` is what replaying the log from its start gives.
     """
@@ -52,6 +53,21 @@ class Controller:
         self.write(cluster.bootstrap, lambda _: None)
 
     @property
+    def committed(self) -> MetadataImage:
+        """The same as `image`: what one voter has stored is committed."""
+        return self.image
+
+    @property
+    def is_active(self) -> bool:
+        """Always: nobody else could be."""
+        return True
+
+    @property
+    def leader_id(self) -> int:
+        """This node."""
+        return self.voter.node_id
+
+    @property
     def epoch(self) -> int:
         """The epoch in which this controller leads."""
         return self._store.epoch
@@ -66,7 +82,12 @@ class Controller:
         """What the metadata log occupies on disk."""
         return self._store.size_bytes
 
-    def write(self, decide: Decide[Reply], done: Callable[[Reply], None]) -> None:
+    def write(
+        self,
+        decide: Decide[Reply],
+        done: Callable[[Reply], None],
+        failed: Callable[[ErrorCode], None] | None = None,
+    ) -> None:
         """Decide on the newest image, store the records, replay them, publish, answer."""
         decision = decide(self.image)
         if decision.records:

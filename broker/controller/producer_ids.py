@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from broker.controller.controller import Controller
 from broker.controller.decisions.cluster import ProducerIdBlock, allocate_producer_ids
+from broker.controller.port import Controller
 from bus.errors import BusError
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
-from broker.controller.controller import Controller
 from broker.controller.decisions.topics import Defaults
+from broker.controller.port import Controller
 from broker.controller.producer_ids import ProducerIds
 from broker.coordinator.service import GroupCoordinator
 from broker.log.manager import LogManager

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.config.views import BrokerConfig, TopicConfig
-from broker.controller.controller import Controller
+from broker.controller.controller import SingleVoterController
 from broker.controller.decisions.topics import Defaults
 from broker.controller.kraft.metadata_log import MetadataLog, VoterIdentity
+from broker.controller.port import Controller
 from broker.controller.producer_ids import ProducerIds
 from broker.coordinator.appender import OFFSETS_TOPIC, Appender
 from broker.coordinator.service import GroupCoordinator
@@ -49,7 +50,7 @@ class Rooms:
     timer: Timer
     logs: LogManager
     replicas: ReplicaManager
-    controller: Controller
+    controller: SingleVoterController
     groups: GroupCoordinator
     services: Services
     dispatcher: Dispatcher
@@ -110,7 +111,7 @@ def build_rooms(broker: Broker) -> Rooms:
     root = config.metadata_log_dir
     publisher = Publisher()
     store = MetadataLog(root, disk=disk, clock=clock, config=config)
-    controller = Controller(store, cluster_id, publisher.publish)
+    controller = SingleVoterController(store, cluster_id, publisher.publish)
     timer = Timer(clock)
     replicas = ReplicaManager(
         broker_id=config.node_id,

@@ -10,7 +10,7 @@ import pytest
 
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig
-from broker.controller.controller import Controller
+from broker.controller.controller import SingleVoterController
 from broker.controller.decisions.topics import Defaults, NewTopic, create_topics
 from broker.controller.kraft import quorum_state
 from broker.controller.kraft.metadata_log import MetadataLog, VoterIdentity
@@ -25,23 +25,23 @@ VOTER = VoterIdentity(1, b"d" * 16, "127.0.0.1", 0)
 DEFAULTS = Defaults(partitions=2, replication_factor=1)
 
 
-def controller(root: Path, heard: list[Changes] | None = None) -> Controller:
+def controller(root: Path, heard: list[Changes] | None = None) -> SingleVoterController:
     config = BrokerConfig.from_mapping({})
     store = MetadataLog(str(root), disk=RealDisk(), clock=RealClock(seed=1), config=config)
-    made = Controller(store, "cluster", (heard if heard is not None else []).append)
+    made = SingleVoterController(store, "cluster", (heard if heard is not None else []).append)
     made.load()
     made.lead(VOTER)
     return made
 
 
-def register(made: Controller) -> None:
+def register(made: SingleVoterController) -> None:
     from broker.controller.decisions.decision import Decision
 
     record = RegisterBrokerRecord(broker_id=1, fenced=False)
     made.write(lambda image: Decision((record,), None), lambda _: None)
 
 
-def create(made: Controller, *names: str) -> list[object]:
+def create(made: SingleVoterController, *names: str) -> list[object]:
     ids = (number.to_bytes(16, "big") for number in count(made.end_offset))
     told: list[object] = []
     made.write(
