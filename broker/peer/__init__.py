@@ -1,0 +1,1 @@
+"""Connections from this process to other brokers and controllers."""

@@ -1,0 +1,237 @@
+"""One ordered, self-mending connection to one peer for one purpose.
+
+In: requests. Out: their answers, or `PeerError`. Core: `bus.client.raw.Exchange` (by `Link`).
+Never: retries of a request (only its sender knows whether it may go twice), nor what it means.
+
+The address is looked up again at every connect, so a peer that moved is found. Between two
+connects passes a back-off of 50 ms to 1 s with jitter. A request that got no answer in time costs
+the connection: whatever came later on it would wait behind the lost answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from broker.clock.port import Clock
+from broker.peer.errors import PeerError, PeerErrorKind
+from broker.peer.limits import MAX_PIPELINED, MAX_WAITING, ChannelLimits
+from broker.peer.port import Address, Network
+from broker.peer.transport import Link
+
+__all__ = ["Address", "ChannelLimits", "Network", "PeerChannel", "PeerError", "PeerErrorKind"]
+
+
+class PeerChannel:
+    """Requests to one peer, one at a time (or MAX_PIPELINED with `pipelined`), in their order.
+
+    Invariant: at most one `Link` is open or being opened; `_slots` requests may be sent now.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        address: Callable[[], Address | None],
+        *,
+        client_id: str,
+        name: str,
+        limits: ChannelLimits | None = None,
+        pipelined: bool = False,
+    ) -> None:
+        self._network = network
+        self._clock = clock
+        self._address = address
+        self._client_id = client_id
+        self.name = name
+        self._limits = limits or ChannelLimits()
+        self._free = MAX_PIPELINED if pipelined else 1
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._link: Link | None = None
+        self._connecting = False
+        self._connect_waiters: list[asyncio.Future[None]] = []
+        self._failures = 0
+        self._not_before = 0.0
+        self._closed = False
+        self.on_lost: Callable[[], None] | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether a connection stands now."""
+        return self._link is not None and self._link.open
+
+    async def request(
+        self, api_key: int, body: object, *, timeout_ms: int, max_version: int | None = None
+    ) -> Any:
+        """Send `body` in the newest version both ends know (not above `max_version`); its answer.
+
+        Raises PeerError. The time-out counts from now: waiting, connecting and the answer.
+        """
+        return await self.request_versioned(
+            api_key, lambda _: body, timeout_ms=timeout_ms, max_version=max_version
+        )
+
+    async def request_versioned(
+        self,
+        api_key: int,
+        make_body: Callable[[int], object],
+        *,
+        timeout_ms: int,
+        max_version: int | None = None,
+    ) -> Any:
+        """As `request`, with a body that depends on the negotiated version."""
+        deadline = self._clock.monotonic() + timeout_ms / 1000
+        await self._take_turn(deadline)
+        try:
+            link = await self._connected(deadline)
+            answer = link.send(api_key, make_body, max_version)
+            try:
+                return await self._until(deadline, answer)
+            except (PeerError, asyncio.CancelledError):
+                # Its answer may still come and would be taken for the next one's delay.
+                link.drop()
+                raise
+        finally:
+            self._give_turn()
+
+    def disconnect(self) -> None:
+        """Drop the connection; requests on it hear DISCONNECTED, later ones connect anew."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.drop()
+
+    def close(self) -> None:
+        """For good: whoever waits hears DISCONNECTED."""
+        self._closed = True
+        self.disconnect()
+
+    # -- turns ----------------------------------------------------------------------
+
+    async def _take_turn(self, deadline: float) -> None:
+        if self._free and not self._queue:
+            self._free -= 1
+            return
+        if len(self._queue) >= MAX_WAITING:
+            raise PeerError(PeerErrorKind.TIMED_OUT, f"{self.name}: too many requests wait")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await self._until(deadline, turn)
+        except BaseException:
+            if turn in self._queue:
+                self._queue.remove(turn)
+            else:  # it was given to us between the time-out and now: pass it on
+                self._give_turn()
+            raise
+
+    def _give_turn(self) -> None:
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    # -- connecting -----------------------------------------------------------------
+
+    async def _connected(self, deadline: float) -> Link:
+        while not self._closed:
+            if self._link is not None and self._link.open:
+                return self._link
+            if not self._connecting:
+                return await self._connect_for_all(deadline)
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._connect_waiters.append(waiter)
+            await self._until(deadline, waiter)
+        raise PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} is closed")
+
+    async def _connect_for_all(self, deadline: float) -> Link:
+        self._connecting = True
+        try:
+            return await self._connect(deadline)
+        finally:
+            self._connecting = False
+            waiters, self._connect_waiters = self._connect_waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def _connect(self, deadline: float) -> Link:
+        wait_s = self._not_before - self._clock.monotonic()
+        if wait_s > 0:
+            if self._not_before >= deadline:
+                await self._clock.sleep(max(deadline - self._clock.monotonic(), 0))
+                raise PeerError(PeerErrorKind.TIMED_OUT, f"{self.name} cannot be reached")
+            await self._clock.sleep(wait_s)
+        setup = min(deadline, self._clock.monotonic() + self._limits.setup_timeout_ms / 1000)
+        try:
+            link = await self._open(setup)
+        except PeerError:
+            self._back_off()
+            raise
+        self._failures = 0
+        if self._closed:
+            link.drop()
+            raise PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} is closed")
+        self._link = link
+        return link
+
+    async def _open(self, deadline: float) -> Link:
+        address = self._address()
+        if address is None:
+            raise PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} has no known address")
+        link = Link(self._client_id, self._lost)
+        dial = self._clock.spawn(self._dial(address, link), name=f"connect {self.name}")
+        try:
+            await self._until(deadline, link.hello)
+        except BaseException:
+            dial.cancel()
+            link.drop()
+            raise
+        return link
+
+    async def _dial(self, address: Address, link: Link) -> None:
+        try:
+            await self._network.connect(address.host, address.port, lambda: link)
+        except ConnectionRefusedError:
+            link.fail(
+                PeerError(
+                    PeerErrorKind.REFUSED, f"{self.name} at {address} refuses connections"
+                )
+            )
+        except OSError as error:
+            link.fail(
+                PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} at {address}: {error}")
+            )
+
+    def _back_off(self) -> None:
+        limits = self._limits
+        wait_ms = min(
+            limits.reconnect_backoff_max_ms, limits.reconnect_backoff_ms << min(self._failures, 10)
+        )
+        self._failures += 1
+        jitter = 0.8 + 0.4 * self._clock.random.random()
+        self._not_before = self._clock.monotonic() + wait_ms * jitter / 1000
+
+    def _lost(self, link: Link) -> None:
+        if self._link is link:
+            self._link = None
+        if not link.dropped_by_us and self.on_lost is not None:
+            self.on_lost()
+
+    async def _until(self, deadline: float, future: asyncio.Future[Any]) -> Any:
+        """The result of `future`, or PeerError(TIMED_OUT) at `deadline`."""
+
+        def expire() -> None:
+            if not future.done():
+                future.set_exception(
+                    PeerError(PeerErrorKind.TIMED_OUT, f"{self.name} did not answer in time")
+                )
+
+        timer = self._clock.call_later(max(deadline - self._clock.monotonic(), 0), expire)
+        try:
+            return await future
+        finally:
+            timer.cancel()
