@@ -50,3 +50,9 @@ CLIENT_DELIVERY_TIMEOUT_MS: Final = 120_000
 
 CLIENT_REQUEST_TIMEOUT_MS: Final = 30_000
 """One request to a broker, administration included."""
+
+CLIENT_CONNECT_TIMEOUT_MS: Final = 5_000
+"""To connect and be told what a node serves; a person waits for it, and the next node is tried."""
+
+CLIENT_CONTROLLER_ATTEMPTS: Final = 5
+"""How often an administrative request follows a controller that moves; more is no election."""

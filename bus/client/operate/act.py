@@ -1,0 +1,200 @@
+"""Changes to a cluster: topics, moves, elections, configurations, voters.
+
+In: `Nodes` that can ask. Out: nothing, or a word per partition. Raises BusError with the cluster's
+own code and words. Never: a decision; what to change is said by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from bus.client.nodes import Nodes
+from bus.client.operate.look import BROKER_RESOURCES, refuse
+from bus.errors import ErrorCode
+from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated import (
+    add_raft_voter,
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    incremental_alter_configs,
+    remove_raft_voter,
+)
+
+Place = tuple[str, int]
+
+
+class Election(IntEnum):
+    """Who may become leader: the first replica if it is in sync, or any living one (loses data)."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class Change(IntEnum):
+    """What to do with a configuration key."""
+
+    SET = 0
+    UNSET = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one partition; `code` NONE is well."""
+
+    place: Place
+    code: ErrorCode
+    message: str
+
+
+def create_topic(
+    nodes: Nodes,
+    name: str,
+    *,
+    partitions: int = -1,
+    replication_factor: int = -1,
+    assignment: Mapping[int, Sequence[int]] | None = None,
+    configs: Mapping[str, str] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Create one topic; -1 is what the brokers' configuration says."""
+    wanted = create_topics.CreatableTopic(
+        name=name,
+        num_partitions=-1 if assignment else partitions,
+        replication_factor=-1 if assignment else replication_factor,
+        assignments=[
+            create_topics.CreatableReplicaAssignment(index, list(replicas))
+            for index, replicas in sorted((assignment or {}).items())
+        ],
+        configs=[create_topics.CreatableTopicConfig(k, v) for k, v in (configs or {}).items()],
+    )
+    body = create_topics.CreateTopicsRequest([wanted], CLIENT_REQUEST_TIMEOUT_MS, validate_only)
+    result = nodes.ask_controller(ApiKey.CREATE_TOPICS, body).topics[0]
+    refuse(result.error_code, result.error_message)
+
+
+def grow_topic(
+    nodes: Nodes, name: str, count: int, new: Sequence[Sequence[int]] | None = None
+) -> None:
+    """Raise the number of partitions to `count`; `new` are the replicas of the new ones."""
+    given = new and [create_partitions.CreatePartitionsAssignment(list(one)) for one in new]
+    topic = create_partitions.CreatePartitionsTopic(name, count, given or None)
+    body = create_partitions.CreatePartitionsRequest([topic], CLIENT_REQUEST_TIMEOUT_MS)
+    result = nodes.ask_controller(ApiKey.CREATE_PARTITIONS, body).results[0]
+    refuse(result.error_code, result.error_message)
+
+
+def delete_topic(nodes: Nodes, name: str) -> None:
+    """Delete one topic."""
+    body = delete_topics.DeleteTopicsRequest(
+        topics=[delete_topics.DeleteTopicState(name=name)],
+        topic_names=[name],
+        timeout_ms=CLIENT_REQUEST_TIMEOUT_MS,
+    )
+    result = nodes.ask_controller(ApiKey.DELETE_TOPICS, body).responses[0]
+    refuse(result.error_code, result.error_message or name)
+
+
+def reassign(nodes: Nodes, wanted: Mapping[Place, Sequence[int] | None]) -> list[Outcome]:
+    """Begin moves, or cancel those of partitions whose wanted replicas are None."""
+    by_topic: dict[str, list[alter_partition_reassignments.ReassignablePartition]] = {}
+    for (topic, index), replicas in sorted(wanted.items(), key=lambda item: item[0]):
+        by_topic.setdefault(topic, []).append(
+            alter_partition_reassignments.ReassignablePartition(
+                index, None if replicas is None else list(replicas)
+            )
+        )
+    body = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+        timeout_ms=CLIENT_REQUEST_TIMEOUT_MS,
+        topics=[
+            alter_partition_reassignments.ReassignableTopic(name, partitions)
+            for name, partitions in by_topic.items()
+        ],
+    )
+    answer = nodes.ask_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
+    refuse(answer.error_code, answer.error_message)
+    return [
+        Outcome((topic.name, p.partition_index), ErrorCode.of(p.error_code), p.error_message or "")
+        for topic in answer.responses
+        for p in topic.partitions
+    ]
+
+
+def elect(nodes: Nodes, kind: Election, places: Iterable[Place] | None) -> list[Outcome]:
+    """Hold elections for these partitions, or for all; one outcome per partition."""
+    asked: list[elect_leaders.TopicPartitions] | None = None
+    if places is not None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, index in sorted(places):
+            by_topic.setdefault(topic, []).append(index)
+        asked = [elect_leaders.TopicPartitions(name, found) for name, found in by_topic.items()]
+    body = elect_leaders.ElectLeadersRequest(kind, asked, CLIENT_REQUEST_TIMEOUT_MS)
+    answer = nodes.ask_controller(ApiKey.ELECT_LEADERS, body)
+    refuse(answer.error_code, None)
+    return [
+        Outcome((topic.topic, p.partition_id), ErrorCode.of(p.error_code), p.error_message or "")
+        for topic in answer.replica_election_results
+        for p in topic.partition_result
+    ]
+
+
+Changes = Sequence[tuple[str, Change, str | None]]
+
+
+def alter_configs(
+    nodes: Nodes, resources: Mapping[tuple[int, str], Changes], *, validate_only: bool = False
+) -> None:
+    """Change single keys. What one broker alone can change (loggers) is asked from that broker."""
+    for (kind, name), changes in resources.items():
+        body = incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental_alter_configs.AlterConfigsResource(
+                    kind,
+                    name,
+                    [
+                        incremental_alter_configs.AlterableConfig(key, change, value)
+                        for key, change, value in changes
+                    ],
+                )
+            ],
+            validate_only=validate_only,
+        )
+        if kind in BROKER_RESOURCES and name:
+            answer = nodes.ask_node(int(name), ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+        else:
+            answer = nodes.ask_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+        result = answer.responses[0]
+        refuse(result.error_code, result.error_message)
+
+
+def add_voter(
+    nodes: Nodes,
+    cluster_id: str,
+    voter_id: int,
+    directory_id: bytes,
+    listeners: Sequence[tuple[str, str, int]],
+) -> None:
+    """Make a caught-up observer a voter of the metadata quorum (KIP-853)."""
+    body = add_raft_voter.AddRaftVoterRequest(
+        cluster_id=cluster_id,
+        timeout_ms=CLIENT_REQUEST_TIMEOUT_MS,
+        voter_id=voter_id,
+        voter_directory_id=directory_id,
+        listeners=[add_raft_voter.Listener(*one) for one in listeners],
+    )
+    answer = nodes.ask_controller(ApiKey.ADD_RAFT_VOTER, body)
+    refuse(answer.error_code, answer.error_message)
+
+
+def remove_voter(nodes: Nodes, cluster_id: str, voter_id: int, directory_id: bytes) -> None:
+    """Take a voter out of the metadata quorum (KIP-853)."""
+    body = remove_raft_voter.RemoveRaftVoterRequest(cluster_id, voter_id, directory_id)
+    answer = nodes.ask_controller(ApiKey.REMOVE_RAFT_VOTER, body)
+    refuse(answer.error_code, answer.error_message)

@@ -1,0 +1,92 @@
+"""The files of kafka-reassign-partitions and kafka-leader-election, read and written (pure).
+
+In: text or an assignment. Out: an assignment, places, topic names or text, one partition a line so
+that two plans can be compared by eye. Never: files themselves. Kafka's tools read what is written
+here, and the other way round (T-RAG-02, T-RAG-07, T-RAE-02, T-PRE-05).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bus.client.operate.assignment import Replicas, TopicPartition
+
+VERSION = 1
+
+
+class BadPlan(Exception):
+    """The file is not what it should be; the text says where."""
+
+
+def write_plan(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
+    """The plan as Kafka's tool reads it."""
+    rows = [
+        json.dumps({"topic": topic, "partition": index, "replicas": list(replicas)})
+        for (topic, index), replicas in sorted(assignment.items())
+    ]
+    return '{"version": 1, "partitions": [\n' + ",\n".join(rows) + "\n]}\n"
+
+
+def read_plan(text: str) -> Replicas:
+    """A plan of ours or of Kafka's tool; log directories in it are not looked at."""
+    plan: Replicas = {}
+    for row in _rows(text, "partitions"):
+        place = _place(row)
+        replicas = row.get("replicas")
+        if not isinstance(replicas, list) or not all(isinstance(one, int) for one in replicas):
+            raise BadPlan(f"{_name(place)}: `replicas` is to be a list of broker ids")
+        if not replicas:
+            raise BadPlan(f"{_name(place)} has no replicas in the plan")
+        twice = sorted({one for one in replicas if replicas.count(one) > 1})
+        if twice:
+            raise BadPlan(f"{_name(place)} names broker {twice[0]} twice")
+        if place in plan:
+            raise BadPlan(f"{_name(place)} stands in the plan twice")
+        plan[place] = replicas
+    if not plan:
+        raise BadPlan("the plan has no partitions")
+    return plan
+
+
+def read_topics(text: str) -> list[str]:
+    """`{"topics": [{"topic": "a"}], "version": 1}`, the question to kafka-reassign-partitions."""
+    names = [row.get("topic") for row in _rows(text, "topics")]
+    twice = sorted({str(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise BadPlan(f"topic {twice[0]} stands in the file twice")
+    if not names or not all(isinstance(name, str) for name in names):
+        raise BadPlan('each row is to be {"topic": "name"}')
+    return [str(name) for name in names]
+
+
+def read_places(text: str) -> list[TopicPartition]:
+    """`{"partitions": [{"topic": "a", "partition": 0}]}`, as kafka-leader-election takes it."""
+    return [_place(row) for row in _rows(text, "partitions")]
+
+
+def _rows(text: str, key: str) -> list[dict[str, Any]]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise BadPlan(f"this is not JSON: {error}") from None
+    if not isinstance(document, dict) or not isinstance(document.get(key), list):
+        raise BadPlan(f'the file is to be {{"version": 1, "{key}": [...]}}')
+    if document.get("version", VERSION) != VERSION:
+        raise BadPlan(f"version {document['version']} of the file is not known")
+    rows = document[key]
+    if not all(isinstance(row, dict) for row in rows):
+        raise BadPlan(f"each of `{key}` is to be an object")
+    return rows
+
+
+def _place(row: Mapping[str, Any]) -> TopicPartition:
+    topic, index = row.get("topic"), row.get("partition")
+    if not isinstance(topic, str) or not isinstance(index, int) or index < 0:
+        raise BadPlan(f"{json.dumps(dict(row))} names no topic and partition")
+    return topic, index
+
+
+def _name(place: TopicPartition) -> str:
+    return f"{place[0]}-{place[1]}"

@@ -1,0 +1,165 @@
+"""What an operator sees of a cluster, as frozen values; nothing here asks anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A broker that is registered. `fenced`: known, but may not lead (KRaft)."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The brokers, and which of them takes the administrative requests."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerState, ...]
+
+    @property
+    def alive(self) -> tuple[BrokerState, ...]:
+        """Brokers that may lead and take replicas."""
+        return tuple(broker for broker in self.brokers if not broker.fenced)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition. `elr` are eligible leader replicas outside the ISR (KIP-966)."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def under_replicated(self) -> bool:
+        """Fewer replicas in sync than assigned (T-DS-06)."""
+        return len(self.isr) < len(self.replicas)
+
+    @property
+    def unavailable(self) -> bool:
+        """No leader (T-DS-07)."""
+        return self.leader < 0
+
+    @property
+    def preferred(self) -> int:
+        """The replica that should lead (C-GEN-06)."""
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """One topic; partitions ascend."""
+
+    name: str
+    topic_id: bytes
+    internal: bool
+    partitions: tuple[PartitionState, ...]
+
+    @property
+    def replication_factor(self) -> int:
+        """Of the first partition, as Kafka's tool says it (T-DS-03)."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSize:
+    """One replica in a log directory. `future`: it is moving there from another directory."""
+
+    size_bytes: int
+    offset_lag: int
+    future: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One log directory of a broker; `error` is 0 while its disk works."""
+
+    path: str
+    error: int
+    total_bytes: int
+    usable_bytes: int
+    replicas: Mapping[tuple[str, int], ReplicaSize]
+
+    @property
+    def size_bytes(self) -> int:
+        """What its logs occupy."""
+        return sum(replica.size_bytes for replica in self.replicas.values())
+
+
+@dataclass(frozen=True, slots=True)
+class VoterState:
+    """A voter or an observer of the metadata quorum, as its leader sees it."""
+
+    node_id: int
+    directory_id: bytes
+    end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumState:
+    """The metadata quorum; `endpoints` says where the voters listen."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[VoterState, ...]
+    observers: tuple[VoterState, ...]
+    endpoints: Mapping[int, tuple[tuple[str, str, int], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition on the move."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One configuration key; `source` as ConfigSource on the wire, `value` None for secrets."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    sensitive: bool
+    documentation: str | None = None
+    synonyms: tuple[tuple[str, str | None, int], ...] = ()
+
+    @property
+    def source_name(self) -> str:
+        """In words."""
+        return CONFIG_SOURCES.get(self.source, str(self.source))
+
+
+CONFIG_SOURCES = {
+    1: "topic",
+    2: "broker, while running",
+    3: "all brokers, while running",
+    4: "server.properties",
+    5: "default",
+    6: "logger",
+    7: "client metrics",
+    8: "group",
+}
+DEFAULT_SOURCE = 5
