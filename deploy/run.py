@@ -15,6 +15,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +25,10 @@ from deploy.roles import ROLES
 from deploy.settings import Settings
 from deploy.settings_sources import unknown
 
+if TYPE_CHECKING:
+    from spark_apps.settings import JobSettings
+
+ARCHIVE_TIMEOUT_S = 25.0  # takes 6 s; the supervisor gives this role 45 s to stop in all
 PR_SET_PDEATHSIG = 1  # Linux: tell a process when its parent dies
 log = logging.getLogger(__name__)
 
@@ -82,7 +88,6 @@ def _streams(settings: Settings) -> int:
     from deploy.package import make
     from deploy.setup.jars import spark_connector_jars
     from deploy.setup.java import java_home
-    from spark_apps.driver import run as run_driver
     from spark_apps.settings import JobSettings
 
     _topics_in_the_background(settings)
@@ -94,9 +99,30 @@ def _streams(settings: Settings) -> int:
     if not streams.py_files:
         rooms = make(settings.site.data_path / "rooms.zip")
         streams = msgspec.structs.replace(streams, py_files=str(rooms))
-    return run_driver(
+    return _drive(
         JobSettings(site=settings.site, bus=settings.bus, store=settings.store, streams=streams)
     )
+
+
+def _drive(job: JobSettings) -> int:
+    """Run the driver; on one machine with Java's archive of Spark's classes (ADR 0022)."""
+    from deploy.setup.class_archive import class_archive, spark_jars
+    from deploy.setup.java import ensure_java
+    from spark_apps.driver import run as run_driver
+    from spark_apps.session import end_java, java_options
+
+    streams = job.streams
+    if streams.master and not streams.master.startswith("local"):
+        return run_driver(job)
+    jars = [*spark_jars(), *map(Path, streams.jars.split(":"))]
+    flags = f"{java_options(streams)} {streams.driver_memory}"
+    with class_archive(ensure_java(), jars, flags) as archive:
+        options = " ".join(filter(None, [streams.java_options, archive.option]))
+        streams = msgspec.structs.replace(streams, java_options=options)
+        status = run_driver(msgspec.structs.replace(job, streams=streams))
+        if archive.partial is not None and end_java(ARCHIVE_TIMEOUT_S):
+            archive.keep()
+    return status
 
 
 def _dispatcher(settings: Settings) -> int:

@@ -8,9 +8,11 @@ them.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_apps.settings import StreamsSettings
@@ -55,23 +57,32 @@ def configuration(settings: StreamsSettings, jars: list[str], queries: int) -> d
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
         # The checkpoint is disposable: no checksum files beside its logs. Without Hadoop's native
-        # library every file costs processes (`chmod`, `stat`): 78 ms by the default manager, 9
-        # ms so. park.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        # library every file costs processes (`chmod`, `stat`): 78 ms by the default manager, 9 so.
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-        "spark.driver.extraJavaOptions": _java_options(),
+        "spark.driver.extraJavaOptions": java_options(settings),
     }
+    local = conf["spark.master"].startswith("local")
     if jars:
-        conf["spark.jars"] = ",".join(jars)
+        # On one machine the class path itself: a class that Spark's own loader finds in a jar is
+        # never in Java's archive (ADR 0022), and no jar is copied to an executor that is us.
+        where = "spark.driver.extraClassPath" if local else "spark.jars"
+        conf[where] = (":" if local else ",").join(jars)
     if settings.py_files:
         conf["spark.submit.pyFiles"] = settings.py_files
-    if conf["spark.master"].startswith("local"):
+    if local:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf
 
 
-def _java_options() -> str:
+def java_options(settings: StreamsSettings) -> str:
+    """All options of the driver's JVM in one string: Spark takes the key once, the last wins."""
+    return " ".join(filter(None, [_own_options(), settings.java_options]))
+
+
+def _own_options() -> str:
     """Each with its reason; measured in docs/decisions/0021-micro-batches.md."""
     reasons = {
         "-XX:+UseSerialGC": "one small heap on few shared cores: least overhead, fewest threads",
@@ -98,6 +109,23 @@ def open_session(settings: StreamsSettings, queries: int) -> SparkSession:
     session.sparkContext.setLogLevel("ERROR")
     check_versions(session)
     return session
+
+
+def end_java(timeout_s: float) -> bool:
+    """End the JVM that `open_session` started and wait for it; False if it did not end in time.
+
+    It would end with us anyway, but what it writes at its end needs it to be waited for.
+    """
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return True  # never started, or somebody else's (spark-submit)
+    gateway.shutdown()
+    process.stdin.close()
+    try:
+        return bool(process.wait(timeout_s) == 0)
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def check_versions(session: SparkSession) -> None:

@@ -19,6 +19,7 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     master: str = ""  # empty: local[N], N from the queries' slots, never below 4
     driver_memory: str = "1g"
+    java_options: str = ""  # of the driver's JVM, after our own; separated by blanks
     jars: str = ""  # Spark's Kafka connector, colon separated; empty: DATABUS_SPARK_JARS
     py_files: str = ""  # the zip of our rooms (`./databus package`)
     checkpoint_dir: str = ""  # disposable; empty: memory (/dev/shm) or the data directory

@@ -38,3 +38,24 @@ def test_a_missing_jar_is_named() -> None:
     """Spark's own message would come ten seconds later and from Java."""
     with pytest.raises(SessionError, match=r"/nowhere/x\.jar"):
         connector_jars(StreamsSettings(jars="/nowhere/x.jar"), {})
+
+
+def test_every_option_of_the_jvm_is_in_the_one_key() -> None:
+    """Spark takes `extraJavaOptions` once: given twice, the first would be lost."""
+    options = configuration(StreamsSettings(java_options="-Da=1 -Db=2"), [], 1)
+    words = options["spark.driver.extraJavaOptions"].split()
+    assert {"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss4m", "-Da=1", "-Db=2"} <= set(words)
+
+
+def test_on_one_machine_the_connector_is_on_the_class_path() -> None:
+    """Only there Java can keep its classes in an archive (ADR 0022)."""
+    conf = configuration(StreamsSettings(), ["a.jar", "b.jar"], 1)
+    assert conf["spark.driver.extraClassPath"] == "a.jar:b.jar"
+    assert "spark.jars" not in conf
+
+
+def test_checkpoints_have_no_checksum_files() -> None:
+    """The setting once vanished into a comment; each file costs time at every batch."""
+    assert configuration(StreamsSettings(), [], 1)[
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled"
+    ] == "false"  # fmt: skip
