@@ -11,19 +11,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from broker.metadata.delta_topics import LEADER_NOT_CHANGED, TopicsDelta
 from broker.metadata.image import (
+    AclImage,
     BrokerImage,
     ConfigKey,
+    ControllerImage,
     Endpoint,
+    FeatureRange,
     MetadataImage,
     PartitionImage,
+    QuotaEntity,
     ResourceType,
     TopicImage,
     frozen,
 )
 
-LEADER_NOT_CHANGED = -2
-"""PartitionChangeRecord's way of saying that the leader stays."""
+__all__ = ["LEADER_NOT_CHANGED", "Changes", "MetadataDelta"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,175 +38,287 @@ class Changes:
     deleted_topics: tuple[TopicImage, ...] = ()
     changed_partitions: tuple[tuple[TopicImage, PartitionImage], ...] = ()
     changed_configs: tuple[ConfigKey, ...] = ()
+    changed_brokers: tuple[int, ...] = ()
+    changed_features: tuple[str, ...] = ()
+    changed_quotas: tuple[QuotaEntity, ...] = ()
+    previous: MetadataImage = field(default_factory=MetadataImage)
 
 
 @dataclass(slots=True)
 class MetadataDelta:
-    """Records replayed on a copy of `base`.
+    """Records replayed on `base`.
 
-    Invariant: `base` is never touched; `apply` may be called once.
+    Invariant: `base` is never touched, and what no record changes is shared with it; `apply` may
+    be called once.
     """
 
     base: MetadataImage
-    _brokers: dict[int, BrokerImage] = field(init=False)
-    _topics: dict[str, TopicImage] = field(init=False)
-    _names: dict[bytes, str] = field(init=False)
-    _configs: dict[ConfigKey, dict[str, str]] = field(init=False)
-    _features: dict[str, int] = field(init=False)
-    _next_producer_id: int = field(init=False)
-    _deleted: list[TopicImage] = field(default_factory=list)
-    _partitions: dict[tuple[bytes, int], None] = field(default_factory=dict)
-    _changed_configs: dict[ConfigKey, None] = field(default_factory=dict)
+    _topics: TopicsDelta = field(init=False)
+    _maps: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    _values: dict[str, Any] = field(default_factory=dict)
+    _configs: dict[ConfigKey, None] = field(default_factory=dict)
+    _brokers: dict[int, None] = field(default_factory=dict)
+    _features: dict[str, None] = field(default_factory=dict)
+    _quotas: dict[QuotaEntity, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._brokers = dict(self.base.brokers)
-        self._topics = dict(self.base.topics)
-        self._names = dict(self.base.topic_names)
-        self._configs = {key: dict(values) for key, values in self.base.configs.items()}
-        self._features = dict(self.base.features)
-        self._next_producer_id = self.base.next_producer_id
+        self._topics = TopicsDelta(self.base)
 
     def replay(self, record: object) -> None:
-        """Take in one record. A kind that this broker does not use yet changes nothing."""
-        handler = _REPLAY.get(type(record).__name__)
+        """Take in one record. Inside a metadata transaction (KIP-868) records wait for its end."""
+        kind = type(record).__name__
+        waiting = self._values.get("transaction", self.base.transaction)
+        if kind in _TRANSACTION:
+            _TRANSACTION[kind](self, record)
+        elif waiting is not None:
+            self._values["transaction"] = (*waiting, record)
+        else:
+            self._replay(kind, record)
+
+    def _replay(self, kind: str, record: object) -> None:
+        """A kind that nothing here uses (NoOpRecord, one of a later Kafka) changes nothing."""
+        handler = _REPLAY.get(kind)
         if handler is not None:
             handler(self, record)
 
     def apply(self, offset: int, epoch: int) -> Changes:
         """The next image, `offset` being that of the last record replayed."""
+        topics, names = self._topics.apply()
         image = replace(
             self.base,
             offset=offset,
             epoch=epoch,
-            brokers=frozen(self._brokers),
-            topics=frozen(self._topics),
-            topic_names=frozen(self._names),
-            configs=frozen({key: frozen(values) for key, values in self._configs.items()}),
-            features=frozen(self._features),
-            next_producer_id=self._next_producer_id,
+            topics=topics,
+            topic_names=names,
+            **{name: frozen(values) for name, values in self._maps.items()},
+            **self._values,
         )
         return Changes(
             image=image,
-            deleted_topics=tuple(self._deleted),
-            changed_partitions=tuple(self._surviving_partitions(image)),
-            changed_configs=tuple(self._changed_configs),
+            deleted_topics=tuple(self._topics.deleted),
+            changed_partitions=tuple(self._topics.surviving(image)),
+            changed_configs=tuple(self._configs),
+            changed_brokers=tuple(self._brokers),
+            changed_features=tuple(self._features),
+            changed_quotas=tuple(self._quotas),
+            previous=self.base,
         )
 
-    def _surviving_partitions(
-        self, image: MetadataImage
-    ) -> list[tuple[TopicImage, PartitionImage]]:
-        found = []
-        for topic_id, index in self._partitions:
-            topic = image.topic_by_id(topic_id)
-            if topic is not None:
-                found.append((topic, topic.partitions[index]))
-        return found
+    def _map(self, name: str) -> dict[Any, Any]:
+        """The image's mapping of this name, copied at the first change."""
+        held = self._maps.get(name)
+        if held is None:
+            held = self._maps[name] = dict(getattr(self.base, name))
+        return held
 
-    # -- one method per record kind ---------------------------------------------------
+    # -- brokers and controllers ------------------------------------------------------
 
     def _register_broker(self, record: Any) -> None:
-        self._brokers[record.broker_id] = BrokerImage(
+        self._map("brokers")[record.broker_id] = BrokerImage(
             broker_id=record.broker_id,
             epoch=record.broker_epoch,
             incarnation_id=record.incarnation_id,
-            endpoints=tuple(
-                Endpoint(end.name, end.host, end.port, end.security_protocol)
-                for end in record.end_points
-            ),
+            endpoints=_endpoints(record),
             rack=record.rack,
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
-            log_dirs=tuple(record.log_dirs),
+            log_dirs=tuple(sorted(record.log_dirs)),
+            features=_ranges(record),
+            cordoned_log_dirs=tuple(sorted(record.cordoned_log_dirs or ())),
+            is_migrating_zk_broker=record.is_migrating_zk_broker,
         )
+        self._brokers[record.broker_id] = None
 
     def _change_registration(self, record: Any) -> None:
-        broker = self._brokers[record.broker_id]
+        broker = self._map("brokers").get(record.broker_id)
+        if broker is None or broker.epoch != record.broker_epoch:
+            return  # of an incarnation that has been replaced
         fenced = {1: True, -1: False}.get(record.fenced, broker.fenced)
-        stopping = bool(record.in_controlled_shutdown) or broker.in_controlled_shutdown
-        self._brokers[record.broker_id] = replace(
-            broker, fenced=fenced, in_controlled_shutdown=stopping
+        stopping = {1: True, -1: False}.get(
+            int(record.in_controlled_shutdown), broker.in_controlled_shutdown
         )
+        cordoned = record.cordoned_log_dirs
+        self._put_broker(
+            replace(
+                broker,
+                fenced=fenced,
+                in_controlled_shutdown=stopping,
+                log_dirs=tuple(sorted(record.log_dirs)) or broker.log_dirs,
+                cordoned_log_dirs=(
+                    broker.cordoned_log_dirs if cordoned is None else tuple(sorted(cordoned))
+                ),
+            )
+        )
+
+    def _fence_broker(self, record: Any) -> None:
+        broker = self._map("brokers").get(record.id)
+        if broker is not None and broker.epoch == record.epoch:
+            self._put_broker(replace(broker, fenced=type(record).__name__ == "FenceBrokerRecord"))
+
+    def _put_broker(self, broker: BrokerImage) -> None:
+        self._map("brokers")[broker.broker_id] = broker
+        self._brokers[broker.broker_id] = None
 
     def _unregister_broker(self, record: Any) -> None:
-        self._brokers.pop(record.broker_id, None)
+        self._map("brokers").pop(record.broker_id, None)
+        self._brokers[record.broker_id] = None
+
+    def _register_controller(self, record: Any) -> None:
+        self._map("controllers")[record.controller_id] = ControllerImage(
+            controller_id=record.controller_id,
+            incarnation_id=record.incarnation_id,
+            endpoints=_endpoints(record),
+            features=_ranges(record),
+            zk_migration_ready=record.zk_migration_ready,
+        )
+
+    # -- topics -----------------------------------------------------------------------
 
     def _topic(self, record: Any) -> None:
-        self._topics[record.name] = TopicImage(record.name, record.topic_id)
-        self._names[record.topic_id] = record.name
+        self._topics.topic(record)
 
     def _partition(self, record: Any) -> None:
-        partition = PartitionImage(
-            index=record.partition_id,
-            replicas=tuple(record.replicas),
-            isr=tuple(record.isr),
-            leader=record.leader,
-            leader_epoch=record.leader_epoch,
-            partition_epoch=record.partition_epoch,
-            directories=tuple(record.directories or ()),
-            removing_replicas=tuple(record.removing_replicas),
-            adding_replicas=tuple(record.adding_replicas),
-        )
-        topic = self._topics[self._names[record.topic_id]]
-        others = {held.index: held for held in topic.partitions} | {partition.index: partition}
-        self._put_partitions(topic, others, partition.index)
+        self._topics.partition(record)
 
     def _change_partition(self, record: Any) -> None:
-        topic = self._topics[self._names[record.topic_id]]
-        old = topic.partitions[record.partition_id]
-        moved = record.leader != LEADER_NOT_CHANGED
-        partition = replace(
-            old,
-            leader=record.leader if moved else old.leader,
-            leader_epoch=old.leader_epoch + (1 if moved else 0),
-            partition_epoch=old.partition_epoch + 1,
-            isr=old.isr if record.isr is None else tuple(record.isr),
-            replicas=old.replicas if record.replicas is None else tuple(record.replicas),
-        )
-        others = {held.index: held for held in topic.partitions} | {partition.index: partition}
-        self._put_partitions(topic, others, partition.index)
+        self._topics.change(record)
 
-    def _put_partitions(
-        self, topic: TopicImage, partitions: dict[int, PartitionImage], changed: int
-    ) -> None:
-        ordered = tuple(partitions[index] for index in sorted(partitions))
-        self._topics[topic.name] = replace(topic, partitions=ordered)
-        self._partitions[topic.topic_id, changed] = None
+    def _clear_elr(self, record: Any) -> None:
+        self._topics.clear_elr(record)
 
     def _remove_topic(self, record: Any) -> None:
-        topic = self._topics.pop(self._names.pop(record.topic_id))
-        self._configs.pop((ResourceType.TOPIC, topic.name), None)
-        self._deleted.append(topic)
+        topic = self._topics.remove(record)
+        self._map("configs").pop((ResourceType.TOPIC, topic.name), None)
+
+    # -- everything else --------------------------------------------------------------
 
     def _config(self, record: Any) -> None:
         key = (ResourceType(record.resource_type), record.resource_name)
-        values = self._configs.setdefault(key, {})
+        configs = self._map("configs")
+        values = dict(configs.get(key, {}))
         if record.value is None:
             values.pop(record.name, None)
         else:
             values[record.name] = record.value
-        if not values:
-            del self._configs[key]
-        self._changed_configs[key] = None
+        if values:
+            configs[key] = frozen(values)
+        else:
+            configs.pop(key, None)
+        self._configs[key] = None
 
     def _feature_level(self, record: Any) -> None:
         if record.feature_level:
-            self._features[record.name] = record.feature_level
+            self._map("features")[record.name] = record.feature_level
         else:
-            self._features.pop(record.name, None)
+            self._map("features").pop(record.name, None)
+        self._features[record.name] = None
 
     def _producer_ids(self, record: Any) -> None:
-        self._next_producer_id = record.next_producer_id
+        self._values["next_producer_id"] = record.next_producer_id
+
+    def _client_quota(self, record: Any) -> None:
+        entity: QuotaEntity = tuple(
+            sorted(((part.entity_type, part.entity_name) for part in record.entity),
+                   key=lambda part: part[0])
+        )
+        quotas = self._map("client_quotas")
+        values = dict(quotas.get(entity, {}))
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if values:
+            quotas[entity] = frozen(values)
+        else:
+            quotas.pop(entity, None)
+        self._quotas[entity] = None
+
+    def _acl(self, record: Any) -> None:
+        self._map("acls")[record.id] = AclImage(
+            resource_type=record.resource_type,
+            resource_name=record.resource_name,
+            pattern_type=record.pattern_type,
+            principal=record.principal,
+            host=record.host,
+            operation=record.operation,
+            permission_type=record.permission_type,
+        )
+
+    def _remove_acl(self, record: Any) -> None:
+        self._map("acls").pop(record.id, None)
+
+    def _scram(self, record: Any) -> None:
+        self._map("scram")[record.mechanism, record.name] = record
+
+    def _remove_scram(self, record: Any) -> None:
+        self._map("scram").pop((record.mechanism, record.name), None)
+
+    def _token(self, record: Any) -> None:
+        self._map("delegation_tokens")[record.token_id] = record
+
+    def _remove_token(self, record: Any) -> None:
+        self._map("delegation_tokens").pop(record.token_id, None)
+
+    def _migration(self, record: Any) -> None:
+        self._values["zk_migration_state"] = record.zk_migration_state
+
+    # -- metadata transactions (KIP-868) ----------------------------------------------
+
+    def _begin(self, record: Any) -> None:
+        self._values["transaction"] = ()
+
+    def _end(self, record: Any) -> None:
+        waiting = self._values.get("transaction", self.base.transaction) or ()
+        self._values["transaction"] = None
+        for held in waiting:
+            self._replay(type(held).__name__, held)
+
+    def _abort(self, record: Any) -> None:
+        self._values["transaction"] = None
 
 
-_REPLAY: dict[str, Callable[[MetadataDelta, Any], None]] = {
+def _endpoints(record: Any) -> tuple[Endpoint, ...]:
+    return tuple(
+        Endpoint(end.name, end.host, end.port, end.security_protocol) for end in record.end_points
+    )
+
+
+def _ranges(record: Any) -> tuple[FeatureRange, ...]:
+    return tuple(
+        FeatureRange(one.name, one.min_supported_version, one.max_supported_version)
+        for one in record.features
+    )
+
+
+_Replay = Callable[[MetadataDelta, Any], None]
+
+_TRANSACTION: dict[str, _Replay] = {
+    "BeginTransactionRecord": MetadataDelta._begin,
+    "EndTransactionRecord": MetadataDelta._end,
+    "AbortTransactionRecord": MetadataDelta._abort,
+}
+
+_REPLAY: dict[str, _Replay] = {
     "RegisterBrokerRecord": MetadataDelta._register_broker,
     "BrokerRegistrationChangeRecord": MetadataDelta._change_registration,
+    "FenceBrokerRecord": MetadataDelta._fence_broker,
+    "UnfenceBrokerRecord": MetadataDelta._fence_broker,
     "UnregisterBrokerRecord": MetadataDelta._unregister_broker,
+    "RegisterControllerRecord": MetadataDelta._register_controller,
     "TopicRecord": MetadataDelta._topic,
     "PartitionRecord": MetadataDelta._partition,
     "PartitionChangeRecord": MetadataDelta._change_partition,
+    "ClearElrRecord": MetadataDelta._clear_elr,
     "RemoveTopicRecord": MetadataDelta._remove_topic,
     "ConfigRecord": MetadataDelta._config,
     "FeatureLevelRecord": MetadataDelta._feature_level,
     "ProducerIdsRecord": MetadataDelta._producer_ids,
+    "ClientQuotaRecord": MetadataDelta._client_quota,
+    "AccessControlEntryRecord": MetadataDelta._acl,
+    "RemoveAccessControlEntryRecord": MetadataDelta._remove_acl,
+    "UserScramCredentialRecord": MetadataDelta._scram,
+    "RemoveUserScramCredentialRecord": MetadataDelta._remove_scram,
+    "DelegationTokenRecord": MetadataDelta._token,
+    "RemoveDelegationTokenRecord": MetadataDelta._remove_token,
+    "ZkMigrationStateRecord": MetadataDelta._migration,
 }

@@ -6,19 +6,33 @@ Kafka's counterpart is MetadataImage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from broker.metadata.versions import ELR_VERSION, METADATA_VERSION
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+
+NO_LEADER = -1
+
+UNASSIGNED_DIRECTORY = bytes(16)
+"""A replica whose broker has not said yet in which directory it lies (KIP-858)."""
+
+LOST_DIRECTORY = bytes(15) + b"\x01"
+"""A replica whose directory failed before anybody was told which it was."""
 
 
 def frozen(mapping: dict[_K, _V]) -> Mapping[_K, _V]:
     """A read-only view of a dict that nobody else will write."""
     return MappingProxyType(mapping)
+
+
+def _nothing() -> Mapping[Any, Any]:
+    return frozen({})
 
 
 class ResourceType(IntEnum):
@@ -32,14 +46,31 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
+class Recovery(IntEnum):
+    """Whether a leader was elected outside the in-sync set and has not said since that it has
+    recovered (KIP-704)."""
+
+    RECOVERED = 0
+    RECOVERING = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One listener of a broker."""
+    """One listener of a broker or controller."""
 
     name: str
     host: str
     port: int
     security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRange:
+    """Levels of one feature that a node can work with, both ends inclusive."""
+
+    name: str
+    min_level: int
+    max_level: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +85,41 @@ class BrokerImage:
     fenced: bool = True
     in_controlled_shutdown: bool = False
     log_dirs: tuple[bytes, ...] = ()
+    features: tuple[FeatureRange, ...] = ()
+    cordoned_log_dirs: tuple[bytes, ...] = ()
+    is_migrating_zk_broker: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead and be in sync: not fenced and not about to stop (KIP-841)."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def has_online_directory(self, directory: bytes) -> bool:
+        """Whether a replica said to lie in `directory` can be served by this broker."""
+        if directory == LOST_DIRECTORY:
+            return False
+        if directory == UNASSIGNED_DIRECTORY or not self.log_dirs:
+            return True
+        return directory in self.log_dirs
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerImage:
+    """A registered controller (KIP-919)."""
+
+    controller_id: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...] = ()
+    zk_migration_ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """One partition. `leader` is -1 when it has none."""
+    """One partition. `leader` is -1 when it has none.
+
+    Invariant: `isr` and `elr` are disjoint parts of `replicas`; a leader is in `isr`.
+    """
 
     index: int
     replicas: tuple[int, ...]
@@ -69,6 +130,21 @@ class PartitionImage:
     directories: tuple[bytes, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
+    recovery: Recovery = Recovery.RECOVERED
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether its replicas are being moved."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    def directory_of(self, broker_id: int) -> bytes:
+        """Where a broker keeps its replica, UNASSIGNED_DIRECTORY if it has not said."""
+        for replica, directory in zip(self.replicas, self.directories, strict=False):
+            if replica == broker_id:
+                return directory
+        return UNASSIGNED_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,32 +156,86 @@ class TopicImage:
     partitions: tuple[PartitionImage, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class AclImage:
+    """One rule of access: who may do what with what, and from where."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
 ConfigKey = tuple[ResourceType, str]
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Type and name of each part of an entity, by type; a name of None is the default of its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """Everything up to and including the record at `offset` of `__cluster_metadata-0`."""
+    """Everything up to and including the record at `offset` of `__cluster_metadata-0`.
+
+    `scram`, `delegation_tokens` and `transaction` are kept as the records they came in: nothing
+    here uses them yet, and a snapshot must carry them on.
+    """
 
     cluster_id: str = ""
     offset: int = -1
     epoch: int = 0
-    brokers: Mapping[int, BrokerImage] = field(default_factory=lambda: frozen({}))
-    topics: Mapping[str, TopicImage] = field(default_factory=lambda: frozen({}))
-    topic_names: Mapping[bytes, str] = field(default_factory=lambda: frozen({}))
-    configs: Mapping[ConfigKey, Mapping[str, str]] = field(default_factory=lambda: frozen({}))
-    features: Mapping[str, int] = field(default_factory=lambda: frozen({}))
+    brokers: Mapping[int, BrokerImage] = field(default_factory=_nothing)
+    topics: Mapping[str, TopicImage] = field(default_factory=_nothing)
+    topic_names: Mapping[bytes, str] = field(default_factory=_nothing)
+    configs: Mapping[ConfigKey, Mapping[str, str]] = field(default_factory=_nothing)
+    features: Mapping[str, int] = field(default_factory=_nothing)
     next_producer_id: int = 0
+    controllers: Mapping[int, ControllerImage] = field(default_factory=_nothing)
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_nothing)
+    acls: Mapping[bytes, AclImage] = field(default_factory=_nothing)
+    scram: Mapping[tuple[int, str], Any] = field(default_factory=_nothing)
+    delegation_tokens: Mapping[str, Any] = field(default_factory=_nothing)
+    zk_migration_state: int = 0
+    transaction: tuple[object, ...] | None = None
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         """The topic with this id."""
         name = self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
 
+    def partition(self, topic_id: bytes, index: int) -> PartitionImage | None:
+        """One partition, by its topic's id."""
+        topic = self.topic_by_id(topic_id)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    def partitions(self) -> Iterator[tuple[TopicImage, PartitionImage]]:
+        """Every partition, in the order of the topics' creation."""
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                yield topic, partition
+
     def topic_config(self, topic: str) -> Mapping[str, str]:
         """What was set for this topic itself; defaults are the configuration room's."""
         return self.configs.get((ResourceType.TOPIC, topic), {})
 
     def alive_brokers(self) -> list[BrokerImage]:
-        """Brokers that may lead, in the order of their ids."""
+        """Brokers that are not fenced, in the order of their ids."""
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker is registered and may lead and be in sync."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    @property
+    def metadata_version(self) -> int:
+        """The level of metadata.version, 0 where there is none (ZooKeeper)."""
+        return self.features.get(METADATA_VERSION, 0)
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether partitions keep eligible leader replicas (KIP-966)."""
+        return self.features.get(ELR_VERSION, 0) > 0
