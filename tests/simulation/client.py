@@ -1,0 +1,156 @@
+"""A simulated client of the cluster: metadata, one connection per broker, an account of all it does.
+
+In: addresses to begin with. Out: answers of the broker it asks, `WireError` where there is none.
+Never: a retry that the caller has not asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from tests.checker.history import Event
+from tests.simulation.clock import SimClock
+from tests.simulation.network import ProcessNetwork
+from tests.simulation.wire import Wire, WireError
+
+REQUEST_TIMEOUT_S = 5.0
+
+
+@dataclass(slots=True)
+class PartitionView:
+    """What the client believes of a partition."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class TopicView:
+    """What the client believes of a topic."""
+
+    name: str
+    topic_id: bytes
+    partitions: dict[int, PartitionView] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ClientSurroundings:
+    """What every client of a world has."""
+
+    clock: SimClock
+    network: ProcessNetwork
+    dice: random.Random
+    bootstrap: Sequence[tuple[str, int]]
+    record: Callable[[Event], None]
+    next_op: Callable[[], int]
+    complain: Callable[[str], None]
+    """Say what no client of a sound cluster may ever hear."""
+
+
+class Client:
+    """Connections and metadata of one client."""
+
+    def __init__(self, name: str, around: ClientSurroundings) -> None:
+        self.name = name
+        self.around = around
+        self.clock, self.dice = around.clock, around.dice
+        self.topics: dict[str, TopicView] = {}
+        self.brokers: dict[int, tuple[str, int]] = {}
+        self.controller_id = -1
+        self._wires: dict[tuple[str, int], Wire] = {}
+        self._opening: dict[tuple[str, int], asyncio.Lock] = {}
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    async def ask(
+        self, node_id: int, key: ApiKey, body: Any, *, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> Any:
+        """Ask one broker; -1 asks any."""
+        return await (await self.wire(node_id)).ask(key, body, timeout_s=timeout_s)
+
+    async def wire(self, node_id: int) -> Wire:
+        """The connection to a broker, made if there is none."""
+        return await self._wire_to(self._address(node_id))
+
+    def _address(self, node_id: int) -> tuple[str, int]:
+        if node_id >= 0:
+            if node_id not in self.brokers:
+                raise WireError(f"broker {node_id} is not known")
+            return self.brokers[node_id]
+        known = [self.brokers[n] for n in sorted(self.brokers)] or list(self.around.bootstrap)
+        if self.dice.random() < 0.3:  # what is known may all be dead
+            known = list(self.around.bootstrap)
+        return known[self.dice.randrange(0, len(known))]
+
+    async def _wire_to(self, address: tuple[str, int]) -> Wire:
+        lock = self._opening.setdefault(address, asyncio.Lock())
+        async with lock:
+            wire = self._wires.get(address)
+            if wire is None or wire.lost:
+                wire = await Wire.open(self.around.network, *address, self.name)
+                self._wires[address] = wire
+            return wire
+
+    async def refresh(self, names: Sequence[str]) -> None:
+        """Ask for the metadata of topics; what is not there is left out."""
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+        )
+        answer = await self.ask(-1, ApiKey.METADATA, request)
+        self.brokers = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        self.controller_id = answer.controller_id
+        for topic in answer.topics:
+            if topic.error_code:
+                if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    self.topics.pop(topic.name, None)
+                continue
+            self._take(topic)
+
+    def _take(self, topic: Any) -> None:
+        """Newer leader epochs only: a broker that lags must not undo what is known (KIP-320)."""
+        view = self.topics.get(topic.name)
+        if view is None or view.topic_id != topic.topic_id:
+            view = self.topics[topic.name] = TopicView(topic.name, topic.topic_id)
+        for one in topic.partitions:
+            known = view.partitions.get(one.partition_index)
+            if known is None or one.leader_epoch >= known.leader_epoch:
+                view.partitions[one.partition_index] = PartitionView(
+                    one.leader_id, one.leader_epoch
+                )
+
+    async def leader(self, topic: str, partition: int) -> tuple[TopicView, int]:
+        """The topic and who leads the partition; asks once. Raises WireError."""
+        view = self.topics.get(topic)
+        if view is None or view.partitions.get(partition, NOBODY).leader_id < 0:
+            await self.refresh([topic])
+            view = self.topics.get(topic)
+        if view is None:
+            raise WireError(f"no topic {topic}")
+        leader = view.partitions.get(partition, NOBODY).leader_id
+        if leader < 0:
+            raise WireError(f"{topic}-{partition} has no leader")
+        return view, leader
+
+    def forget_leader(self, topic: str, partition: int) -> None:
+        """It was wrong: ask again before the next request."""
+        view = self.topics.get(topic)
+        if view is not None and partition in view.partitions:
+            view.partitions[partition].leader_id = -1
+
+    async def close(self) -> None:
+        """End all connections."""
+        for wire in self._wires.values():
+            wire.drop()
+
+
+NOBODY = PartitionView(-1, -1)

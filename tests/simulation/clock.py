@@ -1,0 +1,76 @@
+"""`broker.clock.port.Clock` in virtual time, for one life of one process.
+
+Never: the machine's time or dice. The wall clock is the virtual time plus the machine's own error,
+which the world may change while it runs (an operator sets the clock).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tests.simulation.loop import START_S, Life, VirtualLoop
+
+EPOCH_MS = 1_790_000_000_000
+"""The wall clock at the beginning of every world: some day of 2026."""
+
+
+class SimClock:
+    """Time, dice and tasks of one life."""
+
+    def __init__(self, loop: VirtualLoop, life: Life, dice: random.Random) -> None:
+        self._loop = loop
+        self._life = life
+        self._dice = dice
+        self.wall_error_ms = 0
+        self.tasks: list[asyncio.Task[Any]] = []
+        self._prune_at = 64
+
+    @property
+    def random(self) -> random.Random:
+        """This process' source of chance."""
+        return self._dice
+
+    def now_ms(self) -> int:
+        """The wall clock."""
+        return EPOCH_MS + int((self._loop.time() - START_S) * 1000) + self.wall_error_ms
+
+    def monotonic(self) -> float:
+        """Virtual seconds."""
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait in virtual time."""
+        await asyncio.sleep(seconds)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """A task of this life."""
+        task = self._loop.create_task(coroutine, name=name, context=self._life.context)
+        self.tasks.append(task)
+        if len(self.tasks) > self._prune_at:
+            self.tasks = [one for one in self.tasks if not one.done() or failed(one)]
+            self._prune_at = 2 * len(self.tasks) + 64
+        return task
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """A timer of this life."""
+        return self._loop.call_later(delay_s, callback, context=self._life.context)
+
+    def new_uuid(self) -> bytes:
+        """From the dice."""
+        return uuid.UUID(int=self._dice.getrandbits(128), version=4).bytes
+
+    def unheard_failures(self) -> list[BaseException]:
+        """What tasks of this life raised and nobody has taken."""
+        return [error for task in self.tasks if (error := failed(task)) is not None]
+
+
+def failed(task: asyncio.Task[Any]) -> BaseException | None:
+    """The exception of a task that ended with one nobody has looked at."""
+    if not task.done() or task.cancelled() or not task._log_traceback:  # type: ignore[attr-defined]
+        return None
+    error = task._exception  # type: ignore[attr-defined]
+    return error if isinstance(error, BaseException) else None

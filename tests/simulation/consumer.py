@@ -1,0 +1,211 @@
+"""Simulated consumers: one that reads given partitions, and what every reader of a log does.
+
+In: partitions and where to begin. Out: an event `poll` per answer that moves the position. Never: a
+record handed on whose batch has a wrong checksum, or whose offset is below the position.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
+from bus.protocol.generated.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from bus.records.batch import RecordsError, check_crc, iter_batches
+from bus.records.read import read_records
+from tests.checker.history import Poll
+from tests.simulation.client import Client, ClientSurroundings
+from tests.simulation.wire import WireError
+
+EARLIEST, LATEST = -2, -1
+MAX_WAIT_MS = 400
+RETRY_S = (0.05, 0.3)
+
+
+@dataclass(slots=True)
+class Reading:
+    """One assignment of one partition."""
+
+    topic: str
+    partition: int
+    position: int
+    assignment: str
+    from_beginning: bool = False
+    leader_epoch: int = -1
+    high_watermark: int = -1
+
+
+class Reader:
+    """Fetches one partition at a time for whoever owns the assignment."""
+
+    def __init__(self, client: Client, group: str = "") -> None:
+        self.client = client
+        self.group = group
+        self.around = client.around
+        self._assignments = 0
+
+    def begin(self, topic: str, partition: int, position: int, first: bool) -> Reading:
+        """A new assignment."""
+        self._assignments += 1
+        name = f"{self.client.name}/{self._assignments}"
+        return Reading(topic, partition, position, name, first)
+
+    async def start_of(self, topic: str, partition: int, timestamp: int = EARLIEST) -> int:
+        """The first offset (or with LATEST the end that a consumer sees)."""
+        view, leader = await self.client.leader(topic, partition)
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=0,
+            topics=[
+                ListOffsetsTopic(
+                    name=topic,
+                    partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)],
+                )
+            ],
+        )
+        answer = await self.client.ask(leader, ApiKey.LIST_OFFSETS, request)
+        found = answer.topics[0].partitions[0]
+        if found.error_code:
+            self.client.forget_leader(topic, partition)
+            raise WireError(f"ListOffsets: {ErrorCode(found.error_code).name}")
+        return int(found.offset)
+
+    async def poll(self, reading: Reading) -> list[tuple[int, str]]:
+        """One fetch: the records it brought. Raises WireError."""
+        view, leader = await self.client.leader(reading.topic, reading.partition)
+        epoch = view.partitions[reading.partition].leader_epoch
+        request = FetchRequest(
+            max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=1 << 20, session_epoch=-1,
+            topics=[
+                FetchTopic(
+                    topic=reading.topic,
+                    topic_id=view.topic_id,
+                    partitions=[
+                        FetchPartition(
+                            partition=reading.partition,
+                            current_leader_epoch=epoch,
+                            fetch_offset=reading.position,
+                            last_fetched_epoch=reading.leader_epoch,
+                            partition_max_bytes=1 << 18,
+                        )
+                    ],
+                )
+            ],
+        )  # fmt: skip
+        answer = await self.client.ask(leader, ApiKey.FETCH, request)
+        if answer.error_code:
+            raise WireError(f"Fetch: {ErrorCode(answer.error_code).name}")
+        result = answer.responses[0].partitions[0]
+        self._check_error(reading, result)
+        return self._take(reading, result)
+
+    def _check_error(self, reading: Reading, result: Any) -> None:
+        where = f"{reading.topic}-{reading.partition}"
+        diverging = result.diverging_epoch
+        if diverging is not None and diverging.end_offset >= 0:
+            self.around.complain(
+                f"{self.client.name} at {reading.position} of {where} is told that its log ends at "
+                f"{diverging.end_offset}: what it has read was truncated"
+            )
+        if not result.error_code:
+            return
+        code = ErrorCode(result.error_code)
+        self.client.forget_leader(reading.topic, reading.partition)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE and reading.position >= result.log_start_offset >= 0:
+            self.around.complain(
+                f"{self.client.name} at {reading.position} of {where} is out of range: the log "
+                f"has gone back (starts at {result.log_start_offset})"
+            )
+        raise WireError(f"Fetch: {code.name}")
+
+    def _take(self, reading: Reading, result: Any) -> list[tuple[int, str]]:
+        position = reading.position
+        records, end, epoch = self._read(reading, bytes(result.records or b""))
+        reading.high_watermark = result.high_watermark
+        if end == position:
+            return []
+        reading.position, reading.leader_epoch = end, epoch
+        self.around.record(
+            Poll(
+                at_ms=self.client.now_ms, consumer=self.client.name, assignment=reading.assignment,
+                topic=reading.topic, partition=reading.partition, position=position, next=end,
+                records=records, group=self.group, from_beginning=reading.from_beginning,
+            )
+        )  # fmt: skip
+        return records
+
+    def _read(self, reading: Reading, data: bytes) -> tuple[list[tuple[int, str]], int, int]:
+        position, end, epoch = reading.position, reading.position, reading.leader_epoch
+        records: list[tuple[int, str]] = []
+        for at, header in iter_batches(data):
+            whole = data[at : at + header.size_bytes]
+            try:
+                check_crc(whole)
+            except RecordsError as error:
+                raise WireError(f"{reading.topic}-{reading.partition}: {error}") from None
+            if header.end_offset <= position:
+                continue
+            if not header.is_control:
+                records += [
+                    (one.offset, bytes(one.value or b"").decode())
+                    for one in read_records(whole)
+                    if one.offset >= position
+                ]
+            end, epoch = header.end_offset, header.partition_leader_epoch
+        return records, end, epoch
+
+
+class Consumer:
+    """Reads given partitions for ever, or once from the beginning to the end."""
+
+    def __init__(self, name: str, around: ClientSurroundings) -> None:
+        self.client = Client(name, around)
+        self.reader = Reader(self.client)
+        self.around = around
+        self.stopping = False
+
+    async def run(self, targets: list[tuple[str, int]]) -> None:
+        """Read all of it in turn, each partition without a gap."""
+        readings: dict[tuple[str, int], Reading] = {}
+        while not self.stopping:
+            for topic, partition in targets:
+                try:
+                    reading = readings.get((topic, partition))
+                    if reading is None:
+                        start = await self.reader.start_of(topic, partition)
+                        reading = self.reader.begin(topic, partition, start, True)
+                        readings[topic, partition] = reading
+                    await self.reader.poll(reading)
+                except WireError as error:
+                    if "OFFSET_OUT_OF_RANGE" in str(error):
+                        readings.pop((topic, partition), None)
+                    await self._pause()
+
+    async def read_all(self, topic: str, partition: int, until: float) -> Reading | None:
+        """One partition from its beginning to its high watermark; None if the time was over."""
+        reading: Reading | None = None
+        while self.client.clock.monotonic() < until:
+            try:
+                if reading is None:
+                    start = await self.reader.start_of(topic, partition)
+                    reading = self.reader.begin(topic, partition, start, True)
+                    end = await self.reader.start_of(topic, partition, LATEST)
+                if reading.position >= end:
+                    return reading
+                await self.reader.poll(reading)
+            except WireError as error:
+                if "OFFSET_OUT_OF_RANGE" in str(error):
+                    reading = None
+                await self._pause()
+        return None
+
+    async def _pause(self) -> None:
+        low, high = RETRY_S
+        await asyncio.sleep(low + (high - low) * self.around.dice.random())

@@ -1,0 +1,320 @@
+"""A simulated disk: the page cache of a machine, what is durable below it, and its faults.
+
+In: the calls of `broker.disk.port.Disk`, from one life at a time. Out: the same results and errors
+as a real disk. The death of a process changes nothing here; `lose_power` does. Never: files of the
+machine the simulation runs on.
+
+Names (files made, renamed, removed) become durable in their order, as with a journal of metadata:
+`flush_directory` takes all of them so far, flushing a new file those up to its own creation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+from broker.disk.port import DirectoryLocked, DiskError, DiskFull, PathMissing, Result
+from tests.simulation.inode import Inode
+from tests.simulation.loop import Life
+
+ENOSPC, EIO, EBADF = 28, 5, 9
+CAPACITY_BYTES = 4 << 30
+FLUSH_S = (0.0002, 0.003)
+
+
+class Killed(BaseException):
+    """The process died in the middle of a file operation."""
+
+
+class SimFile:
+    """An open file of one life."""
+
+    __slots__ = ("_closed", "_disk", "_inode", "path")
+
+    def __init__(self, disk: ProcessDisk, path: str, inode: Inode) -> None:
+        self._disk, self._inode, self.path = disk, inode, path
+        self._closed = False
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        self.write_at(len(self._inode.data), data)
+
+    def write_at(self, position: int, data: bytes | bytearray | memoryview) -> None:
+        self._check_open()
+        room = self._disk.before_write(self.path, len(data))
+        if room < len(data):
+            self._inode.write(position, bytes(data[:room]))
+            raise DiskFull(f"{self.path}: no space left on device", ENOSPC)
+        self._inode.write(position, data)
+        self._inode.modified_ms = self._disk.machine.now_ms()
+
+    def read(self, position: int, size: int) -> bytes:
+        self._check_open()
+        return bytes(self._inode.data[position : position + size])
+
+    def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
+        self._check_open()
+        found = self._inode.data[position : position + len(buffer)]
+        memoryview(buffer)[: len(found)] = found
+        return len(found)
+
+    def truncate(self, size: int) -> None:
+        self._check_open()
+        self._disk.before_write(self.path, 0)
+        self._inode.truncate(size)
+
+    def flush(self) -> None:
+        self._check_open()
+        self._disk.before_write(self.path, 0)
+        self._disk.machine.flush_inode(self._inode)
+
+    def size(self) -> int:
+        self._check_open()
+        return len(self._inode.data)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DiskError(f"{self.path}: bad file descriptor", EBADF)
+
+
+class SimDisk:
+    """The disk of one machine. Invariant: every file's directory is in `dirs`."""
+
+    def __init__(self, name: str, dice: random.Random, now_ms: Callable[[], int]) -> None:
+        self.name = name
+        self.files: dict[str, Inode] = {}
+        self.dirs: dict[str, None] = {"/": None}
+        self.locks: dict[str, Life] = {}
+        self.capacity_bytes = CAPACITY_BYTES
+        self.flush_s = FLUSH_S
+        self.boots = 1
+        self.now_ms = now_ms
+        self._dice = dice
+        self._names: list[Callable[[], None]] = []
+        self._committed = 0
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(len(inode.data) for inode in self.files.values())
+
+    def fill_up(self, room_bytes: int) -> None:
+        """Another tenant of the volume takes all but `room_bytes`."""
+        self.capacity_bytes = self.used_bytes + room_bytes
+
+    def lose_power(self) -> int:
+        """What was not durable is gone, wholly or in part; how many operations were harmed."""
+        self.boots += 1
+        self.locks.clear()
+        harmed = sum(self.files[path].lose_power(self._dice) for path in sorted(self.files))
+        keep = self._dice.randrange(0, len(self._names) + 1)
+        for undo in reversed(self._names[keep:]):
+            undo()
+        self._commit_names()
+        return harmed
+
+    def flush_inode(self, inode: Inode) -> None:
+        """fdatasync; a new file's name comes with it."""
+        inode.flush()
+        if inode.made_at >= self._committed:
+            del self._names[: inode.made_at - self._committed + 1]
+            self._committed = inode.made_at + 1
+
+    def flush_names(self) -> None:
+        """fsync of a directory."""
+        self._commit_names()
+
+    def _commit_names(self) -> None:
+        self._committed += len(self._names)
+        self._names.clear()
+
+    def make(self, path: str) -> Inode:
+        """A new, empty file."""
+        inode = self.files[path] = Inode(self.now_ms())
+        inode.made_at = self._committed + len(self._names)
+        self._names.append(lambda: _drop(self.files, path))
+        return inode
+
+    def remove(self, path: str) -> None:
+        """Take a name away; its bytes come back with it if the power fails in time."""
+        inode = self.files.pop(path)
+        self._names.append(lambda: self.files.__setitem__(path, inode))
+
+    def rename_file(self, source: str, target: str) -> None:
+        """A file at `target` is replaced."""
+        inode, replaced = self.files.pop(source), self.files.get(target)
+        self.files[target] = inode
+
+        def undo() -> None:
+            _drop(self.files, target)
+            if replaced is not None:
+                self.files[target] = replaced
+            self.files[source] = inode
+
+        self._names.append(undo)
+
+    def rename_tree(self, source: str, target: str) -> None:
+        """A directory with all in it."""
+        self._move(source, target)
+        self._names.append(lambda: self._move(target, source))
+
+    def _move(self, source: str, target: str) -> None:
+        for table in (self.files, self.dirs):
+            for path in [p for p in table if p == source or p.startswith(source + "/")]:
+                table[target + path[len(source) :]] = table.pop(path)  # type: ignore[index]
+
+
+class ProcessDisk:
+    """Implements `broker.disk.port.Disk` for one life on a machine's disk."""
+
+    def __init__(self, machine: SimDisk, life: Life, dice: random.Random) -> None:
+        self.machine = machine
+        self._life = life
+        self._dice = dice
+        self.die_after: int | None = None
+        """Die before the so-many-th write or flush from now."""
+        self.on_die: Callable[[], None] = life.die
+
+    def before_write(self, path: str, size: int) -> int:
+        """How many bytes there is room for; the place where a process may die in mid-operation."""
+        if self._life.dead:
+            raise Killed(f"{self._life} writes {path} after its death")
+        if self.die_after is not None:
+            self.die_after -= 1
+            if self.die_after < 0:
+                self.on_die()
+                raise Killed(f"{self._life} died before writing {path}")
+        machine = self.machine
+        if size and machine.capacity_bytes != CAPACITY_BYTES:
+            return max(min(size, machine.capacity_bytes - machine.used_bytes), 0)
+        return size
+
+    def boot_id(self) -> str:
+        """Which run of the machine this is: the page cache is lost between two of them."""
+        return f"{self.machine.name}-boot-{self.machine.boots}"
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        inode = self.machine.files.get(path)
+        if inode is None:
+            if not create or _parent(path) not in self.machine.dirs:
+                raise PathMissing(f"{path}: no such file", 2)
+            self.before_write(path, 0)
+            inode = self.machine.make(path)
+        return SimFile(self, path, inode)
+
+    def exists(self, path: str) -> bool:
+        return path in self.machine.files or path.rstrip("/") in self.machine.dirs
+
+    def listdir(self, path: str) -> list[str]:
+        root = path.rstrip("/")
+        if root not in self.machine.dirs:
+            raise PathMissing(f"{path}: no such directory", 2)
+        start = len(root) + 1
+        names = {
+            other[start:].split("/", 1)[0]
+            for table in (self.machine.files, self.machine.dirs)
+            for other in table
+            if other.startswith(root + "/")
+        }
+        return sorted(names)
+
+    def mkdirs(self, path: str) -> None:
+        parts = path.rstrip("/").split("/")
+        for end in range(2, len(parts) + 1):
+            self.machine.dirs.setdefault("/".join(parts[:end]))
+
+    def rename(self, source: str, target: str) -> None:
+        self.before_write(source, 0)
+        if source in self.machine.files:
+            self.machine.rename_file(source, target)
+        elif source in self.machine.dirs:
+            self.machine.rename_tree(source, target)
+        else:
+            raise PathMissing(f"{source}: no such file", 2)
+
+    def remove(self, path: str) -> None:
+        self.before_write(path, 0)
+        if path in self.machine.files:
+            self.machine.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        self.before_write(path, 0)
+        for other in [p for p in self.machine.files if p.startswith(path + "/")]:
+            self.machine.remove(other)
+        for other in [p for p in self.machine.dirs if p == path or p.startswith(path + "/")]:
+            del self.machine.dirs[other]
+
+    def read_text(self, path: str) -> str:
+        inode = self.machine.files.get(path)
+        if inode is None:
+            raise PathMissing(f"{path}: no such file", 2)
+        return inode.data.decode("utf-8", errors="replace")
+
+    def replace_text_durably(self, path: str, text: str) -> None:
+        temporary = self.open(path + ".tmp", create=True)
+        temporary.truncate(0)
+        temporary.append(text.encode())
+        temporary.flush()
+        self.rename(path + ".tmp", path)
+        self.flush_directory(_parent(path))
+
+    def flush_directory(self, path: str) -> None:
+        self.before_write(path, 0)
+        self.machine.flush_names()
+
+    def size_of(self, path: str) -> int:
+        inode = self.machine.files.get(path)
+        if inode is None:
+            raise PathMissing(f"{path}: no such file", 2)
+        return len(inode.data)
+
+    def modified_ms(self, path: str) -> int:
+        inode = self.machine.files.get(path)
+        if inode is None:
+            raise PathMissing(f"{path}: no such file", 2)
+        return inode.modified_ms
+
+    def lock(self, directory: str) -> SimLock:
+        holder = self.machine.locks.get(directory)
+        if holder is not None and not holder.dead:
+            raise DirectoryLocked(f"{directory} is in use by another broker ({holder})")
+        if f"{directory}/.lock" not in self.machine.files:
+            self.machine.make(f"{directory}/.lock")
+        self.machine.locks[directory] = self._life
+        return SimLock(self.machine, directory, self._life)
+
+    def total_bytes(self, path: str) -> int:
+        return self.machine.capacity_bytes
+
+    def free_bytes(self, path: str) -> int:
+        return max(self.machine.capacity_bytes - self.machine.used_bytes, 0)
+
+    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """As on a worker thread: later, and in one step of its own."""
+        low, high = self.machine.flush_s
+        await asyncio.sleep(low + (high - low) * self._dice.random())
+        result = function(*arguments)
+        await asyncio.sleep(0)
+        return result
+
+
+class SimLock:
+    """A held lock; it ends with its life."""
+
+    def __init__(self, machine: SimDisk, directory: str, life: Life) -> None:
+        self._machine, self._directory, self._life = machine, directory, life
+
+    def release(self) -> None:
+        if self._machine.locks.get(self._directory) is self._life:
+            del self._machine.locks[self._directory]
+
+
+def _parent(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
+
+def _drop(files: dict[str, Inode], path: str) -> None:
+    files.pop(path, None)

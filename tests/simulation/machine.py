@@ -1,0 +1,167 @@
+"""One machine of a world: its disk, its power, and the broker process that lives on it.
+
+In: orders of the world (start, kill, pause, lose power). Out: real `Broker` objects on simulated
+ports, a new one per life. Never: a clean-up after a kill; the next life finds what the last left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from broker.config.views import BrokerConfig
+from broker.server.broker import Broker
+from broker.settings import ProcessSettings
+from tests.simulation.clock import EPOCH_MS, SimClock
+from tests.simulation.disk import ProcessDisk, SimDisk
+from tests.simulation.loop import START_S, Life
+from tests.simulation.network import ProcessNetwork
+from tests.simulation.world import World
+
+PORT = 9092
+START_AGAIN_S = 1.0
+"""As systemd's RestartSec."""
+
+
+class Process:
+    """One life of a broker."""
+
+    def __init__(self, machine: Machine, number: int) -> None:
+        world = machine.world
+        self.life = Life(f"{machine.name}#{number}")
+        self.clock = SimClock(world.loop, self.life, world.dice_of(f"{self.life.name}/clock"))
+        self.clock.wall_error_ms = machine.wall_error_ms
+        self.disk = ProcessDisk(machine.disk, self.life, world.dice_of(f"{self.life.name}/disk"))
+        self.life.deathbed += [world.loop.bury, lambda: world.network.process_died(self.life)]
+        self.network = ProcessNetwork(world.network, self.life, machine.host)
+        self.broker: Broker | None = None
+        self.serving = False
+        self.ended = False
+        self.task: asyncio.Task[Any] | None = None
+
+
+class Machine:
+    """Invariant: at most one process of it lives."""
+
+    def __init__(
+        self,
+        world: World,
+        node_id: int,
+        properties: Callable[[int], Mapping[str, str]],
+        make_broker: Callable[[Machine, Process, BrokerConfig, ProcessSettings], Broker],
+    ) -> None:
+        self.world, self.node_id = world, node_id
+        self.name, self.host = f"node{node_id}", f"10.0.0.{node_id}"
+        self.properties, self.make_broker = properties, make_broker
+        self.wall_error_ms = 0
+        self.powered = True
+        self.disk = SimDisk(self.name, world.dice_of(f"{self.name}/disk"), self._now_ms)
+        self.process: Process | None = None
+        self.lives: list[Process] = []
+        self.starts = 0
+
+    def _now_ms(self) -> int:
+        return EPOCH_MS + int((self.world.loop.time() - START_S) * 1000) + self.wall_error_ms
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process runs (it may be paused)."""
+        return self.process is not None and not self.process.life.dead and not self.process.ended
+
+    @property
+    def paused(self) -> bool:
+        return self.process is not None and self.process.life.paused
+
+    @property
+    def broker(self) -> Broker | None:
+        """The broker that serves, if one does."""
+        process = self.process
+        return process.broker if process is not None and self.alive and process.serving else None
+
+    def start(self) -> None:
+        """A new process."""
+        if self.alive or not self.powered:
+            return
+        self.starts += 1
+        process = self.process = Process(self, self.starts)
+        self.lives.append(process)
+        self.world.trace(f"{process.life} starts")
+        loop = self.world.loop
+        process.task = loop.create_task(self._main(process), context=process.life.context)
+
+    async def _main(self, process: Process) -> None:
+        config = BrokerConfig.from_mapping(dict(self.properties(self.node_id)))
+        settings = ProcessSettings(metrics_port=-1)
+        try:
+            broker = process.broker = self.make_broker(self, process, config, settings)
+            await broker.start()
+            process.serving = True
+            self.world.trace(f"{process.life} serves")
+            await broker.wait_for_stop_request()
+            process.serving = False
+            await broker.stop()
+            self.world.trace(f"{process.life} has stopped")
+        except Exception as error:
+            self.world.on_broker_failure(self, process, error)
+        process.ended = True
+        process.life.die()
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        if self.alive and self.process is not None and self.process.serving:
+            self.world.trace(f"{self.process.life} is asked to stop")
+            broker = self.process.broker
+            assert broker is not None
+            self.world.loop.call_soon(broker.request_stop, context=self.process.life.context)
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache stays."""
+        if self.alive and self.process is not None:
+            self.world.trace(f"{self.process.life} is killed")
+            self.process.life.die()
+
+    def kill_in_mid_write(self, after: int) -> None:
+        """SIGKILL before the so-many-th write from now."""
+        if self.alive and self.process is not None:
+            self.process.disk.die_after = after
+
+    def lose_power(self) -> None:
+        """What was not flushed is lost; peers hear nothing."""
+        self.world.network.host_lost_power(self.host)
+        if self.process is not None:
+            self.process.life.deathbed[:] = [self.world.loop.bury]
+            self.process.life.die()
+            for address in [
+                a for a, (life, _) in self.world.network.listening.items()
+                if life is self.process.life
+            ]:  # fmt: skip
+                del self.world.network.listening[address]
+        self.powered = False
+        harmed = self.disk.lose_power()
+        self.world.trace(f"{self.name} loses power, {harmed} operations lost or torn")
+
+    def power_up(self) -> None:
+        """The machine is there again, the process is not."""
+        self.powered = True
+        self.world.network.host_is_up(self.host)
+        self.world.trace(f"{self.name} is up again")
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self.alive and self.process is not None:
+            self.world.trace(f"{self.process.life} is paused")
+            self.world.loop.pause(self.process.life)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.process is not None and self.process.life.paused:
+            self.world.trace(f"{self.process.life} goes on")
+            self.world.loop.resume(self.process.life)
+
+    def jump_clock(self, by_ms: int) -> None:
+        """An operator sets the wall clock."""
+        self.wall_error_ms += by_ms
+        if self.process is not None:
+            self.process.clock.wall_error_ms = self.wall_error_ms
+        self.world.trace(f"{self.name}'s wall clock jumps by {by_ms} ms")

@@ -1,0 +1,142 @@
+"""One world: machines with real brokers on simulated ports, clients, a trace, all from one seed.
+
+In: a seed and how many brokers. Out: a history for the rules, complaints of clients and observers,
+a trace whose digest is the same for the same seed. Never: real time, real files, real sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import random
+import zlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tests.checker.history import Event, to_line
+from tests.simulation.clock import SimClock
+from tests.simulation.client import ClientSurroundings
+from tests.simulation.loop import START_S, Life, VirtualLoop
+from tests.simulation.network import ProcessNetwork, SimNetwork
+
+log = logging.getLogger("simulation")
+
+
+class World:
+    """Everything that lives on one loop."""
+
+    def __init__(self, seed: int | str, *, show: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.loop = VirtualLoop()
+        self.loop.set_exception_handler(self._on_exception)
+        self.dice = self.dice_of("world")
+        self.network = SimNetwork(self.loop, self.dice_of("network"), self._on_piece)
+        self.history: list[Event] = []
+        self.complaints: list[str] = []
+        self.show = show
+        self._digest = hashlib.sha256()
+        self._ops = 0
+        self._clients = 0
+        self._ended = False
+
+    # --- what everybody uses ---------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> float:
+        """Virtual seconds since the beginning."""
+        return self.loop.time() - START_S
+
+    def dice_of(self, name: str) -> random.Random:
+        """Dice of one part of the world; a text seeds the same everywhere."""
+        return random.Random(f"{self.seed}/{name}")
+
+    def trace(self, text: str) -> None:
+        """One line of the story."""
+        line = f"{self.now_s:10.4f} {text}"
+        self._digest.update(line.encode())
+        if self.show is not None:
+            self.show(line)
+
+    def _on_piece(self, way: str, piece: bytes) -> None:
+        text = f"{self.now_s:.6f}{way}{len(piece)}:{zlib.crc32(piece)}"
+        self._digest.update(text.encode())
+
+    @property
+    def digest(self) -> str:
+        """The trace in 16 digits."""
+        return self._digest.hexdigest()[:16]
+
+    def record(self, event: Event) -> None:
+        """An event of a client."""
+        self.history.append(event)
+        line = to_line(event)
+        self._digest.update(line)
+        if self.show is not None:
+            self.show(f"{self.now_s:10.4f} {line.decode().rstrip()}")
+
+    def complain(self, text: str) -> None:
+        """Something that may not be."""
+        self.trace(f"COMPLAINT {text}")
+        self.complaints.append(f"at {self.now_s:.3f} s: {text}")
+
+    def next_op(self) -> int:
+        """A number for an operation."""
+        self._ops += 1
+        return self._ops
+
+    def _on_exception(self, _: object, context: dict[str, Any]) -> None:
+        if self._ended:
+            return
+        error = context.get("exception")
+        text = f"{context.get('message')}: {error!r}"
+        self.complain(text)
+        if error is not None:
+            log.error("%s", text, exc_info=error)
+
+    def on_broker_failure(self, machine: Any, process: Any, error: Exception) -> None:
+        """A broker could not start or stop, or died of a bug."""
+        self.complain(f"{process.life} ended with {error!r}")
+        log.error("%s", process.life, exc_info=error)
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def client_surroundings(self, name: str, bootstrap: list[tuple[str, int]]) -> ClientSurroundings:
+        """A client on a host of its own."""
+        self._clients += 1
+        host = f"10.0.1.{self._clients}"
+        life = Life(name)
+        clock = SimClock(self.loop, life, self.dice_of(f"{name}/clock"))
+        return ClientSurroundings(
+            clock=clock,
+            network=ProcessNetwork(self.network, life, host),
+            dice=self.dice_of(name),
+            bootstrap=bootstrap,
+            record=self.record,
+            next_op=self.next_op,
+            complain=self.complain,
+        )
+
+    # --- running ---------------------------------------------------------------------------------
+
+    def run(self, story: Coroutine[Any, Any, Any]) -> Any:
+        """Run a story to its end."""
+        return self.loop.run_until_complete(story)
+
+    async def until(self, test: Callable[[], bool], within_s: float, every_s: float = 0.05) -> bool:
+        """Wait until something is so; whether it became so in time."""
+        ends = self.loop.time() + within_s
+        while not test():
+            if self.loop.time() >= ends:
+                return False
+            await asyncio.sleep(every_s)
+        return True
+
+    def end(self) -> None:
+        """No step runs any more."""
+        self._ended = True
+        for task in asyncio.all_tasks(self.loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.loop._ready.clear()
+        self.loop._timers.clear()
+        self.loop.close()
