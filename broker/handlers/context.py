@@ -15,11 +15,15 @@ from broker.controller.decisions.topics import Defaults
 from broker.controller.port import Controller
 from broker.controller.producer_ids import ProducerIds
 from broker.coordinator.service import GroupCoordinator
+from broker.handlers.refusals import refusal
+from broker.handlers.sides import Side
 from broker.log.manager import LogManager
 from broker.metadata.image import MetadataImage
+from broker.peer.controller_link import ControllerLink
 from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer, Operation, Resource
 from broker.security.principal import ANONYMOUS, Principal
+from bus.errors import ErrorCode
 
 Chunks = Sequence["bytes | bytearray | memoryview"]
 
@@ -33,6 +37,9 @@ class Session:
     principal: Principal = ANONYMOUS
     software_name: str = "unknown"
     software_version: str = "unknown"
+    side: Side = Side.BROKER
+    on_not_controller: Callable[[], None] | None = None
+    """For a request in an envelope: its broker shall ask another controller."""
 
 
 @dataclass(slots=True)
@@ -51,11 +58,14 @@ class Services:
     topic_defaults: Callable[[], Defaults]
     topic_config: Callable[[str], TopicConfig]
     volume_bytes: Callable[[str], tuple[int, int]]
-
-    @property
-    def image(self) -> MetadataImage:
-        """The newest metadata."""
-        return self.controller.image
+    image: MetadataImage
+    """The newest metadata this broker acts on; put here by the publisher, before all others."""
+    forward: Callable[[int, object, RequestContext], None]
+    """Sends a request of this API to the active controller, which answers the client."""
+    dispatch_inner: Callable[[memoryview, Session, Callable[[Chunks], None]], None]
+    """Handles a request that came in an envelope."""
+    link: ControllerLink
+    """This broker's own requests to the active controller."""
 
 
 class CloseClient(Exception):
@@ -89,6 +99,18 @@ class RequestContext:
     def reply(self, response: object) -> None:
         """Answer, now or later; exactly once."""
         self._fill(self._encode(self.correlation_id, response))
+
+    def reply_frame(self, chunks: Chunks) -> None:
+        """Answer with a whole frame, made elsewhere for this very request."""
+        self._fill(chunks)
+
+    def refuse(self, key: int, request: object, error: ErrorCode) -> None:
+        """Answer that nothing of the request could be done. In an envelope NOT_CONTROLLER is
+        told to the broker that carries it."""
+        if error is ErrorCode.NOT_CONTROLLER and self.session.on_not_controller is not None:
+            self.session.on_not_controller()
+            return
+        self.reply(refusal(key, request, error))
 
     def no_reply(self) -> None:
         """The protocol allows no response (acks=0)."""

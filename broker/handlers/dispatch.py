@@ -6,18 +6,22 @@ Never: sockets. Raises `CloseClient` or the codec's `ProtocolError` for what can
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from broker.handlers.context import Chunks, CloseClient, RequestContext, Services, Session
-from broker.handlers.registry import SERVED, Handle, load_handler, version_range
+from broker.handlers.forward import or_forward
+from broker.handlers.registry import SERVED, Handle, is_served, load_handler, version_range
+from broker.handlers.sides import Side
 from broker.metrics.registry import Meter, Metrics
-from bus.protocol.apis import APIS
+from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import encode_response, request_header
 
-API_VERSIONS = 18
+API_VERSIONS = ApiKey.API_VERSIONS
+LOCALHOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,18 @@ class Endpoint:
 
 
 class Dispatcher:
-    """Finds the endpoint of a request; endpoints are made on their first use."""
+    """Finds the endpoint of a request; endpoints are made on their first use.
 
-    def __init__(self, services: Services, metrics: Metrics) -> None:
+    One per kind of listener: what a side does not serve, and what it sends on to the active
+    controller, is settled when the endpoint is made and costs a request nothing.
+    """
+
+    def __init__(
+        self, services: Services, metrics: Metrics, side: Side = Side.BROKER
+    ) -> None:
         self._services = services
         self._metrics = metrics
+        self._side = side
         self._endpoints: dict[tuple[int, int], Endpoint] = {}
 
     def dispatch(
@@ -61,8 +72,8 @@ class Dispatcher:
 
     def _resolve(self, key: int, version: int) -> Endpoint | None:
         """Make the endpoint; None for a version of ApiVersions that we do not know."""
-        if key not in SERVED:
-            raise CloseClient(f"API {key} is not served")
+        if not is_served(key, self._side):
+            raise CloseClient(f"API {key} is not served here")
         low, high = version_range(key)
         if not low <= version <= high:
             if key == API_VERSIONS:
@@ -70,7 +81,7 @@ class Dispatcher:
             raise CloseClient(f"{APIS[key].name} version {version} is not in {low}-{high}")
         endpoint = Endpoint(
             decode=APIS[key].request_decoder(version),
-            handle=load_handler(key),
+            handle=self._handler(key),
             encode=partial(encode_response, key, version),
             requests=self._metrics.meter(
                 "RequestMetrics", "RequestsPerSec", request=APIS[key].name, version=str(version)
@@ -78,6 +89,29 @@ class Dispatcher:
         )
         self._endpoints[key, version] = endpoint
         return endpoint
+
+    def call(self, key: int, body: Any) -> asyncio.Future[Any]:
+        """A request of this process to itself, in the newest version and without a wire."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def fill(chunks: Any) -> None:
+            if not answer.done():
+                answer.set_result(chunks)
+
+        session = Session(host=LOCALHOST, side=self._side)
+        context = RequestContext(
+            self._services, session, APIS[key].latest, 0, None, lambda _, body: body, fill
+        )
+        response = load_handler(key)(body, context)
+        if response is not None:
+            context.reply(response)
+        return answer
+
+    def _handler(self, key: int) -> Handle:
+        handle = load_handler(key)
+        if SERVED[key].forwarded and self._side is not Side.CONTROLLER:
+            return or_forward(handle, key)
+        return handle
 
     def _unknown_api_versions(self, correlation_id: int) -> Chunks:
         """A client from the future is told in version 0 what there is (KIP-511)."""

@@ -1,6 +1,7 @@
 """ApiVersions (18).
 
-Behaviour: what this broker serves, computed from the registry, and the features it has. A feature
+Behaviour: what is served on this kind of listener, computed from the registry, and the features
+it has. A feature
 is finalized only if it is true of this cluster; `transaction.version` is absent until
 transactions are served, `group.version` until KIP-848 is. A version we do not know is answered in
 version 0 with error 35 and the range, and the response header is always version 0 (KIP-511).
@@ -20,6 +21,7 @@ from broker.controller.decisions.cluster import (
 )
 from broker.handlers.context import RequestContext
 from broker.handlers.registry import advertised_ranges, version_range
+from broker.handlers.sides import Side
 from bus.errors import ErrorCode
 from bus.protocol.generated.api_versions import (
     ApiVersion,
@@ -43,7 +45,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
     image = context.services.image
     levels = dict(image.features) | {KRAFT_VERSION: KRAFT_VERSION_LEVEL}
     return ApiVersionsResponse(
-        api_keys=_keys(),
+        api_keys=_keys(context.session.side),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, low, high in (
@@ -68,8 +70,8 @@ def unsupported() -> ApiVersionsResponse:
     )
 
 
-def _keys() -> list[ApiVersion]:
+def _keys(side: Side) -> list[ApiVersion]:
     return [
         ApiVersion(api_key=key, min_version=low, max_version=high)
-        for key, (low, high) in advertised_ranges().items()
+        for key, (low, high) in advertised_ranges(side).items()
     ]

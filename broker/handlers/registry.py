@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.handlers.context import RequestContext
+from broker.handlers.sides import Side
 from bus.protocol.apis import APIS
 
 Handle = Callable[[Any, RequestContext], object | None]
@@ -19,11 +20,19 @@ Handle = Callable[[Any, RequestContext], object | None]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One API: its handler's module; `advertised_min` where that is not the real minimum."""
+    """One API: its handler's module; `advertised_min` where that is not the real minimum.
+
+    `listeners` is where it is served if not where Kafka's tables say. A `forwarded` API changes
+    or asks the controller: a broker that is not the active controller sends it on (Envelope).
+    """
 
     module: str
     advertised_min: int | None = None
+    listeners: Side | None = None
+    forwarded: bool = False
 
+
+_CONTROLLER_OR_ZOOKEEPER = Side.CONTROLLER | Side.ZOOKEEPER_BROKER
 
 SERVED: Mapping[int, Served] = {
     # KAFKA-18659: librdkafka up to 2.10 stops compressing unless the minimum says 0.
@@ -41,20 +50,21 @@ SERVED: Mapping[int, Served] = {
     15: Served("k15_describe_groups"),
     16: Served("k16_list_groups"),
     18: Served("k18_api_versions"),
-    19: Served("k19_create_topics"),
-    20: Served("k20_delete_topics"),
+    19: Served("k19_create_topics", forwarded=True),
+    20: Served("k20_delete_topics", forwarded=True),
     21: Served("k21_delete_records"),
     22: Served("k22_init_producer_id"),
     23: Served("k23_offset_for_leader_epoch"),
     32: Served("k32_describe_configs"),
-    33: Served("k33_alter_configs"),
+    33: Served("k33_alter_configs", forwarded=True),
     35: Served("k35_describe_log_dirs"),
-    37: Served("k37_create_partitions"),
+    37: Served("k37_create_partitions", forwarded=True),
     42: Served("k42_delete_groups"),
     44: Served("k44_incremental_alter_configs"),
-    46: Served("k46_list_partition_reassignments"),
+    46: Served("k46_list_partition_reassignments", forwarded=True),
     47: Served("k47_offset_delete"),
-    55: Served("k55_describe_quorum"),
+    55: Served("k55_describe_quorum", forwarded=True),
+    58: Served("k58_envelope", listeners=_CONTROLLER_OR_ZOOKEEPER),
     60: Served("k60_describe_cluster"),
     61: Served("k61_describe_producers"),
     74: Served("k74_list_config_resources"),
@@ -68,12 +78,19 @@ def version_range(key: int) -> tuple[int, int]:
     return info.first_version, info.latest
 
 
-def advertised_ranges() -> dict[int, tuple[int, int]]:
-    """What ApiVersions says, by key."""
+def is_served(key: int, side: Side) -> bool:
+    """Whether a listener of this kind answers the API."""
+    served = SERVED.get(key)
+    return served is not None and bool(side & (served.listeners or _kafkas_sides(key)))
+
+
+def advertised_ranges(side: Side = Side.BROKER) -> dict[int, tuple[int, int]]:
+    """What ApiVersions says on a listener of this kind, by key."""
     ranges = {}
     for key, served in sorted(SERVED.items()):
-        low, high = version_range(key)
-        ranges[key] = (low if served.advertised_min is None else served.advertised_min, high)
+        if is_served(key, side):
+            low, high = version_range(key)
+            ranges[key] = (low if served.advertised_min is None else served.advertised_min, high)
     return ranges
 
 
@@ -82,3 +99,17 @@ def load_handler(key: int) -> Handle:
     module = importlib.import_module(f"broker.handlers.{SERVED[key].module}")
     handle: Handle = module.handle
     return handle
+
+
+_SIDES = {
+    "broker": Side.BROKER | Side.ZOOKEEPER_BROKER,
+    "controller": Side.CONTROLLER,
+    "zkBroker": Side.ZOOKEEPER_BROKER,
+}
+
+
+def _kafkas_sides(key: int) -> Side:
+    sides = Side(0)
+    for name in APIS[key].listeners:
+        sides |= _SIDES[name]
+    return sides

@@ -53,7 +53,7 @@ class Broker:
         self.addresses: list[ListenerAddress] = []
         self.metrics_port = -1
         self.disk = disk
-        self._network = network
+        self.network = network
         self._listeners: list[Listener] = []
         self._http: Server | None = None
         self._tasks: list[TaskHandle] = []
@@ -110,7 +110,7 @@ class Broker:
             config["listener.security.protocol.map"],
         ):
             listener = Listener(
-                self._network,
+                self.network,
                 limits,
                 _dispatcher(rooms, wanted.name),
                 self.clock.monotonic,
@@ -130,7 +130,7 @@ class Broker:
             "connection-count",
             lambda: sum(listener.connection_count for listener in self._listeners),
         )
-        self._http = await self._network.listen(
+        self._http = await self.network.listen(
             self.settings.metrics_host,
             self.settings.metrics_port,
             lambda: MetricsConnection(self.metrics.text),

@@ -19,11 +19,14 @@ from broker.coordinator.service import GroupCoordinator
 from broker.coordinator.shard import GroupLimits
 from broker.handlers.context import Services
 from broker.handlers.dispatch import Dispatcher
+from broker.handlers.forward import Forwarder
+from broker.handlers.sides import Side
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.image import ResourceType
 from broker.metadata.publisher import Publisher
 from broker.network.limits import ConnectionLimits
+from broker.peer.controller_link import ControllerLink, Route
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer
@@ -59,9 +62,11 @@ class Rooms:
     def start(self) -> None:
         """Load everything from disk and take the lead."""
         whole = self.controller.load()
+        self._put_image(whole)
         self._apply_dynamic_config(whole)
         self.logs.load(self.services.topic_config)
         self._remove_strays()
+        self.publisher.subscribe(self._put_image)
         self.publisher.subscribe(self._apply_dynamic_config)
         self.publisher.subscribe(
             ReplicaSubscriber(self.node_id, self.replicas, self.services.topic_config)
@@ -92,6 +97,10 @@ class Rooms:
 
         for log in list(self.logs.unknown(known)):
             self.logs.delete(log.topic, log.index)
+
+    def _put_image(self, changes: Changes) -> None:
+        """Handlers and rooms see one and the same image."""
+        self.services.image = changes.image
 
     def _apply_dynamic_config(self, changes: Changes) -> None:
         """What operators set while brokers run is in force at once."""
@@ -127,6 +136,18 @@ def build_rooms(broker: Broker) -> Rooms:
         limits=group_limits(config),
         partition_count=lambda: offsets_partitions(controller, config),
     )
+    link = ControllerLink(
+        broker.network,
+        clock,
+        Route(
+            node_id=config.node_id,
+            leader=lambda: controller.leader_id,
+            address=lambda _: None,
+            local=lambda key, body: inner.call(key, body),
+        ),
+        name="requests",
+    )
+    forwarder = Forwarder(clock, link, lambda: services.config["request.timeout.ms"])
     services = Services(
         node_id=config.node_id,
         config=config,
@@ -140,7 +161,12 @@ def build_rooms(broker: Broker) -> Rooms:
         topic_defaults=lambda: topic_defaults(services, root),
         topic_config=lambda name: topic_config(services, name),
         volume_bytes=lambda path: (disk.total_bytes(path), disk.free_bytes(path)),
+        image=controller.image,
+        forward=forwarder.forward,
+        dispatch_inner=lambda frame, session, fill: inner.dispatch(frame, session, fill),
+        link=link,
     )
+    inner = Dispatcher(services, broker.metrics, Side.CONTROLLER)
     return Rooms(
         node_id=config.node_id,
         cluster_id=cluster_id,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.handlers.registry import SERVED, version_range
+from broker.handlers.registry import advertised_ranges, version_range
 from broker.server.embedded import RunningBroker
 from bus.errors import ErrorCode
 from bus.protocol.apis import APIS
@@ -18,10 +18,10 @@ from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest,
 from bus.records.build import build_batch
 from bus.records.record import Record
 
-REQUEST_OF = {key: APIS[key].name + "Request" for key in SERVED}
+REQUEST_OF = {key: APIS[key].name + "Request" for key in advertised_ranges()}
 CASES = [
     (key, version)
-    for key in SERVED
+    for key in advertised_ranges()
     for version in range(version_range(key)[0], version_range(key)[1] + 1)
 ]
 

@@ -1,0 +1,105 @@
+"""Requests for the controller that came to a broker which is not the active one (KIP-590).
+
+In: a request and its context. Out: the active controller's answer, to the client as it is.
+Never: a decision here; the broker only carries, inside an Envelope that says who asked and from
+where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any
+
+from broker.clock.port import Clock, TaskHandle
+from broker.handlers.context import RequestContext
+from broker.handlers.registry import Handle
+from broker.peer.controller_link import ControllerLink
+from broker.peer.errors import PeerError, PeerErrorKind
+from broker.security.principal_data import encode_principal
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.frames import LENGTH, encode_request
+from bus.protocol.generated.envelope import EnvelopeRequest
+
+MAX_FORWARDED = 512
+"""Requests on their way at a time. Administrators' requests are few; a client in a loop must not
+fill the broker with waiting tasks, it is told to come again."""
+
+
+def or_forward(handle: Handle, key: int) -> Handle:
+    """`handle` where this node is the active controller, the way to it elsewhere."""
+
+    def handle_or_forward(request: Any, context: RequestContext) -> object | None:
+        if context.services.controller.is_active:
+            return handle(request, context)
+        context.services.forward(key, request, context)
+        return None
+
+    return handle_or_forward
+
+
+class Forwarder:
+    """Carries requests to the active controller.
+
+    Invariant: each request is answered exactly once, by the controller or by a refusal.
+    """
+
+    def __init__(
+        self, clock: Clock, link: ControllerLink, timeout_ms: Callable[[], int]
+    ) -> None:
+        self._clock = clock
+        self._link = link
+        self._timeout_ms = timeout_ms
+        self._tasks: dict[int, TaskHandle] = {}
+        self._next = 0
+
+    def forward(self, key: int, request: object, context: RequestContext) -> None:
+        """Send `request` on; the client is answered when the controller has."""
+        if len(self._tasks) >= MAX_FORWARDED:
+            context.refuse(key, request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            return
+        number = self._next = self._next + 1
+        self._tasks[number] = self._clock.spawn(
+            self._carry(number, key, request, context), name="forwarded request"
+        )
+
+    def stop(self) -> None:
+        """Give up what is on its way."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+
+    async def _carry(
+        self, number: int, key: int, request: object, context: RequestContext
+    ) -> None:
+        try:
+            answer = await self._link.request(
+                ApiKey.ENVELOPE, _envelope(key, request, context), timeout_ms=self._timeout_ms()
+            )
+        except PeerError as error:
+            context.refuse(key, request, _as_error_code(error))
+        else:
+            if answer.error_code or answer.response_data is None:
+                context.refuse(key, request, ErrorCode.of(answer.error_code))
+            else:
+                data = answer.response_data
+                context.reply_frame((LENGTH.pack(len(data)), data))
+        finally:
+            self._tasks.pop(number, None)
+
+
+def _envelope(key: int, request: object, context: RequestContext) -> EnvelopeRequest:
+    chunks = encode_request(
+        key, context.api_version, context.correlation_id, context.client_id, request
+    )
+    return EnvelopeRequest(
+        request_data=b"".join(chunks)[LENGTH.size :],
+        request_principal=encode_principal(context.session.principal),
+        client_host_address=ip_address(context.session.host).packed,
+    )
+
+
+def _as_error_code(error: PeerError) -> ErrorCode:
+    if error.kind is PeerErrorKind.UNSUPPORTED_VERSION:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.REQUEST_TIMED_OUT

@@ -1,0 +1,82 @@
+"""Envelope (58).
+
+Behaviour: a request that a broker carries for its client, handled as if it had come from that
+client: with its principal and its address. The inner response is given back as bytes. Only APIs
+that are forwarded are accepted inside; a node that is not the active controller says
+NOT_CONTROLLER, also when it ceased to be while the request waited, so that the broker asks again.
+
+Versions: 0.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from broker.handlers.context import Chunks, CloseClient, RequestContext, Session
+from broker.handlers.registry import SERVED
+from broker.handlers.sides import Side
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from broker.security.principal_data import decode_principal
+from bus.errors import ErrorCode
+from bus.protocol.apis import APIS
+from bus.protocol.frames import LENGTH, request_header
+from bus.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
+from bus.protocol.wire import ProtocolError
+
+
+def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse | None:
+    """Unpack, check, hand to the dispatcher of the controller's side."""
+    if not context.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+        return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not context.services.controller.is_active:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    frame = memoryview(request.request_data)
+    error = _checked(frame)
+    if error:
+        return EnvelopeResponse(error_code=error)
+    try:
+        session = _session(request, context)
+    except (ProtocolError, ValueError):
+        return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+    answered = False
+
+    def answer(response: EnvelopeResponse) -> None:
+        nonlocal answered
+        if not answered:
+            answered = True
+            context.reply(response)
+
+    def fill(chunks: Chunks) -> None:
+        answer(EnvelopeResponse(response_data=b"".join(chunks)[LENGTH.size :]))
+
+    session.on_not_controller = lambda: answer(
+        EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    )
+    try:
+        context.services.dispatch_inner(frame, session, fill)
+    except (CloseClient, ProtocolError):
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return None
+
+
+def _checked(frame: memoryview) -> ErrorCode:
+    """Whether the frame in the envelope is a request that may be carried."""
+    try:
+        header, _ = request_header(frame)
+    except ProtocolError:
+        return ErrorCode.INVALID_REQUEST
+    served = SERVED.get(header.api_key)
+    if served is None or not served.forwarded:
+        return ErrorCode.INVALID_REQUEST
+    if not APIS[header.api_key].has(header.api_version):
+        return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.NONE
+
+
+def _session(request: EnvelopeRequest, context: RequestContext) -> Session:
+    return Session(
+        host=str(ip_address(request.client_host_address)),
+        listener=context.session.listener,
+        principal=decode_principal(request.request_principal or b""),
+        side=Side.CONTROLLER,
+    )
