@@ -13,6 +13,7 @@ Promises every implementation keeps, because the rooms above build on them:
 3. While DISCONNECTED, calls fail with CONNECTION_LOSS (pending ones too); the implementation
    connects again by itself for ever, and after EXPIRED it opens a new session by itself.
 4. `multi` is all or nothing.
+5. Watches do not outlive a connection: after every CONNECTED whoever watched reads again.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class Listener(Protocol):
     """Who hears of watches and of the session, on the broker's thread."""
 
     def on_session(self, state: SessionState, session_id: int) -> None:
-        """CONNECTED under a new id after EXPIRED means: ephemeral nodes and watches are gone."""
+        """CONNECTED under a new id after EXPIRED means: the ephemeral nodes are gone too."""
 
     def on_watch(self, event: WatchEvent) -> None:
         """Read again what the event names, with a watch."""
@@ -171,4 +172,4 @@ class ZooKeeperSession(Protocol):
         """The node's stat, or None; the watch fires on creation, change and deletion."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Stat | None]:
-        """All or none; stats of created and changed nodes in their order, None for the others."""
+        """All or none; the stat of every changed node at its place, None for the others."""

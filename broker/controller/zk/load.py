@@ -1,0 +1,269 @@
+"""Everything the znodes say, read once and turned into metadata records.
+
+In: a session. Out: `ClusterState`: Kafka's metadata records that replay into the image of the
+cluster, and the versions later writes are conditional on. Never: a write, or a decision; the
+migration to KRaft reads with the same function as a controller that takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from broker.controller.zk import znodes
+from broker.controller.zk.port import Stat, ZooKeeperError, ZooKeeperErrorKind, ZooKeeperSession
+from broker.metadata.image import ResourceType
+from bus.protocol.generated.metadata_records import (
+    BrokerEndpoint,
+    ConfigRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+
+MAX_READS_IN_FLIGHT = 512
+"""Pipelined reads; an ensemble answers them in order, so more would only make its queue longer."""
+
+NO_LEADER = -1
+UNBORN_EPOCH = -1
+"""Leader epoch and partition epoch of a partition that has an assignment but no state yet."""
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """What stands in ZooKeeper."""
+
+    cluster_id: str
+    records: list[object] = field(default_factory=list)
+    topic_versions: dict[str, int] = field(default_factory=dict)
+    config_nodes: set[str] = field(default_factory=set)
+    controller_epochs: list[int] = field(default_factory=list)
+    deleting: list[str] = field(default_factory=list)
+    without_id: dict[str, znodes.TopicInfo] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    """Nodes that make no sense: said, and left alone."""
+
+
+@dataclass(slots=True)
+class TopicState:
+    """One topic: its records, in an order that can be replayed."""
+
+    name: str
+    info: znodes.TopicInfo
+    version: int
+    records: list[object]
+    config_exists: bool
+
+
+async def in_chunks(
+    items: Sequence[Item], read: Callable[[Item], Awaitable[Found]]
+) -> list[Found]:
+    """`read` of each item, MAX_READS_IN_FLIGHT at a time, in their order."""
+    found: list[Found] = []
+    for start in range(0, len(items), MAX_READS_IN_FLIGHT):
+        part = items[start : start + MAX_READS_IN_FLIGHT]
+        found += await asyncio.gather(*(read(item) for item in part))
+    return found
+
+
+async def get_or_none(
+    session: ZooKeeperSession, path: str, *, watch: bool = False
+) -> tuple[bytes, Stat] | None:
+    """A node's data, None where there is none (then no watch is left)."""
+    try:
+        return await session.get(path, watch=watch)
+    except ZooKeeperError as error:
+        if error.kind is ZooKeeperErrorKind.NO_NODE:
+            return None
+        raise
+
+
+async def children_or_none(
+    session: ZooKeeperSession, path: str, *, watch: bool = False
+) -> list[str]:
+    """A node's children, none where there is no node."""
+    try:
+        return await session.children(path, watch=watch)
+    except ZooKeeperError as error:
+        if error.kind is ZooKeeperErrorKind.NO_NODE:
+            return []
+        raise
+
+
+async def read_cluster(session: ZooKeeperSession, *, watch: bool = False) -> ClusterState:
+    """Read everything; with `watch` whatever a controller must hear of is watched (C-FO-03:
+    the watch is set by the very read, so nothing falls between)."""
+    state = ClusterState(await read_cluster_id(session) or "")
+    await read_brokers(session, state, watch=watch)
+    state.deleting = await children_or_none(session, znodes.DELETE_TOPICS, watch=watch)
+    names = await session.children(znodes.TOPICS, watch=watch)
+    for topic in await in_chunks(
+        names, lambda name: read_topic_or_fault(session, name, state, watch=watch)
+    ):
+        if topic is not None:
+            take_topic(state, topic)
+    await read_entity_configs(session, state)
+    found = await get_or_none(session, znodes.PRODUCER_IDS)
+    if found is not None and found[0]:
+        next_id = znodes.decode_producer_block(found[0])
+        state.records.append(ProducerIdsRecord(next_producer_id=next_id))
+    return state
+
+
+def take_topic(state: ClusterState, topic: TopicState) -> None:
+    """Add one topic to what is known."""
+    state.topic_versions[topic.name] = topic.version
+    if topic.info.topic_id is None:
+        state.without_id[topic.name] = topic.info
+        return
+    state.records += topic.records
+    if topic.config_exists:
+        state.config_nodes.add(f"{znodes.CONFIG_TOPICS}/{topic.name}")
+
+
+async def read_cluster_id(session: ZooKeeperSession) -> str | None:
+    """The cluster's id, None in an ensemble that never had a broker."""
+    found = await get_or_none(session, znodes.CLUSTER_ID)
+    return None if found is None else znodes.decode_cluster_id(found[0])
+
+
+async def read_brokers(
+    session: ZooKeeperSession, state: ClusterState, *, watch: bool = False
+) -> None:
+    """The brokers whose ephemeral nodes stand now; a broker's epoch is its node's czxid."""
+    names = await session.children(znodes.BROKER_IDS, watch=watch)
+    ids = sorted(int(name) for name in names if name.isdigit())
+    for record in await in_chunks(ids, lambda broker: read_broker(session, broker, state.faults)):
+        if record is not None:
+            state.records.append(record)
+
+
+async def read_broker(
+    session: ZooKeeperSession, broker_id: int, faults: list[str]
+) -> RegisterBrokerRecord | None:
+    """One broker, None if it has gone meanwhile."""
+    found = await get_or_none(session, f"{znodes.BROKER_IDS}/{broker_id}")
+    if found is None:
+        return None
+    try:
+        info = znodes.decode_broker(broker_id, found[0])
+    except znodes.ZnodeError as error:
+        faults.append(str(error))
+        return None
+    return register_record(info, found[1].czxid)
+
+
+def register_record(info: znodes.BrokerInfo, epoch: int) -> RegisterBrokerRecord:
+    """A broker in ZooKeeper is never fenced: it is there or it is not."""
+    return RegisterBrokerRecord(
+        broker_id=info.broker_id,
+        broker_epoch=epoch,
+        end_points=[
+            BrokerEndpoint(
+                name=end.name, host=end.host, port=end.port,
+                security_protocol=end.security_protocol,
+            )
+            for end in info.endpoints
+        ],
+        rack=info.rack,
+        fenced=False,
+    )  # fmt: skip
+
+
+async def read_topic_or_fault(
+    session: ZooKeeperSession, name: str, state: ClusterState, *, watch: bool = False
+) -> TopicState | None:
+    """One topic; what makes no sense is noted and treated as not there."""
+    try:
+        return await read_topic(session, name, watch=watch)
+    except znodes.ZnodeError as error:
+        state.faults.append(str(error))
+        return None
+
+
+async def read_topic(
+    session: ZooKeeperSession, name: str, *, watch: bool = False
+) -> TopicState | None:
+    """One topic with its configuration and states, None if it has gone meanwhile."""
+    found = await get_or_none(session, znodes.topic_path(name), watch=watch)
+    if found is None:
+        return None
+    info = znodes.decode_topic(name, found[0])
+    topic_id = info.topic_id or bytes(16)
+    config_path = f"{znodes.CONFIG_TOPICS}/{name}"
+    config = await get_or_none(session, config_path)
+    records: list[object] = [TopicRecord(name=name, topic_id=topic_id)]
+    if config is not None:
+        records += config_records(
+            ResourceType.TOPIC, name, znodes.decode_config(config_path, config[0])
+        )
+    records += await in_chunks(
+        sorted(info.partitions), lambda index: _read_partition(session, name, info, index)
+    )
+    return TopicState(name, info, found[1].version, records, config is not None)
+
+
+async def _read_partition(
+    session: ZooKeeperSession, name: str, info: znodes.TopicInfo, index: int
+) -> PartitionRecord:
+    path = znodes.state_path(name, index)
+    found = await get_or_none(session, path)
+    if found is None:
+        return partition_record(info, index, None, UNBORN_EPOCH)
+    return partition_record(info, index, znodes.decode_state(path, found[0]), found[1].version)
+
+
+def partition_record(
+    info: znodes.TopicInfo, index: int, state: znodes.StateInfo | None, version: int
+) -> PartitionRecord:
+    """Assignment and state of one partition; the partition epoch is the state node's version."""
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=info.topic_id or bytes(16),
+        replicas=list(info.partitions[index]),
+        isr=[] if state is None else list(state.isr),
+        removing_replicas=list(info.removing.get(index, ())),
+        adding_replicas=list(info.adding.get(index, ())),
+        leader=NO_LEADER if state is None else state.leader,
+        leader_epoch=UNBORN_EPOCH if state is None else state.leader_epoch,
+        partition_epoch=version,
+        directories=[],
+    )
+
+
+# -- configurations -------------------------------------------------------------------------
+
+
+def config_records(kind: ResourceType, name: str, values: dict[str, str]) -> list[object]:
+    """One record per key."""
+    return [
+        ConfigRecord(resource_type=int(kind), resource_name=name, name=key, value=value)
+        for key, value in values.items()
+    ]
+
+
+def broker_entity(node: str) -> str:
+    """The resource's name of a node under `/config/brokers`: the default's is empty."""
+    return "" if node == znodes.DEFAULT_ENTITY else node
+
+
+async def read_entity_configs(session: ZooKeeperSession, state: ClusterState) -> None:
+    """Configurations of brokers; those of topics came with the topics."""
+    for node in await children_or_none(session, znodes.CONFIG_BROKERS):
+        path = f"{znodes.CONFIG_BROKERS}/{node}"
+        found = await get_or_none(session, path)
+        if found is None:
+            continue
+        state.config_nodes.add(path)
+        try:
+            values = znodes.decode_config(path, found[0])
+        except znodes.ZnodeError as error:
+            state.faults.append(str(error))
+            continue
+        state.records += config_records(ResourceType.BROKER, broker_entity(node), values)

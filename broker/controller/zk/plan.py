@@ -1,0 +1,237 @@
+"""What a decision's records mean in znodes.
+
+In: the images before and after, and the records between them. Out: conditional writes, in the
+order in which a controller that dies between two of them leaves something its successor can
+finish. Never: I/O.
+
+Order: configurations, then assignments (a topic is there once its assignment is), then partition
+states, then the rest. A partition's state is written once per record that changed it, so that the
+node's version stays the partition epoch of the image.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker.controller.zk import znodes
+from broker.controller.zk.port import Check, Create, Operation, SetData
+from broker.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
+
+MAX_OPERATIONS = 400
+MAX_BYTES = 400_000
+"""Of one `multi`: ZooKeeper refuses packets above its `jute.maxbuffer` (1 MB), and while it
+carries one out nobody else is served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Writes in order, each list one `multi`; notifications go out when they have happened."""
+
+    multis: tuple[tuple[Operation, ...], ...]
+    notifications: tuple[str, ...] = ()
+    new_topics: tuple[str, ...] = ()
+    written_topics: tuple[str, ...] = ()
+    deleted_topics: tuple[str, ...] = ()
+    config_nodes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Touched:
+    new_topics: dict[str, None] = field(default_factory=dict)
+    assignments: dict[str, None] = field(default_factory=dict)
+    new_partitions: dict[tuple[str, int], None] = field(default_factory=dict)
+    changed: Counter[tuple[str, int]] = field(default_factory=Counter)
+    configs: dict[tuple[ResourceType, str], None] = field(default_factory=dict)
+    deleted: dict[str, None] = field(default_factory=dict)
+    producer_ids: Any = None
+    features: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What every write is conditional on: this controller's own epoch node, untouched since."""
+
+    epoch: int
+    zk_version: int
+
+    @property
+    def check(self) -> Check:
+        """The operation that fails once another controller was elected."""
+        return Check(znodes.CONTROLLER_EPOCH, self.zk_version)
+
+
+def plan(
+    before: MetadataImage,
+    after: MetadataImage,
+    records: Iterable[object],
+    fence: Fence,
+    topic_versions: Mapping[str, int],
+    config_nodes: Iterable[str],
+) -> Plan:
+    """The writes that turn `before` into `after`."""
+    touched = _touched(before, after, records)
+    held = set(config_nodes)
+    operations: list[Operation] = []
+    nodes = [_config_operation(after, kind, name, held) for kind, name in touched.configs]
+    operations += [operation for operation, _ in nodes]
+    for topic in touched.new_topics:
+        path = f"{znodes.CONFIG_TOPICS}/{topic}"
+        if path not in held and (ResourceType.TOPIC, topic) not in touched.configs:
+            operations.append(Create(path, znodes.encode_config({})))
+            nodes.append((operations[-1], path))
+    for topic in touched.assignments:
+        operations += _assignment_operations(after.topics[topic], topic_versions.get(topic))
+    operations += _state_operations(before, after, touched, fence.epoch)
+    operations += [Create(f"{znodes.DELETE_TOPICS}/{topic}") for topic in touched.deleted]
+    operations += _cluster_operations(after, touched)
+    return Plan(
+        multis=tuple(_multis(operations, fence)),
+        notifications=tuple(
+            _entity_path(kind, name)
+            for kind, name in touched.configs
+            if not (kind is ResourceType.TOPIC and name in touched.new_topics)
+        ),
+        new_topics=tuple(touched.new_topics),
+        written_topics=tuple(touched.assignments),
+        deleted_topics=tuple(touched.deleted),
+        config_nodes=tuple(path for _, path in nodes),
+    )
+
+
+def _touched(
+    before: MetadataImage, after: MetadataImage, records: Iterable[object]
+) -> _Touched:
+    touched = _Touched()
+    for record in records:
+        _touch(touched, before, after, record)
+    for topic in touched.deleted:
+        touched.configs.pop((ResourceType.TOPIC, topic), None)
+        for index in [key for key in touched.changed if key[0] == topic]:
+            del touched.changed[index]
+    return touched
+
+
+def _touch(
+    touched: _Touched, before: MetadataImage, after: MetadataImage, record: Any
+) -> None:
+    match type(record).__name__:
+        case "TopicRecord":
+            touched.new_topics[record.name] = touched.assignments[record.name] = None
+        case "PartitionRecord":
+            name = after.topic_names[record.topic_id]
+            touched.assignments[name] = None
+            touched.new_partitions[name, record.partition_id] = None
+        case "PartitionChangeRecord":
+            name = before.topic_names.get(record.topic_id) or after.topic_names[record.topic_id]
+            touched.changed[name, record.partition_id] += 1
+            moved = (record.replicas, record.adding_replicas, record.removing_replicas)
+            if any(one is not None for one in moved):
+                touched.assignments[name] = None
+        case "RemoveTopicRecord":
+            touched.deleted[before.topic_names[record.topic_id]] = None
+        case "ConfigRecord":
+            kind = ResourceType(record.resource_type)
+            if kind in (ResourceType.TOPIC, ResourceType.BROKER):
+                touched.configs[kind, record.resource_name] = None
+        case "ProducerIdsRecord":
+            touched.producer_ids = record
+        case "FeatureLevelRecord":
+            touched.features = True
+
+
+def _config_operation(
+    after: MetadataImage, kind: ResourceType, name: str, held: set[str]
+) -> tuple[Operation, str]:
+    path = _config_path(kind, name)
+    data = znodes.encode_config(after.configs.get((kind, name), {}))
+    return (SetData(path, data) if path in held else Create(path, data)), path
+
+
+def _config_path(kind: ResourceType, name: str) -> str:
+    return f"/config/{_entity_path(kind, name)}"
+
+
+def _entity_path(kind: ResourceType, name: str) -> str:
+    if kind is ResourceType.TOPIC:
+        return f"topics/{name}"
+    return f"brokers/{name or znodes.DEFAULT_ENTITY}"
+
+
+def topic_info(topic: TopicImage) -> znodes.TopicInfo:
+    """A topic's assignment node as of its image."""
+    return znodes.TopicInfo(
+        partitions={one.index: one.replicas for one in topic.partitions},
+        topic_id=topic.topic_id,
+        adding={one.index: one.adding_replicas for one in topic.partitions},
+        removing={one.index: one.removing_replicas for one in topic.partitions},
+    )
+
+
+def _assignment_operations(topic: TopicImage, version: int | None) -> list[Operation]:
+    path = znodes.topic_path(topic.name)
+    data = znodes.encode_topic(topic_info(topic))
+    if version is not None:
+        return [SetData(path, data, version)]
+    return [Create(path, data), Create(f"{path}/partitions")]
+
+
+def state_info(partition: PartitionImage, controller_epoch: int) -> znodes.StateInfo:
+    """A partition's state node as of its image."""
+    return znodes.StateInfo(
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        controller_epoch=controller_epoch,
+    )
+
+
+def _state_operations(
+    before: MetadataImage, after: MetadataImage, touched: _Touched, controller_epoch: int
+) -> list[Operation]:
+    operations: list[Operation] = []
+    for topic, index in touched.new_partitions:
+        data = znodes.encode_state(
+            state_info(after.topics[topic].partitions[index], controller_epoch)
+        )
+        operations.append(Create(znodes.partition_path(topic, index)))
+        operations.append(Create(znodes.state_path(topic, index), data))
+    for (topic, index), times in touched.changed.items():
+        if (topic, index) in touched.new_partitions:
+            continue
+        path = znodes.state_path(topic, index)
+        data = znodes.encode_state(
+            state_info(after.topics[topic].partitions[index], controller_epoch)
+        )
+        version = before.topics[topic].partitions[index].partition_epoch
+        operations += [SetData(path, data, version + done) for done in range(times)]
+    return operations
+
+
+def _cluster_operations(after: MetadataImage, touched: _Touched) -> list[Operation]:
+    operations: list[Operation] = []
+    if touched.producer_ids is not None:
+        record = touched.producer_ids
+        data = znodes.encode_producer_block(record.broker_id, record.next_producer_id)
+        operations.append(SetData(znodes.PRODUCER_IDS, data))
+    if touched.features:
+        operations.append(SetData(znodes.FEATURE, znodes.encode_features(after.features)))
+    return operations
+
+
+def _multis(operations: list[Operation], fence: Fence) -> list[tuple[Operation, ...]]:
+    multis: list[tuple[Operation, ...]] = []
+    part: list[Operation] = []
+    size = 0
+    for operation in operations:
+        weight = len(operation.path) + len(getattr(operation, "data", b"")) + 64
+        if part and (len(part) >= MAX_OPERATIONS or size + weight > MAX_BYTES):
+            multis.append((fence.check, *part))
+            part, size = [], 0
+        part.append(operation)
+        size += weight
+    if part:
+        multis.append((fence.check, *part))
+    return multis
