@@ -201,6 +201,25 @@ class Admin:
         places = self._wait(answers[group]).topic_partitions
         return {Place(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
 
+    def set_committed(self, group: str, offsets: Mapping[Place, int]) -> None:
+        """Let a group without members go on from these offsets."""
+        places = [confluent_kafka.TopicPartition(p.topic, p.partition, offset)
+                  for p, offset in sorted(offsets.items())]  # fmt: skip
+        request = [confluent_kafka.ConsumerGroupTopicPartitions(group, places)]
+        answers = self._client.alter_consumer_group_offsets(
+            request, request_timeout=_TIMEOUT_S
+        )
+        for place in self._wait(answers[group]).topic_partitions:
+            if place.error is not None:
+                raise bus_error(place.error)
+
+    def offsets_at(self, places: Iterable[Place], timestamp_ms: int) -> dict[Place, int]:
+        """The first offset at or after a moment; the end where nothing is so new."""
+        asked = list(places)
+        found = self._offsets(asked, OffsetSpec.for_timestamp(timestamp_ms))
+        ends = self.end_offsets([place for place, offset in found.items() if offset < 0])
+        return {place: ends.get(place, offset) for place, offset in found.items()}
+
     def delete_group(self, group: str) -> None:
         """Delete a group that has no members."""
         answer = self._client.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]

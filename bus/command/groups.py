@@ -1,19 +1,25 @@
-"""`groups`: list, describe, delete."""
+"""`groups`: list, describe, reset, delete."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from datetime import tzinfo
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from bus.client.admin import GroupView
+from bus.client.admin import Admin, GroupView
 from bus.client.consumer import Place
+from bus.command.records import timestamp_ms
+from bus.command.show import show
 from bus.command.told import admin, told
 
-app = typer.Typer(help="Consumer groups: list, describe, delete.", no_args_is_help=True)
+app = typer.Typer(
+    help="Consumer groups: list, describe, reset, delete.", no_args_is_help=True
+)
 
 CLIENT_ID = "databus-groups"
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
@@ -36,6 +42,73 @@ def describe_group(ctx: typer.Context, group: str, as_json: AsJson = False) -> N
         print(json.dumps(_as_json(view)))
     else:
         _show(view)
+
+
+@app.command("reset")
+@told
+def reset_group(
+    ctx: typer.Context,
+    group: str,
+    to: Annotated[
+        str,
+        typer.Option(
+            help="earliest, latest, an offset (120), a step (+100, -100), or a time "
+            "(2026-03-01T08:00)."
+        ),
+    ],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this topic, or one partition of it (data.vehicle:3)."),
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else only show.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a group without members go on from another place. Shows first, does with --execute."""
+    client = admin(ctx, CLIENT_ID)
+    committed = client.committed(group)
+    places = _chosen(client, committed, topic or [])
+    if not places:
+        raise typer.BadParameter(f"{group} has read nothing of that; name a --topic")
+    wanted = _targets(client, places, committed, to, ctx.obj.site.tz)
+    rows = [
+        {"topic": p.topic, "partition": p.partition, "now": committed.get(p), "then": wanted[p]}
+        for p in sorted(wanted)
+    ]
+    if execute:
+        client.set_committed(group, wanted)
+    show(rows, ["topic", "partition", "now", "then"], as_json)
+    if not execute and not as_json:
+        print("nothing is changed yet; --execute does it")
+
+
+def _chosen(client: Admin, committed: Mapping[Place, int], words: list[str]) -> list[Place]:
+    """What the group has read, or the topics and partitions named."""
+    if not words:
+        return sorted(committed)
+    found: list[Place] = []
+    for word in words:
+        name, colon, index = word.partition(":")
+        every = [Place(name, p.partition) for p in client.describe_topic(name).partitions]
+        found += [p for p in every if not colon or str(p.partition) == index]
+    return found
+
+
+def _targets(
+    client: Admin, places: list[Place], committed: Mapping[Place, int], to: str, zone: tzinfo
+) -> dict[Place, int]:
+    """Where each partition shall go on, never outside what there is."""
+    starts, ends = client.start_offsets(places), client.end_offsets(places)
+    if to == "earliest":
+        return starts
+    if to == "latest":
+        return ends
+    if to[:1] in "+-" and to[1:].isdecimal():
+        wanted = {p: committed.get(p, starts[p]) + int(to) for p in places}
+    elif to.isdecimal():
+        wanted = dict.fromkeys(places, int(to))
+    else:
+        wanted = client.offsets_at(places, timestamp_ms(to, zone))
+    return {p: min(max(offset, starts[p]), ends[p]) for p, offset in wanted.items()}
 
 
 @app.command("delete")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -81,7 +81,7 @@ def consume(
         if group:
             consumer.subscribe([topic])
         else:
-            since = _timestamp_ms(at, ctx.obj.site.tz) if at else None
+            since = timestamp_ms(at, ctx.obj.site.tz) if at else None
             start = _start(consumer, places, from_beginning, offset, since)
             consumer.assign(start)
         try:
@@ -147,7 +147,8 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
 
 
-def _timestamp_ms(text: str, zone: Any) -> int:
+def timestamp_ms(text: str, zone: tzinfo) -> int:
+    """A moment a person typed: ISO in the site's zone, or epoch milliseconds."""
     if text.isdigit():
         return int(text)
     try:

@@ -10,6 +10,9 @@ from typing import ParamSpec
 import typer
 
 from bus.client.admin import Admin
+from bus.client.nodes import Nodes
+from bus.client.operate.assignment import NotAssignable
+from bus.client.operate.plan_file import BadPlan
 from bus.errors import BusError, ErrorCode
 
 P = ParamSpec("P")
@@ -27,6 +30,21 @@ _REMEDIES: dict[ErrorCode, str] = {
     ErrorCode.GROUP_ID_NOT_FOUND: "`databus groups list` shows the groups there are.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `databus groups describe` names them.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "Ask for no more replicas than there are brokers.",
+    ErrorCode.INVALID_PARTITIONS: "Partitions can only be added; name the new total.",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "`databus brokers list` shows the brokers there are.",
+    ErrorCode.BROKER_NOT_AVAILABLE: "`databus brokers list` shows which brokers are alive.",
+    ErrorCode.NOT_CONTROLLER: "The controller is moving; repeat in a few seconds.",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "`databus reassign list` shows what moves now.",
+    ErrorCode.UNSUPPORTED_VERSION: "This cluster cannot do that: in ZooKeeper mode there is no "
+    "metadata quorum; an older cluster lacks newer requests.",
+    ErrorCode.INVALID_CONFIG: "`databus broker configs` (or `--topic`) lists every key.",
+    ErrorCode.POLICY_VIOLATION: "The cluster's policy forbids it; its text says why.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The first replica is not alive or not in sync; "
+    "`databus topics describe --under-replicated` shows what is missing.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "No replica in sync is alive: start the brokers that "
+    "hold them; only if they are lost for good, `databus leaders elect --unclean` (loses records).",
+    ErrorCode.VOTER_NOT_FOUND: "`databus quorum describe` shows the voters.",
+    ErrorCode.DUPLICATE_VOTER: "`databus quorum describe` shows the voters.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send less at once.",
 }
 
@@ -36,6 +54,11 @@ def admin(ctx: typer.Context, client_id: str) -> Admin:
     client = Admin(ctx.obj.bus, client_id=client_id)
     client.wait_until_up(ANSWER_WAIT_S)
     return client
+
+
+def nodes(ctx: typer.Context, client_id: str) -> Nodes:
+    """A client that can ask certain nodes; nothing is connected yet."""
+    return Nodes(ctx.obj.bus.bootstrap_servers, client_id)
 
 
 def told(verb: Callable[P, None]) -> Callable[P, None]:
@@ -50,6 +73,9 @@ def told(verb: Callable[P, None]) -> Callable[P, None]:
             typer.echo(str(error), err=True)
             if error.code in _REMEDIES:
                 typer.echo(_REMEDIES[error.code], err=True)
+            raise typer.Exit(1) from None
+        except (BadPlan, NotAssignable) as error:
+            typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
 
     return run

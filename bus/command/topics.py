@@ -1,23 +1,28 @@
-"""`topics`: list, create, describe, delete."""
+"""`topics`: list, create, describe, grow, delete."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from bus.client.admin import TopicView
-from bus.command.told import admin, told
+from bus.client.admin import PartitionView
+from bus.client.operate import act, look
+from bus.client.operate.views import PartitionState, TopicState
+from bus.command.show import AsJson, Yes, console, print_json, show
+from bus.command.told import admin, nodes, told
 from bus.contracts.topics import TOPICS
 
-app = typer.Typer(help="Topics of the bus: list, create, describe, delete.", no_args_is_help=True)
+app = typer.Typer(
+    help="Topics of the bus: list, create, describe, grow, delete.", no_args_is_help=True
+)
 
 CLIENT_ID = "databus-topics"
-AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
+MIN_ISR = "min.insync.replicas"
+Assignment = Annotated[
+    str | None,
+    typer.Option(help="Replicas by hand, preferred leader first: 1:2,2:3 is two partitions."),
+]
 
 
 @app.command("list")
@@ -27,18 +32,25 @@ def list_topics(
     internal: Annotated[bool, typer.Option(help="Show internal topics (__…) too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Names and partitions of all topics."""
-    topics = admin(ctx, CLIENT_ID).topics()
-    shown = [topic for topic in topics if internal or not topic.name.startswith("__")]
-    if as_json:
-        print(json.dumps([{"name": t.name, "partitions": len(t.partitions)} for t in shown]))
-        return
-    table = Table("topic", "partitions", "flow", "key")
-    for topic in shown:
-        contract = TOPICS.get(topic.name)
-        flow, key = (contract.flow.value, contract.key) if contract else ("", "")
-        table.add_row(topic.name, str(len(topic.partitions)), flow, key)
-    Console().print(table)
+    """Names, partitions, replicas and health of all topics."""
+    with nodes(ctx, CLIENT_ID) as cluster:
+        found = look.topics(cluster)
+    shown = [topic for topic in found if internal or not topic.name.startswith("__")]
+    columns = ["name", "partitions", "replicas", "under-replicated", "no leader", "flow", "key"]
+    show([_topic_row(topic) for topic in shown], columns, as_json)
+
+
+def _topic_row(topic: TopicState) -> dict[str, Any]:
+    contract = TOPICS.get(topic.name)
+    return {
+        "name": topic.name,
+        "partitions": len(topic.partitions),
+        "replicas": topic.replication_factor,
+        "under-replicated": sum(p.under_replicated for p in topic.partitions) or None,
+        "no leader": sum(p.unavailable for p in topic.partitions) or None,
+        "flow": contract.flow.value if contract else "",
+        "key": contract.key if contract else "",
+    }
 
 
 @app.command("create")
@@ -53,71 +65,182 @@ def create_topic(
     config: Annotated[
         list[str] | None, typer.Option(help="retention.ms=86400000; may be given often.")
     ] = None,
+    assignment: Assignment = None,
 ) -> None:
     """Create a topic, or all topics of the contract that are missing.
 
     A name of the contract (see `bus/contracts/topics.py`) gets the contract's partitions and
-    configuration unless told otherwise.
+    configuration unless told otherwise. Replicas are spread over brokers and racks.
     """
-    client = admin(ctx, CLIENT_ID)
+    configs = pairs(config or [])
     if name is None:
-        created = client.ensure_topics(TOPICS.values())
+        created = admin(ctx, CLIENT_ID).ensure_topics(TOPICS.values())
         print("\n".join(created) or "all topics of the contract are there")
         return
     contract = TOPICS.get(name)
-    configs = {**(contract.configs if contract else {}), **_pairs(config or [])}
     if contract and partitions < 0:
         partitions = contract.partitions
-    client.create_topic(name, partitions, configs, replication_factor)
+    with nodes(ctx, CLIENT_ID) as cluster:
+        act.create_topic(
+            cluster,
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            assignment=dict(enumerate(_replicas(assignment))) if assignment else None,
+            configs={**(contract.configs if contract else {}), **configs},
+        )
     print(f"created {name}")
 
 
 @app.command("describe")
 @told
-def describe_topic(ctx: typer.Context, name: str, as_json: AsJson = False) -> None:
-    """Partitions, leaders, offsets, and the configuration that was set."""
-    topic = admin(ctx, CLIENT_ID).describe_topic(name)
-    if as_json:
-        print(json.dumps(dataclasses.asdict(topic)))
+def describe_topic(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Without a name: all topics.")] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only partitions that miss replicas.")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="Only partitions without a leader.")
+    ] = False,
+    under_min_isr: Annotated[
+        bool, typer.Option("--under-min-isr", help="Only those that refuse acks=all now.")
+    ] = False,
+    at_min_isr: Annotated[
+        bool, typer.Option("--at-min-isr", help="Only those that one more loss would stop.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Partitions, leaders, replicas, offsets, and the configuration that was set."""
+    wanted = {
+        "under-replicated": under_replicated,
+        "no leader": unavailable,
+        "under min ISR": under_min_isr,
+        "at min ISR": at_min_isr,
+    }
+    filters = {word for word, on in wanted.items() if on}
+    if name is not None and not filters:
+        _describe_one(ctx, name, as_json)
         return
-    _show(topic)
+    with nodes(ctx, CLIENT_ID) as cluster:
+        found = look.topics(cluster, None if name is None else [name])
+        least = _min_isrs(cluster, found) if under_min_isr or at_min_isr else {}
+    rows = [
+        {"topic": topic.name, **_partition_row(partition, words)}
+        for topic in found
+        for partition in topic.partitions
+        for words in [states(partition, least.get(topic.name, 0))]
+        if not filters or filters & words
+    ]
+    columns = ["topic", "partition", "leader", "replicas", "isr", "elr", "offline", "state"]
+    show(rows, columns, as_json)
+
+
+def states(partition: PartitionState, min_isr: int = 0) -> set[str]:
+    """What is wrong with a partition, in the words of the table."""
+    found = set()
+    if partition.unavailable:
+        found.add("no leader")
+    if partition.under_replicated:
+        found.add("under-replicated")
+    if len(partition.isr) < min_isr:
+        found.add("under min ISR")
+    if len(partition.isr) == min_isr:
+        found.add("at min ISR")
+    return found
+
+
+def _min_isrs(cluster: Any, found: list[TopicState]) -> dict[str, int]:
+    least = {}
+    for topic in found:
+        values = {e.name: e.value for e in look.configs(cluster, look.TOPIC, topic.name)}
+        least[topic.name] = int(values.get(MIN_ISR) or 1)
+    return least
+
+
+def _partition_row(partition: PartitionState, words: set[str]) -> dict[str, Any]:
+    return {
+        "partition": partition.index,
+        "leader": partition.leader if partition.leader >= 0 else "none",
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "elr": partition.elr,
+        "offline": partition.offline,
+        "state": sorted(words),
+    }
+
+
+def _describe_one(ctx: typer.Context, name: str, as_json: bool) -> None:
+    client = admin(ctx, CLIENT_ID)
+    with nodes(ctx, CLIENT_ID) as cluster:
+        topic = look.topics(cluster, [name])[0]
+    known = client.describe_topic(name)
+    offsets = {view.partition: view for view in known.partitions}
+    rows = [_offset_row(p, offsets.get(p.index)) for p in topic.partitions]
+    if as_json:
+        whole = {"name": name, "topic_id": topic.topic_id.hex(), "partitions": rows}
+        print_json({**whole, "configs": dict(known.configs)})
+        return
+    columns = ["partition", "leader", "replicas", "isr", "elr", "offline", "state",
+               "log_start_offset", "end_offset", "records"]  # fmt: skip
+    show(rows, columns, as_json=False, title=name)
+    for key, value in known.configs.items():
+        console().print(f"{key} = {value}", highlight=False)
+    contract = TOPICS.get(name)
+    if contract:
+        console().print(f"{contract.flow.value} flow, key: {contract.key}", highlight=False)
+
+
+def _offset_row(partition: PartitionState, view: PartitionView | None) -> dict[str, Any]:
+    start, end = (view.log_start_offset, view.end_offset) if view else (-1, -1)
+    return {
+        **_partition_row(partition, states(partition)),
+        "leader_epoch": partition.leader_epoch,
+        "log_start_offset": start,
+        "end_offset": end,
+        "records": max(0, end - start),
+    }
+
+
+@app.command("grow")
+@told
+def grow_topic(
+    ctx: typer.Context,
+    name: str,
+    partitions: Annotated[int, typer.Argument(help="The new total.")],
+    assignment: Assignment = None,
+) -> None:
+    """Give a topic more partitions. Keys move to other partitions: order per key begins anew."""
+    with nodes(ctx, CLIENT_ID) as cluster:
+        act.grow_topic(cluster, name, partitions, _replicas(assignment) if assignment else None)
+    print(f"{name} has {partitions} partitions")
 
 
 @app.command("delete")
 @told
-def delete_topic(
-    ctx: typer.Context,
-    name: str,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
+def delete_topic(ctx: typer.Context, name: str, yes: Yes = False) -> None:
     """Delete a topic and all its records, for good."""
     if not yes:
         typer.confirm(f"Delete {name} and all its records?", abort=True)
-    admin(ctx, CLIENT_ID).delete_topic(name)
+    with nodes(ctx, CLIENT_ID) as cluster:
+        act.delete_topic(cluster, name)
     print(f"deleted {name}")
 
 
-def _show(topic: TopicView) -> None:
-    contract = TOPICS.get(topic.name)
-    console = Console()
-    table = Table(
-        "partition", "leader", "replicas", "in sync", "from", "to", "records", title=topic.name
-    )
-    for p in topic.partitions:
-        replicas, isr = (", ".join(map(str, nodes)) for nodes in (p.replicas, p.isr))
-        size = p.end_offset - p.log_start_offset
-        offsets = (str(p.log_start_offset), str(p.end_offset), str(size))
-        table.add_row(str(p.partition), str(p.leader), replicas, isr, *offsets)
-    console.print(table)
-    for key, value in topic.configs.items():
-        console.print(f"{key} = {value}", highlight=False)
-    if contract:
-        console.print(f"{contract.flow.value} flow, key: {contract.key}", highlight=False)
-
-
-def _pairs(words: list[str]) -> dict[str, str]:
-    pairs = [word.partition("=") for word in words]
-    wrong = [key for key, equals, _ in pairs if not equals]
+def pairs(words: list[str]) -> dict[str, str]:
+    """key=value words."""
+    found = [word.partition("=") for word in words]
+    wrong = [key for key, equals, _ in found if not equals]
     if wrong:
         raise typer.BadParameter(f"{wrong[0]!r} is not key=value", param_hint="--config")
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return {key.strip(): value.strip() for key, _, value in found}
+
+
+def _replicas(text: str) -> list[list[int]]:
+    """T-CR-03: comma between partitions, colon between the replicas of one."""
+    try:
+        return [[int(one) for one in part.split(":")] for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not like 1:2,2:3", param_hint="--assignment"
+        ) from None

@@ -84,7 +84,7 @@ def grow_topic(
     nodes: Nodes, name: str, count: int, new: Sequence[Sequence[int]] | None = None
 ) -> None:
     """Raise the number of partitions to `count`; `new` are the replicas of the new ones."""
-    given = new and [create_partitions.CreatePartitionsAssignment(list(one)) for one in new]
+    given = [create_partitions.CreatePartitionsAssignment(list(one)) for one in new or ()]
     topic = create_partitions.CreatePartitionsTopic(name, count, given or None)
     body = create_partitions.CreatePartitionsRequest([topic], CLIENT_REQUEST_TIMEOUT_MS)
     result = nodes.ask_controller(ApiKey.CREATE_PARTITIONS, body).results[0]

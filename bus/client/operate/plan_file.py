@@ -75,7 +75,7 @@ def _rows(text: str, key: str) -> list[dict[str, Any]]:
         raise BadPlan(f'the file is to be {{"version": 1, "{key}": [...]}}')
     if document.get("version", VERSION) != VERSION:
         raise BadPlan(f"version {document['version']} of the file is not known")
-    rows = document[key]
+    rows: list[dict[str, Any]] = document[key]
     if not all(isinstance(row, dict) for row in rows):
         raise BadPlan(f"each of `{key}` is to be an object")
     return rows

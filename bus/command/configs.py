@@ -1,0 +1,127 @@
+"""`configs`: get, set, unset; of topics, brokers, all brokers, loggers, groups."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from bus.client.operate import act, look
+from bus.client.operate.act import Change
+from bus.client.operate.views import DEFAULT_SOURCE, ConfigEntry
+from bus.command.show import AsJson, show
+from bus.command.told import nodes, told
+from bus.command.topics import pairs
+
+app = typer.Typer(
+    help="Configurations of topics, brokers, loggers and groups: get, set, unset.",
+    no_args_is_help=True,
+)
+
+CLIENT_ID = "databus-configs"
+
+
+class Kind(StrEnum):
+    """What has a configuration. `brokers` is the default of all of them."""
+
+    TOPIC = "topic"
+    BROKER = "broker"
+    BROKERS = "brokers"
+    LOGGER = "logger"
+    GROUP = "group"
+
+
+_TYPES = {
+    Kind.TOPIC: look.TOPIC,
+    Kind.BROKER: look.BROKER,
+    Kind.BROKERS: look.BROKER,
+    Kind.LOGGER: look.BROKER_LOGGER,
+    Kind.GROUP: look.GROUP,
+}
+KindArgument = Annotated[
+    Kind, typer.Argument(help="topic, broker, brokers (all of them), logger (of a broker), group.")
+]
+NAME_HELP = "Topic, broker id, or group; `-` with brokers."
+NameArgument = Annotated[str, typer.Argument(help=NAME_HELP)]
+
+
+@app.command("get")
+@told
+def get_configs(
+    ctx: typer.Context,
+    kind: KindArgument,
+    name: NameArgument = "-",
+    word: Annotated[str, typer.Option(help="Only keys that contain this.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Defaults too.")] = False,
+    explain: Annotated[bool, typer.Option(help="What each key is for.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What is set, where it comes from, and whether it can change while brokers run."""
+    resource = _resource(kind, name)
+    with nodes(ctx, CLIENT_ID) as asked:
+        entries = look.configs(asked, *resource, documentation=explain)
+    loggers = kind is Kind.LOGGER
+    rows = [
+        _row(entry)
+        for entry in entries
+        if word in entry.name and (everything or loggers or entry.source != DEFAULT_SOURCE)
+    ]
+    columns = ["key", "value", "from", "fixed while running", *(["for"] if explain else [])]
+    show(rows, columns, as_json)
+
+
+def _row(entry: ConfigEntry) -> dict[str, Any]:
+    return {
+        "key": entry.name,
+        "value": "(secret)" if entry.sensitive else entry.value,
+        "from": entry.source_name,
+        "fixed while running": entry.read_only,
+        "for": entry.documentation,
+        "synonyms": [list(one) for one in entry.synonyms],
+    }
+
+
+@app.command("set")
+@told
+def set_configs(
+    ctx: typer.Context,
+    kind: KindArgument,
+    name: NameArgument,
+    values: Annotated[list[str], typer.Argument(help="key=value; several at once.")],
+) -> None:
+    """Set keys; in force at once. Level of a log: `configs set logger 1 broker.replica=DEBUG`."""
+    changes = [(key, Change.SET, value) for key, value in pairs(values).items()]
+    with nodes(ctx, CLIENT_ID) as asked:
+        act.alter_configs(asked, {_resource(kind, name): changes})
+    print(f"set on {_told(kind, name)}: {', '.join(values)}")
+
+
+@app.command("unset")
+@told
+def unset_configs(
+    ctx: typer.Context,
+    kind: KindArgument,
+    name: NameArgument,
+    keys: Annotated[list[str], typer.Argument(help="Keys; several at once.")],
+) -> None:
+    """Take back what was set; the next wider setting, or the default, is in force again."""
+    with nodes(ctx, CLIENT_ID) as asked:
+        act.alter_configs(
+            asked, {_resource(kind, name): [(key, Change.UNSET, None) for key in keys]}
+        )
+    print(f"unset on {_told(kind, name)}: {', '.join(keys)}")
+
+
+def _resource(kind: Kind, name: str) -> tuple[int, str]:
+    if kind is Kind.BROKERS:
+        return _TYPES[kind], ""
+    if name == "-":
+        raise typer.BadParameter(f"which {kind}? {NAME_HELP}", param_hint="name")
+    if kind in (Kind.BROKER, Kind.LOGGER) and not name.isdecimal():
+        raise typer.BadParameter(f"{name!r} is no broker id", param_hint="name")
+    return _TYPES[kind], name
+
+
+def _told(kind: Kind, name: str) -> str:
+    return "all brokers" if kind is Kind.BROKERS else f"{kind} {name}"

@@ -1,0 +1,65 @@
+"""Rows shown to a person as a table, to a script as JSON.
+
+In: rows as plain dicts. Out: standard output. Never: questions to a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+Rows = Sequence[Mapping[str, Any]]
+NARROW_COLUMNS = 100
+"""A pipe has no width; a table cut off at 80 columns would lose what a grep looks for."""
+
+
+def show(rows: Rows, columns: Sequence[str], as_json: bool, *, title: str | None = None) -> None:
+    """The rows; keys of a row that are no column are for scripts only."""
+    if as_json:
+        print_json(list(rows))
+        return
+    table = Table(*columns, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*(Text(text_of(row.get(column))) for column in columns))
+    console().print(table)
+
+
+def print_json(value: object) -> None:
+    """One line for a script; tuples and sets as lists."""
+    print(json.dumps(value, ensure_ascii=False, default=list))
+
+
+def console() -> Console:
+    """Where people read; wide enough where nobody reads."""
+    made = Console()
+    return made if made.is_terminal else Console(width=max(made.width, NARROW_COLUMNS * 2))
+
+
+def text_of(value: Any) -> str:
+    """A cell."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def size_text(size_bytes: int) -> str:
+    """1536 -> 1.5 KiB."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

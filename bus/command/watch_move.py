@@ -1,0 +1,72 @@
+"""Waits for moves and shows how far they are, as long as somebody looks.
+
+In: a cluster and the partitions that move. Out: a progress bar on a terminal, nothing on a pipe.
+Never: a change; leaving (Ctrl-C) leaves the moves running.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from bus.client.nodes import Nodes
+from bus.client.operate import look
+from bus.client.operate.progress import MoveProgress, progress
+from bus.command.show import console, size_text
+from bus.errors import BusError
+
+POLL_S = 1.0
+"""Between two looks; a move takes minutes, and each look asks every broker for its disks."""
+
+
+def watch(cluster: Nodes, places: set[look.Place]) -> bool:
+    """Until none of these moves any more (True), or Ctrl-C (False)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True),
+               TransferSpeedColumn())  # fmt: skip
+    with Progress(*columns, console=console(), transient=True) as bar:
+        task = bar.add_task("begins")
+        total = 0
+        try:
+            while True:
+                rows = [row for row in look_at(cluster) if row.place in places]
+                if not rows:
+                    return True
+                left = sum(row.total_bytes - row.copied_bytes for row in rows)
+                total = max(total, left)
+                word = f"{len(rows)} partitions move"
+                bar.update(task, total=total, completed=total - left, description=word)
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            bar.console.print("the moves go on; `databus reassign verify` says how they stand")
+            return False
+
+
+def look_at(cluster: Nodes) -> list[MoveProgress]:
+    """Every move there is; a broker that does not answer counts as nothing copied."""
+    moving = look.reassignments(cluster)
+    brokers = sorted({broker for move in moving.values() for broker in move.replicas})
+    dirs = {}
+    for broker in brokers:
+        try:
+            dirs[broker] = look.log_dirs(cluster, broker)
+        except BusError:
+            dirs[broker] = []
+    return progress(moving, dirs)
+
+
+def moving_rows(cluster: Nodes) -> list[dict[str, Any]]:
+    """As a table shows them."""
+    return [
+        {
+            "partition": f"{row.place[0]}-{row.place[1]}",
+            "adding": row.adding,
+            "removing": row.removing,
+            "copied": size_text(row.copied_bytes),
+            "of": size_text(row.total_bytes),
+            "copied_bytes": row.copied_bytes,
+            "total_bytes": row.total_bytes,
+        }
+        for row in look_at(cluster)
+    ]

@@ -1,0 +1,22 @@
+"""How far a move is, from what the disks hold."""
+
+from __future__ import annotations
+
+from bus.client.operate.progress import MoveProgress, progress
+from bus.client.operate.views import LogDir, Reassignment, ReplicaSize
+
+
+def held(**sizes: int) -> list[LogDir]:
+    replicas = {(topic, 0): ReplicaSize(size, 0) for topic, size in sizes.items()}
+    return [LogDir("/data", 0, -1, -1, replicas)]
+
+
+def test_copied_is_what_the_new_replicas_hold_of_the_fullest_old_one():
+    moving = {("a", 0): Reassignment((1, 2, 3, 4), (3, 4), (2,))}
+    dirs = {1: held(a=100), 2: held(a=90), 3: held(a=40), 4: held(a=120)}
+    assert progress(moving, dirs) == [MoveProgress(("a", 0), (3, 4), (2,), 140, 200)]
+
+
+def test_a_broker_that_says_nothing_counts_as_nothing():
+    moving = {("a", 0): Reassignment((1, 2), (2,), ())}
+    assert progress(moving, {})[0].total_bytes == 0

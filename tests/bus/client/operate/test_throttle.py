@@ -1,0 +1,36 @@
+"""The brakes of a move: on givers and takers, for the moving replicas only."""
+
+from __future__ import annotations
+
+from bus.client.operate.act import Change
+from bus.client.operate.look import BROKER, TOPIC
+from bus.client.operate.throttle import brake, release
+
+BEFORE = {("a", 0): [1, 2], ("a", 1): [2, 3]}
+AFTER = {("a", 0): [1, 4], ("a", 1): [3, 2]}
+
+
+def test_only_what_is_copied_is_braked():
+    """a-1 changes its order only: nothing of it is copied, and broker 3 gives nothing."""
+    found = brake(BEFORE, AFTER, 1000)
+    assert sorted(found) == [(TOPIC, "a"), *[(BROKER, str(b)) for b in (1, 2, 4)]]
+    assert found[TOPIC, "a"] == [
+        ("leader.replication.throttled.replicas", Change.SET, "0:1,0:2"),
+        ("follower.replication.throttled.replicas", Change.SET, "0:4"),
+    ]
+    assert {value for _, _, value in found[BROKER, "1"]} == {"1000"}
+
+
+def test_what_was_set_is_taken_off_again():
+    set_keys = {
+        (resource, key)
+        for resource, changes in brake(BEFORE, AFTER, 1000).items()
+        for key, _, _ in changes
+    }
+    unset = {
+        (resource, key)
+        for resource, changes in release(["a"], [1, 2, 4]).items()
+        for key, change, _ in changes
+        if change is Change.UNSET
+    }
+    assert unset == set_keys
