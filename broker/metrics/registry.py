@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from broker.metrics.catalogue import HELP
 from broker.metrics.names import base_name
 
 Labels = tuple[tuple[str, str], ...]
@@ -117,17 +118,17 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Called by prometheus_client."""
         for name, meters in self._meters.by_name():
-            counter = Metric(name, name, "counter")
+            counter = Metric(name, HELP.get(name, name), "counter")
             for labels, meter in meters:
                 counter.add_sample(f"{name}_total", dict(labels), meter.count)
             yield counter
         for name, gauges in self._gauges.by_name():
-            gauge = Metric(name, name, "gauge")
+            gauge = Metric(name, HELP.get(name, name), "gauge")
             for labels, read in gauges:
                 gauge.add_sample(name, dict(labels), read())
             yield gauge
         for name, histograms in self._histograms.by_name():
-            summary = Metric(name, name, "summary")
+            summary = Metric(name, HELP.get(name, name), "summary")
             for labels, histogram in histograms:
                 _add_summary(summary, name, dict(labels), histogram)
             yield summary

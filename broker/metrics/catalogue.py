@@ -1,0 +1,140 @@
+"""Every metric a broker shows: Kafka's type and name, kind, labels and what it says.
+
+In: nothing. Out: the table `CATALOGUE`; docs/metrics.md is made of it, and the page that Prometheus
+reads takes its HELP lines from it. Never: a metric that no room counts; a test compares this table
+with the calls of `meter`, `gauge` and `histogram` in both directions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from broker.metrics.names import base_name
+
+
+class Kind(StrEnum):
+    """What Prometheus calls it."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """One metric. `alarm` says when somebody should be woken; empty: look at it, no more."""
+
+    type: str
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    alarm: str = ""
+
+    @property
+    def shown_name(self) -> str:
+        """What stands on the page."""
+        base = base_name(self.type, self.name)
+        return f"{base}_total" if self.kind is Kind.COUNTER else base
+
+
+COUNTER, GAUGE, SUMMARY = Kind.COUNTER, Kind.GAUGE, Kind.SUMMARY
+_TOPIC = ("topic",)
+
+
+def _rows(type_: str, *rows: tuple[str, Kind, str] | tuple[str, Kind, str, tuple[str, ...]] |
+          tuple[str, Kind, str, tuple[str, ...], str]) -> list[MetricInfo]:  # fmt: skip
+    return [MetricInfo(type_, *row) for row in rows]
+
+
+_TRAFFIC = _rows(
+    "BrokerTopicMetrics",
+    ("BytesInPerSec", COUNTER, "Bytes that producers wrote; without a topic: all.", _TOPIC),
+    ("BytesOutPerSec", COUNTER, "Bytes that consumers fetched; without a topic: all.", _TOPIC),
+    ("MessagesInPerSec", COUNTER, "Records that producers wrote; without a topic: all.", _TOPIC),
+    ("ReplicationBytesInPerSec", COUNTER, "Bytes this broker's followers fetched."),
+    ("ReplicationBytesOutPerSec", COUNTER, "Bytes other brokers' followers fetched here."),
+)
+_REPLICAS = _rows(
+    "ReplicaManager",
+    ("PartitionCount", GAUGE, "Replicas on this broker."),
+    ("LeaderCount", GAUGE, "Partitions this broker leads."),
+    ("UnderReplicatedPartitions", GAUGE, "Partitions led here that miss replicas.", (),
+     "more than 0 for minutes: a broker is down, slow, or its disk is full"),
+    ("UnderMinIsrPartitionCount", GAUGE, "Partitions led here that refuse acks=all now.", (),
+     "more than 0: producers wait"),
+    ("AtMinIsrPartitionCount", GAUGE, "Partitions led here that one more loss would stop."),
+    ("OfflineReplicaCount", GAUGE, "Replicas in a log directory that failed.", (),
+     "more than 0: a disk is broken or full"),
+    ("ReassigningPartitions", GAUGE, "Partitions led here that are on the move."),
+    ("IsrShrinksPerSec", COUNTER, "How often a follower was taken out of the ISR."),
+    ("IsrExpandsPerSec", COUNTER, "How often a follower came back into the ISR."),
+    ("FailedIsrUpdatesPerSec", COUNTER, "ISR changes the controller refused."),
+)
+_FETCHERS = [
+    *_rows(
+        "ReplicaFetcherManager",
+        ("MaxLag", GAUGE, "Records the slowest replica here is behind its leader.", ("clientId",)),
+    ),
+    *_rows(
+        "FetchSessionCache",
+        ("NumIncrementalFetchSessions", GAUGE, "Fetch sessions remembered (KIP-227)."),
+        ("NumIncrementalFetchPartitionsCached", GAUGE, "Partitions in them."),
+    ),
+    *_rows(
+        "DelayedOperationPurgatory",
+        ("PurgatorySize", GAUGE, "Requests that wait, by kind.", ("delayedOperation",)),
+    ),
+]
+_REQUESTS = [
+    *_rows(
+        "RequestMetrics",
+        ("RequestsPerSec", COUNTER, "Requests, by API and version.", ("request", "version")),
+        ("TotalTimeMs", SUMMARY, "From the request's arrival to its answer; waiting included.",
+         ("request",)),
+    ),
+    *_rows(
+        "socket-server-metrics",
+        ("connection-count", GAUGE, "Open connections, of clients and brokers."),
+    ),
+]
+_CONTROLLER = [
+    *_rows(
+        "KafkaController",
+        ("ActiveControllerCount", GAUGE, "1 on the active controller, 0 elsewhere.", (),
+         "the sum over all brokers is not 1 for minutes"),
+        ("ActiveBrokerCount", GAUGE, "Brokers that may lead, as this node knows."),
+        ("FencedBrokerCount", GAUGE, "Registered brokers that may not lead, as this node knows.",
+         (), "more than 0: a broker is down or starting"),
+        ("GlobalTopicCount", GAUGE, "Topics, as this node knows."),
+        ("GlobalPartitionCount", GAUGE, "Partitions, as this node knows."),
+        ("OfflinePartitionsCount", GAUGE, "Partitions without a leader, as this node knows.", (),
+         "more than 0: their producers and consumers stand still"),
+        ("PreferredReplicaImbalanceCount", GAUGE,
+         "Partitions not led by their first replica, as this node knows."),
+    ),
+    *_rows(
+        "raft-metrics",
+        ("current-leader", GAUGE, "The active controller's node id, -1 for none (KRaft).", (),
+         "-1 for seconds: the controllers have no majority"),
+        ("current-epoch", GAUGE, "The controller's epoch (KRaft)."),
+        ("high-watermark", GAUGE, "Metadata records that are committed (KRaft)."),
+        ("log-end-offset", GAUGE, "Metadata records stored here (KRaft)."),
+    ),
+    *_rows(
+        "broker-metadata-metrics",
+        ("last-applied-record-offset", GAUGE, "The newest metadata record this broker acts on."),
+    ),
+]
+_ROOMS = [
+    *_rows("KafkaServer", ("BrokerState", GAUGE, "3: runs. 6: is shutting down. 1: starts.")),
+    *_rows("Log", ("Size", GAUGE, "Bytes of all logs here.")),
+    *_rows("GroupMetadataManager", ("NumGroups", GAUGE, "Groups this broker coordinates.")),
+]
+
+CATALOGUE: tuple[MetricInfo, ...] = (
+    *_TRAFFIC, *_REPLICAS, *_FETCHERS, *_REQUESTS, *_CONTROLLER, *_ROOMS,
+)  # fmt: skip
+BY_NAME: dict[tuple[str, str], MetricInfo] = {(one.type, one.name): one for one in CATALOGUE}
+HELP: dict[str, str] = {base_name(one.type, one.name): one.help for one in CATALOGUE}
