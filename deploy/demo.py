@@ -14,15 +14,17 @@ import msgspec
 
 from deploy import account_print, account_read
 from deploy.books import open_operations, open_records
+from deploy.cluster.children import cluster_children, cluster_settings
+from deploy.cluster.layout import ClusterPlan
+from deploy.cluster.mishap import LeaderKill
 from deploy.drain import drain
 from deploy.errors import OperatorError
 from deploy.prepare import prepare
 from deploy.roles import DEMO, children, console_endpoint
 from deploy.settings import Settings
-from deploy.state_file import in_use, is_held
 from deploy.status_line import StatusLine
-from deploy.supervisor import Supervisor, check_ports
-from deploy.up import describe, stop_on_signals
+from deploy.supervisor import Supervisor
+from deploy.up import describe, refuse_if_taken, stop_on_signals
 from ingest.store.port import Page, StoreError
 from monitor.accounts.once import issue_one_time_link
 
@@ -32,15 +34,24 @@ READY_TIMEOUT_S = 300.0  # Spark on a busy machine with two cores
 GLANCE = 200  # alarms counted for the line; the account counts all
 
 
-async def demo(settings: Settings, seconds: float | None, *, as_json: bool) -> int:
-    """Run for a time, or until asked to stop; then account."""
+async def demo(
+    settings: Settings,
+    seconds: float | None,
+    *,
+    as_json: bool,
+    plan: ClusterPlan | None = None,
+    kill_at_s: float | None = None,
+) -> int:
+    """Run for a time, or until asked to stop; then account. With a plan, on that cluster."""
     folder, line = settings.site.data_path, StatusLine()
-    if is_held(folder):
-        raise in_use(folder)
-    processes = children(settings, DEMO)
-    check_ports(processes)
+    brokers = cluster_children(settings, plan) if plan else []
+    if plan:
+        settings = cluster_settings(settings, plan)
+    processes = children(settings, DEMO, brokers=brokers)
+    refuse_if_taken(folder, processes)
     prepare(settings)
     show = Show(settings, Supervisor(processes, folder), line, seconds)
+    show.mishap = LeaderKill(show.supervisor, kill_at_s, line.say) if plan and kill_at_s else None
     stop_on_signals(show.asked)
     await show.supervisor.start()
     try:
@@ -69,6 +80,7 @@ class Show:
         self._ready_s: float | None = None
         self._stored_before = stored(settings)
         self.first_stored_s: float | None = None
+        self.mishap: LeaderKill | None = None
 
     async def run(self) -> None:
         """Until the time is over, somebody asks, or a role is given up."""
@@ -76,6 +88,9 @@ class Show:
             if self._ready_s is None and self.supervisor.all_ready:
                 self._now_ready()
             self._look()
+            if self.mishap and self._ready_s is not None:
+                passed_s = time.monotonic() - self._ready_s
+                await asyncio.to_thread(self.mishap.look, self.settings, passed_s)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.asked.wait(), TICK_S)
         for name in self.supervisor.failed:
@@ -93,7 +108,11 @@ class Show:
         account = await asyncio.to_thread(account_read.read, self.settings)
         self._line.say("")
         if as_json:
-            more = {"first_stored_s": self.first_stored_s, "restarts": self.supervisor.restarts}
+            more = {
+                "first_stored_s": self.first_stored_s,
+                "restarts": self.supervisor.restarts,
+                "killed": self.mishap.victim if self.mishap else "",
+            }
             plain = {**msgspec.to_builtins(account), "balanced": account.balanced, **more}
             print(msgspec.json.encode(plain).decode(), flush=True)
         else:

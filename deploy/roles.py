@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from deploy.paths import PROJECT_ROOT
@@ -71,23 +71,42 @@ PRODUCT = ("broker", "edge", "streams", "dispatcher", "console")  # what `up` st
 DEMO = (*PRODUCT, "city")
 
 
-def children(settings: Settings, names: Iterable[str]) -> list[Child]:
-    """The processes of these roles, in starting order, each with the same settings as ours."""
-    wanted = set(names)
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "DATABUS_SUPERVISOR": str(os.getpid())}
-    environment["PYTHONPATH"] = os.pathsep.join(
+def environment() -> dict[str, str]:
+    """What a child of this process is started with."""
+    own = {**os.environ, "PYTHONUNBUFFERED": "1", "DATABUS_SUPERVISOR": str(os.getpid())}
+    own["PYTHONPATH"] = os.pathsep.join(
         [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
+    return own
+
+
+def children(
+    settings: Settings, names: Iterable[str], *, brokers: Sequence[Child] = ()
+) -> list[Child]:
+    """The processes of these roles, in starting order, each with the same settings as ours.
+
+    `brokers` are there instead of the one broker: who needs it, needs them.
+    """
+    wanted = {name for name in names if not (brokers and name == "broker")}
+    stand_ins = {"broker": tuple(child.name for child in brokers)} if brokers else {}
+    inherited = environment()
     return [
-        Child(
-            name=role.name,
-            command=(sys.executable, "-m", "deploy", *settings.arguments, "run", role.name),
-            environment=environment,
-            needs=tuple(need for need in role.needs if need in wanted),
-            endpoint=role.endpoint(settings) if role.endpoint else None,
-            ready_line=role.ready_line,
-            stop_timeout_s=role.stop_timeout_s,
-        )
-        for role in ROLES.values()
-        if role.name in wanted
+        *brokers,
+        *(
+            Child(
+                name=role.name,
+                command=(sys.executable, "-m", "deploy", *settings.arguments, "run", role.name),
+                environment=inherited,
+                needs=tuple(
+                    name
+                    for need in role.needs
+                    for name in stand_ins.get(need, (need,) if need in wanted else ())
+                ),
+                endpoint=role.endpoint(settings) if role.endpoint else None,
+                ready_line=role.ready_line,
+                stop_timeout_s=role.stop_timeout_s,
+            )
+            for role in ROLES.values()
+            if role.name in wanted
+        ),
     ]

@@ -37,7 +37,7 @@ def run(name: str, settings: Settings) -> int:
     """Run one role here; returns its exit status when it was asked to stop."""
     if name not in ROLES:
         raise OperatorError(unknown("role", name, ROLES))
-    _end_with_the_supervisor()
+    end_with_the_supervisor()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -47,7 +47,7 @@ def run(name: str, settings: Settings) -> int:
     return STARTERS[name](settings)
 
 
-def _end_with_the_supervisor() -> None:
+def end_with_the_supervisor() -> None:
     """Ask the kernel for SIGTERM when the supervisor dies, even by kill -9: no orphans."""
     supervisor = os.environ.get("DATABUS_SUPERVISOR")
     if supervisor is None or not sys.platform.startswith("linux"):

@@ -27,6 +27,7 @@ NOT_SETTINGS = frozenset(
         "DATABUS_SUPERVISOR",
         "DATABUS_NO_INSTALL",
         "DATABUS_SEED",
+        "DATABUS_CLUSTER_TESTS",
     }
 )
 _TABLE = re.compile(r"^\s*\[\s*([A-Za-z0-9_\-]+)\s*\]")

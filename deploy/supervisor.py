@@ -40,7 +40,7 @@ class RoleState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A TCP address that answers when a role is ready; `setting` is where to change it."""
+    """A TCP address that answers when a role is ready; `setting` (or an option) changes it."""
 
     host: str
     port: int
@@ -115,9 +115,11 @@ def check_ports(children: Sequence[Child]) -> None:
     for child in children:
         if child.endpoint is not None and not child.endpoint.is_free():
             at = f"{child.endpoint.host}:{child.endpoint.port}"
+            setting = child.endpoint.setting
+            remedy = f"{setting} …" if setting.startswith("--") else f"--set {setting}=…"
             raise OperatorError(
                 f"port {at} for {child.name} is taken{_owner(child.endpoint.port)}; stop that "
-                f"process, or choose another with --set {child.endpoint.setting}=…"
+                f"process, or choose another with {remedy}"
             )
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from deploy.errors import OperatorError
@@ -22,7 +23,7 @@ from deploy.roles import PRODUCT, ROLES, children
 from deploy.settings import Settings
 from deploy.state_file import in_use, is_held, read_state
 from deploy.status_line import StatusLine
-from deploy.supervisor import Supervisor, check_ports
+from deploy.supervisor import Child, Supervisor, check_ports
 
 TICK_S = 0.5
 DOWN_TIMEOUT_S = 150.0  # the sum of the roles' stop limits
@@ -49,19 +50,31 @@ async def up(settings: Settings, names: Sequence[str] = PRODUCT) -> int:
     """Supervise until asked to stop; exit status 1 when a role was given up."""
     processes = children(settings, names)
     folder = settings.site.data_path
+    refuse_if_taken(folder, processes)
+    prepare(settings)
+    return await supervise(processes, folder)
+
+
+def refuse_if_taken(folder: Path, processes: Sequence[Child]) -> None:
+    """Another supervisor on this data directory, or somebody else on a port of ours."""
     if is_held(folder):
         raise in_use(folder)
     check_ports(processes)
-    prepare(settings)
+
+
+async def supervise(processes: Sequence[Child], folder: Path, told: Sequence[str] = ()) -> int:
+    """Keep these processes alive until asked to stop; `told` is said once all answer."""
     supervisor, line, asked = Supervisor(processes, folder), StatusLine(), asyncio.Event()
     stop_on_signals(asked)
     await supervisor.start()
     try:
-        told = False
+        said = False
         while not asked.is_set() and not supervisor.failed:
-            if supervisor.all_ready and not told:
+            if supervisor.all_ready and not said:
+                for sentence in told:
+                    line.say(sentence)
                 line.say(f"all roles run; logs: {folder / 'log'}; stop: Ctrl-C or 'databus down'")
-                told = True
+                said = True
             line.show(describe(supervisor))
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(asked.wait(), TICK_S)
@@ -76,14 +89,17 @@ async def up(settings: Settings, names: Sequence[str] = PRODUCT) -> int:
 
 def detach(settings: Settings) -> int:
     """Start `up` in the background and return when every role answers."""
+    refuse_if_taken(settings.site.data_path, children(settings, PRODUCT))
+    return in_the_background(settings, ["up"])
+
+
+def in_the_background(settings: Settings, words: Sequence[str]) -> int:
+    """A verb that supervises, in a session of its own; returns when every role answers."""
     folder = settings.site.data_path
-    if is_held(folder):
-        raise in_use(folder)
-    check_ports(children(settings, PRODUCT))
     (folder / "log").mkdir(parents=True, exist_ok=True)
     with open(folder / "log" / "up.log", "ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "deploy", *settings.arguments, "up"],
+            [sys.executable, "-m", "deploy", *settings.arguments, *words],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -15,7 +15,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from deploy.cluster import verbs as cluster
+from deploy.cluster.layout import (
+    FIRST_PORT,
+    FIRST_ZOOKEEPER_PORT,
+    MAX_BROKERS,
+    ControllerKind,
+    plan,
+)
 from deploy.durations import parse_seconds
+from deploy.errors import OperatorError
 from deploy.settings import Settings, with_changes
 
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
@@ -36,6 +45,7 @@ def mount_deploy(app: typer.Typer) -> None:
     app.command("package")(package)
     app.command("setup")(setup)
     app.command("config")(config)
+    app.add_typer(cluster.app, name="cluster")
 
 
 def demo(
@@ -50,6 +60,17 @@ def demo(
         typer.Option(min=0, max=24, help="The hour of the city's day now: 8 is the rush."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The city's dice: one seed, one story.")] = None,
+    brokers: Annotated[
+        int | None, typer.Option(min=1, max=MAX_BROKERS, help="On a cluster of so many brokers.")
+    ] = None,
+    controller: Annotated[
+        ControllerKind, typer.Option(help="Who keeps that cluster's metadata.")
+    ] = ControllerKind.KRAFT,
+    port: cluster.Port = FIRST_PORT,
+    zookeeper_port: cluster.ZooKeeperPort = FIRST_ZOOKEEPER_PORT,
+    kill_broker_at: Annotated[
+        str | None, typer.Option(help="kill -9 a leading broker after this long (40s).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Everything at once: the product, and a living city of cameras that sends to it.
@@ -63,7 +84,16 @@ def demo(
     changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
     settings = with_changes(ctx.obj, {k: v for k, v in changes.items() if v is not None})
     seconds = parse_seconds(for_) if for_ else None
-    raise typer.Exit(asyncio.run(work.demo(settings, seconds, as_json=as_json)))
+    kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
+    if brokers is None:
+        if kill_broker_at or controller is not ControllerKind.KRAFT:
+            raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
+        raise typer.Exit(asyncio.run(work.demo(settings, seconds, as_json=as_json)))
+    wanted = plan(settings.site.data_path, brokers=brokers, controller=controller,
+                  first_port=port, first_zookeeper_port=zookeeper_port)  # fmt: skip
+    raise typer.Exit(
+        asyncio.run(work.demo(settings, seconds, as_json=as_json, plan=wanted, kill_at_s=kill_at_s))
+    )
 
 
 def up(
