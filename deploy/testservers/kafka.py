@@ -57,14 +57,20 @@ def start_kafka(
     jars, port = kafka_jars(), free_port()
     properties = folder / "server.properties"
     properties.write_text(_properties(folder, port, settings or {}), encoding="utf-8")
-    _format(properties, jars)
+    format_storage(properties, jars, new_cluster_id())
+    server = launch_broker(folder, port, heap)
+    return server.wait_until(lambda: started(server))
+
+
+def launch_broker(folder: Path, port: int, heap: str) -> JavaServer:
+    """One node whose formatted storage and `server.properties` lie in the folder; not awaited."""
     log4j = _log4j(folder, "info", "SYSTEM_OUT")
-    server = launch(
+    return launch(
         "Apache Kafka 4.3",
         folder,
         port,
-        jars,
-        ["kafka.Kafka", str(properties)],
+        kafka_jars(),
+        ["kafka.Kafka", str(folder / "server.properties")],
         options=[
             f"-Xmx{heap}",
             f"-Xms{heap}",
@@ -72,7 +78,17 @@ def start_kafka(
             f"-Dlog4j2.configurationFile=file:{log4j}",
         ],
     )
-    return server.wait_until(lambda: "Kafka Server started" in server.log and accepts(port))
+
+
+def started(server: JavaServer) -> bool:
+    """Whether a node serves."""
+    return "Kafka Server started" in server.log and accepts(server.port)
+
+
+def new_cluster_id() -> str:
+    """A cluster's id as Kafka writes them."""
+    text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()
+    return text.rstrip("=").replace("-", "A")
 
 
 def run_tool(
@@ -124,8 +140,8 @@ def _properties(folder: Path, port: int, settings: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in values.items())
 
 
-def _format(properties: Path, jars: Sequence[Path]) -> None:
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+def format_storage(properties: Path, jars: Sequence[Path], cluster_id: str) -> None:
+    """Make the log folders of one node members of a cluster."""
     done = subprocess.run(
         [
             str(ensure_java()),
@@ -135,7 +151,7 @@ def _format(properties: Path, jars: Sequence[Path]) -> None:
             "format",
             "--ignore-formatted",
             "-t",
-            cluster,
+            cluster_id,
             "-c",
             str(properties),
         ],
