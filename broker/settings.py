@@ -1,11 +1,12 @@
 """Settings of the broker's process that Kafka has no key for, beside Kafka's own keys.
 
-In: the `broker` table of the settings: Kafka's names, and the two of ours. Out: both, apart.
+In: the `broker` table of the settings: Kafka's names, and the few of ours. Out: both, apart.
 Never: reading files or the environment.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -13,19 +14,24 @@ import msgspec
 METRICS_HOST_KEY = "metrics.host"
 METRICS_PORT_KEY = "metrics.port"
 SITE_NUMBER_KEY = "site.number"
+CLUSTER_ID_KEY = "cluster.id"
 LARGEST_SITE = 255
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 
 
 class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What only this product has.
 
     `metrics_port` 0 takes a free port, -1 opens none. `site_number` stands in bits 48-55 of every
-    producer id, so that a mirrored batch never meets a local producer's.
+    producer id, so that a mirrored batch never meets a local producer's. `cluster_id` is what new
+    log directories are formatted with, the same on every node of a cluster; a directory of another
+    cluster is then refused.
     """
 
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 9094
     site_number: int = 0
+    cluster_id: str = ""
 
 
 class SettingError(Exception):
@@ -38,7 +44,14 @@ def split(properties: Mapping[str, str]) -> tuple[dict[str, str], ProcessSetting
     host = kafka.pop(METRICS_HOST_KEY, ProcessSettings().metrics_host)
     port = _number(kafka, METRICS_PORT_KEY, ProcessSettings().metrics_port, -1, 65_535)
     site = _number(kafka, SITE_NUMBER_KEY, 0, 0, LARGEST_SITE)
-    return kafka, ProcessSettings(metrics_host=host, metrics_port=port, site_number=site)
+    cluster_id = kafka.pop(CLUSTER_ID_KEY, "")
+    if cluster_id and not _CLUSTER_ID.fullmatch(cluster_id):
+        raise SettingError(
+            f"{CLUSTER_ID_KEY} must be 1 to 64 letters, digits, '-' and '_', not {cluster_id!r}"
+        )
+    return kafka, ProcessSettings(
+        metrics_host=host, metrics_port=port, site_number=site, cluster_id=cluster_id
+    )
 
 
 def _number(kafka: dict[str, str], key: str, default: int, low: int, high: int) -> int:

@@ -118,5 +118,10 @@ class Disk(Protocol):
     def free_bytes(self, path: str) -> int:
         """Room left for us on the volume below ``path``."""
 
+    def boot_id(self) -> str:
+        """Which start of the machine this is; empty where the system does not say.
+
+        While it stays the same, what was written is still there, flushed or not (ADR 0032)."""
+
     async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Run slow file work (flush, deletion) on a worker thread."""

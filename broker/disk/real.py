@@ -31,6 +31,7 @@ _WORKERS = 2
 """Threads for flushes and deletions: one may wait for the device while the other goes on."""
 
 LOCK_FILE = ".lock"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def typed(error: OSError, path: str) -> DiskError:
@@ -223,6 +224,13 @@ class RealDisk:
         with _typed_errors(path):
             volume = os.statvfs(path)
         return volume.f_blocks * volume.f_frsize
+
+    def boot_id(self) -> str:
+        try:
+            with open(BOOT_ID, encoding="ascii") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
 
     def free_bytes(self, path: str) -> int:
         with _typed_errors(path):

@@ -17,6 +17,7 @@ from broker.disk.port import Disk
 
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LIFE = ".databus_life"
 PARTITION_METADATA = "partition.metadata"
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -103,9 +104,12 @@ def take_clean_shutdown(disk: Disk, directory: str) -> int | None:
         return None
     text = disk.read_text(path)
     disk.remove(path)
+    return _broker_epoch(text)
+
+
+def _broker_epoch(text: str) -> int:
     try:
-        found = json.loads(text)
-        return int(found["brokerEpoch"])
+        return int(json.loads(text)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):
         return UNKNOWN_BROKER_EPOCH  # Kafka before 3.7 leaves the file empty
 
@@ -114,6 +118,35 @@ def leave_clean_shutdown(disk: Disk, directory: str, broker_epoch: int) -> None:
     """Mark the directory as closed in order."""
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     disk.replace_text_durably(f"{directory}/{CLEAN_SHUTDOWN}", text)
+
+
+def clean_shutdown_epoch(disk: Disk, directory: str) -> int | None:
+    """The broker epoch at the last clean stop, ``None`` if there was none; nothing changes."""
+    path = f"{directory}/{CLEAN_SHUTDOWN}"
+    return _broker_epoch(disk.read_text(path)) if disk.exists(path) else None
+
+
+def write_life(disk: Disk, directory: str, boot_id: str, broker_epoch: int) -> None:
+    """Note under which broker epoch, on which start of the machine, the directory is used now."""
+    text = json.dumps(
+        {"version": 0, "bootId": boot_id, "brokerEpoch": broker_epoch}, separators=(",", ":")
+    )
+    disk.replace_text_durably(f"{directory}/{LIFE}", text)
+
+
+def epoch_of_life(disk: Disk, directory: str, boot_id: str) -> int:
+    """The broker epoch of the last life if it was on this same start of the machine, else -1.
+
+    Then only the process died, and everything it had written is here (ADR 0032).
+    """
+    path = f"{directory}/{LIFE}"
+    if not boot_id or not disk.exists(path):
+        return UNKNOWN_BROKER_EPOCH
+    try:
+        found = json.loads(disk.read_text(path))
+        return int(found["brokerEpoch"]) if found["bootId"] == boot_id else UNKNOWN_BROKER_EPOCH
+    except (ValueError, KeyError, TypeError):
+        return UNKNOWN_BROKER_EPOCH
 
 
 def read_topic_id(disk: Disk, directory: str) -> bytes | None:

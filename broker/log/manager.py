@@ -22,12 +22,15 @@ from broker.log.directories import (
     Identity,
     WrongDirectory,
     check_identity,
+    clean_shutdown_epoch,
     encode_uuid,
+    epoch_of_life,
     leave_clean_shutdown,
     read_identity,
     read_topic_id,
     take_clean_shutdown,
     write_identity,
+    write_life,
     write_topic_id,
 )
 from broker.log.errors import LogError, storage_error
@@ -79,10 +82,11 @@ class LogManager:
             raise
 
     def _take_directories(self, cluster_id: str | None) -> str:
-        for directory in self.directories:
+        mine = tuple(dict.fromkeys((*self.directories, self.config.metadata_log_dir)))
+        for directory in mine:
             self.disk.mkdirs(directory)
             self._locks.append(self.disk.lock(directory))
-        found = {d: read_identity(self.disk, d) for d in self.directories}
+        found = {d: read_identity(self.disk, d) for d in mine}
         known = [identity for identity in found.values() if identity is not None]
         self.cluster_id = cluster_id or (known[0].cluster_id if known else self._new_id())
         for directory, identity in found.items():
@@ -104,6 +108,21 @@ class LogManager:
             identity = Identity(self.cluster_id, self.config.node_id, self._clock.new_uuid())
             write_identity(self.disk, directory, identity)
         self.directory_ids[directory] = identity.directory_id
+
+    def previous_broker_epoch(self) -> int:
+        """The epoch of this broker's last life, if every directory vouches that nothing of it is
+        lost: it was closed in order, or only the process died (ADR 0032). Else -1."""
+        boot_id = self.disk.boot_id()
+        epochs = set()
+        for directory in self.directories:
+            clean = clean_shutdown_epoch(self.disk, directory)
+            epochs.add(epoch_of_life(self.disk, directory, boot_id) if clean is None else clean)
+        return epochs.pop() if len(epochs) == 1 else UNKNOWN_BROKER_EPOCH
+
+    def begin_life(self, broker_epoch: int) -> None:
+        """From now on the directories are used under this broker epoch."""
+        for directory in self.directories:
+            write_life(self.disk, directory, self.disk.boot_id(), broker_epoch)
 
     def load(self, topic_config: Callable[[str], TopicConfig]) -> None:
         """Open every log in the directories, recovering what was not closed in order."""

@@ -1,0 +1,83 @@
+"""Which of its lives a broker can vouch for (ADR 0032)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.clock.real import RealClock
+from broker.config.views import BrokerConfig
+from broker.disk.real import RealDisk
+from broker.log.directories import epoch_of_life, leave_clean_shutdown, write_life
+from broker.log.manager import LogManager
+
+
+class Machine(RealDisk):
+    """A disk whose machine can be started again."""
+
+    boot = "first"
+
+    def boot_id(self) -> str:
+        return self.boot
+
+
+def manager(root: Path, disk: Machine, names: str = "a") -> LogManager:
+    directories = ",".join(str(root / name) for name in names)
+    config = BrokerConfig.from_mapping({"log.dirs": directories})
+    made = LogManager(config=config, disk=disk, clock=RealClock(1))
+    for directory in made.directories:
+        disk.mkdirs(directory)
+    return made
+
+
+def test_a_killed_broker_names_its_last_epoch(tmp_path: Path):
+    """The page cache outlives the process."""
+    disk = Machine()
+    made = manager(tmp_path, disk)
+    assert made.previous_broker_epoch() == -1
+    made.begin_life(17)
+    assert made.previous_broker_epoch() == 17
+
+
+def test_after_the_machine_was_started_again_it_names_none(tmp_path: Path):
+    """Unflushed writes may be gone."""
+    disk = Machine()
+    made = manager(tmp_path, disk)
+    made.begin_life(17)
+    disk.boot = "second"
+    assert made.previous_broker_epoch() == -1
+
+
+def test_a_clean_stop_counts_on_any_start_of_the_machine(tmp_path: Path):
+    """Everything was flushed."""
+    disk = Machine()
+    made = manager(tmp_path, disk)
+    made.begin_life(17)
+    leave_clean_shutdown(disk, made.directories[0], 17)
+    disk.boot = "second"
+    assert made.previous_broker_epoch() == 17
+
+
+def test_one_directory_that_cannot_vouch_is_enough(tmp_path: Path):
+    """A disk that was replaced has lost its replicas."""
+    disk = Machine()
+    made = manager(tmp_path, disk, "ab")
+    made.begin_life(17)
+    disk.remove(f"{made.directories[1]}/.databus_life")
+    assert made.previous_broker_epoch() == -1
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"bootId": "first", "brokerEpoch": "x"}'])
+def test_a_damaged_file_vouches_for_nothing(tmp_path: Path, text: str):
+    """Whatever it says."""
+    disk = Machine()
+    (tmp_path / ".databus_life").write_text(text)
+    assert epoch_of_life(disk, str(tmp_path), "first") == -1
+
+
+def test_a_system_without_boot_ids_counts_clean_stops_only(tmp_path: Path):
+    """Empty is not equal to empty."""
+    disk = Machine()
+    write_life(disk, str(tmp_path), "", 17)
+    assert epoch_of_life(disk, str(tmp_path), "") == -1
