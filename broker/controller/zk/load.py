@@ -118,10 +118,10 @@ async def read_cluster(session: ZooKeeperSession, *, watch: bool = False) -> Clu
 
 def take_topic(state: ClusterState, topic: TopicState) -> None:
     """Add one topic to what is known."""
-    state.topic_versions[topic.name] = topic.version
     if topic.info.topic_id is None:
         state.without_id[topic.name] = topic.info
         return
+    state.topic_versions[topic.name] = topic.version
     state.records += topic.records
     if topic.config_exists:
         state.config_nodes.add(f"{znodes.CONFIG_TOPICS}/{topic.name}")

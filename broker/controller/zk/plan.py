@@ -70,9 +70,14 @@ def plan(
     fence: Fence,
     topic_versions: Mapping[str, int],
     config_nodes: Iterable[str],
+    *,
+    assigned: bool = False,
 ) -> Plan:
-    """The writes that turn `before` into `after`."""
+    """The writes that turn `before` into `after`. `assigned`: the partitions that are made have
+    their assignment in ZooKeeper already, by somebody else's hand, and lack a state only."""
     touched = _touched(before, after, records)
+    if assigned:
+        touched.assignments.clear()
     held = set(config_nodes)
     operations: list[Operation] = []
     nodes = [_config_operation(after, kind, name, held) for kind, name in touched.configs]
@@ -84,7 +89,7 @@ def plan(
             nodes.append((operations[-1], path))
     for topic in touched.assignments:
         operations += _assignment_operations(after.topics[topic], topic_versions.get(topic))
-    operations += _state_operations(before, after, touched, fence.epoch)
+    operations += _state_operations(before, after, touched, fence.epoch, assigned)
     operations += [Create(f"{znodes.DELETE_TOPICS}/{topic}") for topic in touched.deleted]
     operations += _cluster_operations(after, touched)
     return Plan(
@@ -189,14 +194,19 @@ def state_info(partition: PartitionImage, controller_epoch: int) -> znodes.State
 
 
 def _state_operations(
-    before: MetadataImage, after: MetadataImage, touched: _Touched, controller_epoch: int
+    before: MetadataImage,
+    after: MetadataImage,
+    touched: _Touched,
+    controller_epoch: int,
+    assigned: bool,
 ) -> list[Operation]:
     operations: list[Operation] = []
     for topic, index in touched.new_partitions:
         data = znodes.encode_state(
             state_info(after.topics[topic].partitions[index], controller_epoch)
         )
-        operations.append(Create(znodes.partition_path(topic, index)))
+        if not assigned:
+            operations.append(Create(znodes.partition_path(topic, index)))
         operations.append(Create(znodes.state_path(topic, index), data))
     for (topic, index), times in touched.changed.items():
         if (topic, index) in touched.new_partitions:
