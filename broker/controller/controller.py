@@ -16,6 +16,7 @@ from broker.controller.decisions.decision import Decide
 from broker.controller.kraft.metadata_log import MetadataLog, VoterIdentity
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage
+from broker.metadata.versions import MAX_LEVEL
 from bus.errors import ErrorCode
 
 Reply = TypeVar("Reply")
@@ -91,7 +92,9 @@ class SingleVoterController:
         """Decide on the newest image, store the records, replay them, publish, answer."""
         decision = decide(self.image)
         if decision.records:
-            last_offset = self._store.append(decision.records)
+            last_offset = self._store.append(
+                decision.records, self.image.metadata_version or MAX_LEVEL
+            )
             delta = MetadataDelta(self.image)
             for record in decision.records:
                 delta.replay(record)

@@ -13,15 +13,10 @@ from __future__ import annotations
 
 import re
 
-from broker.controller.decisions.cluster import (
-    KRAFT_VERSION,
-    KRAFT_VERSION_LEVEL,
-    METADATA_VERSION,
-    METADATA_VERSION_LEVEL,
-)
 from broker.handlers.context import RequestContext
 from broker.handlers.registry import advertised_ranges, version_range
 from broker.handlers.sides import Side
+from broker.metadata.versions import KRAFT_VERSION, KRAFT_VERSION_LEVEL, SUPPORTED
 from bus.errors import ErrorCode
 from bus.protocol.generated.api_versions import (
     ApiVersion,
@@ -32,6 +27,7 @@ from bus.protocol.generated.api_versions import (
 )
 
 FIRST_NAMED_VERSION = 3
+FIRST_ZERO_VERSION = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
@@ -48,10 +44,8 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         api_keys=_keys(context.session.side),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, low, high in (
-                (METADATA_VERSION, METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
-                (KRAFT_VERSION, KRAFT_VERSION_LEVEL, KRAFT_VERSION_LEVEL),
-            )
+            for name, (low, high) in SUPPORTED.items()
+            if low or context.api_version >= FIRST_ZERO_VERSION
         ],
         finalized_features_epoch=image.offset,
         finalized_features=[

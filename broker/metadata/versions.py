@@ -27,6 +27,9 @@ ELR_LEVEL = 23
 ELR_DEFAULT_LEVEL = 26
 """4.1-IV0: from here on a new cluster begins with eligible leader replicas switched on."""
 
+CORDONED_LEVEL = 30
+"""4.3-IV0: brokers may say which of their directories take no new replicas (KIP-1066)."""
+
 KRAFT_VERSION_LEVEL = 1
 """Voters are kept in the log with their directory ids (KIP-853)."""
 
@@ -53,15 +56,13 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
 }
 """Feature levels that every node of this code can work with, both ends inclusive."""
 
-_CORDONED_LEVEL = 30
-
 
 def record_version(kind: str, level: int) -> int:
     """The version in which a record kind is written at a level of metadata.version."""
     if kind == "RegisterBrokerRecord":
-        return 4 if level >= _CORDONED_LEVEL else 3
+        return 4 if level >= CORDONED_LEVEL else 3
     if kind == "BrokerRegistrationChangeRecord":
-        return 3 if level >= _CORDONED_LEVEL else 2
+        return 3 if level >= CORDONED_LEVEL else 2
     if kind in ("PartitionRecord", "PartitionChangeRecord"):
         return 2 if level >= ELR_LEVEL else 1
     return 0

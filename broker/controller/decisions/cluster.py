@@ -6,49 +6,33 @@ In: the image and values drawn by the shell. Out: records. Never: I/O, clock, di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from broker.controller.decisions import brokers
+from broker.controller.decisions.brokers import Done, Registration
 from broker.controller.decisions.decision import Decision
+from broker.controller.decisions.features import bootstrap, supported_ranges
+from broker.controller.decisions.rules import Rules
 from broker.metadata.image import Endpoint, MetadataImage
-from bus.protocol.generated.metadata_records import (
-    BrokerEndpoint,
-    BrokerFeature,
-    BrokerRegistrationChangeRecord,
-    FeatureLevelRecord,
-    PartitionChangeRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-)
+from bus.errors import check
+from bus.protocol.generated.metadata_records import PartitionChangeRecord, ProducerIdsRecord
 
-METADATA_VERSION = "metadata.version"
-KRAFT_VERSION = "kraft.version"
-
-METADATA_VERSION_LEVEL = 21
-"""3.9-IV0: the newest level whose records this broker writes (directories of replicas, log dirs
-of brokers; no eligible leader replicas yet)."""
-
-KRAFT_VERSION_LEVEL = 1
-"""Voters are kept in the log with their directory ids (KIP-853)."""
+__all__ = [
+    "ProducerIdBlock",
+    "Registration",
+    "allocate_producer_ids",
+    "bootstrap",
+    "endpoints_of",
+    "register_broker",
+    "renew_leadership",
+    "unfence_broker",
+]
 
 PRODUCER_ID_BLOCK = 1000
 """Producer ids that one broker takes at a time, as Kafka does."""
 
 SITE_SHIFT = 48
 """A site's number stands in bits 48-55 of every producer id (design: *sites*)."""
-
-UNFENCE = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """A broker that starts."""
-
-    broker_id: int
-    incarnation_id: bytes
-    endpoints: tuple[Endpoint, ...]
-    log_dirs: tuple[bytes, ...]
-    rack: str | None = None
-
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
@@ -58,54 +42,24 @@ class ProducerIdBlock:
     end: int
 
 
-def bootstrap(image: MetadataImage) -> Decision[None]:
-    """The records of an empty cluster: the feature levels that are true of it."""
-    if image.features:
-        return Decision((), None)
-    record = FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL)
-    return Decision((record,), None)
-
-
 def register_broker(
     image: MetadataImage, registration: Registration, epoch: int
 ) -> Decision[int]:
-    """A broker came up; it stays fenced until it serves. The reply is its epoch."""
-    record = RegisterBrokerRecord(
-        broker_id=registration.broker_id,
-        incarnation_id=registration.incarnation_id,
-        broker_epoch=epoch,
-        end_points=[
-            BrokerEndpoint(
-                name=end.name,
-                host=end.host,
-                port=end.port,
-                security_protocol=end.security_protocol,
-            )
-            for end in registration.endpoints
-        ],
-        features=[
-            BrokerFeature(
-                name=METADATA_VERSION,
-                min_supported_version=METADATA_VERSION_LEVEL,
-                max_supported_version=METADATA_VERSION_LEVEL,
-            )
-        ],
-        rack=registration.rack,
-        fenced=True,
-        log_dirs=list(registration.log_dirs),
+    """This node's own broker, with its own controller: nobody else can have its id."""
+    held = image.brokers.get(registration.broker_id)
+    asked = replace(
+        registration,
+        features=supported_ranges(),
+        previous_epoch=-1 if held is None else held.epoch,
     )
-    return Decision((record,), epoch)
+    decision = brokers.register(image, Rules(), asked, epoch)
+    check(not decision.reply.error, f"a broker's own controller takes it: {decision.reply}")
+    return Decision(decision.records, decision.reply.epoch)
 
 
-def unfence_broker(image: MetadataImage, broker_id: int) -> Decision[None]:
+def unfence_broker(image: MetadataImage, broker_id: int) -> Decision[Done]:
     """A registered broker serves now and may lead."""
-    broker = image.brokers[broker_id]
-    if not broker.fenced:
-        return Decision((), None)
-    record = BrokerRegistrationChangeRecord(
-        broker_id=broker_id, broker_epoch=broker.epoch, fenced=UNFENCE
-    )
-    return Decision((record,), None)
+    return brokers.unfence(image, Rules(), broker_id, image.brokers[broker_id].epoch)
 
 
 def renew_leadership(image: MetadataImage, broker_id: int) -> Decision[None]:

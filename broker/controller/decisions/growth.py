@@ -11,7 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.controller.decisions.decision import Decision, RefusedError
-from broker.controller.decisions.placement import check_replicas, checked_factor, place
+from broker.controller.decisions.placement import (
+    check_replicas,
+    checked_factor,
+    place,
+    places,
+)
 from broker.controller.decisions.topics import (
     MAX_NEW_PARTITIONS,
     Defaults,
@@ -79,7 +84,7 @@ def _grow(
         )
     added = _added_replicas(image, topic, growth, more, start)
     return [
-        partition_record(topic.topic_id, have + position, replicas, defaults)
+        partition_record(image, topic.topic_id, have + position, replicas, defaults)
         for position, replicas in enumerate(added)
     ]
 
@@ -87,15 +92,15 @@ def _grow(
 def _added_replicas(
     image: MetadataImage, topic: TopicImage, growth: Growth, more: int, start: int
 ) -> Sequence[tuple[int, ...]]:
-    alive = [broker.broker_id for broker in image.alive_brokers()]
+    brokers = places(image)
     factor = len(topic.partitions[0].replicas)
     if growth.assignments is None:
-        return place(alive, more, checked_factor(factor, len(alive)), start)
+        return place(brokers, more, checked_factor(factor, brokers), start)
     if len(growth.assignments) != more:
         raise RefusedError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{more} partitions are added, {len(growth.assignments)} are assigned",
         )
     for replicas in growth.assignments:
-        check_replicas(replicas, alive, factor)
+        check_replicas(image, replicas, factor)
     return growth.assignments

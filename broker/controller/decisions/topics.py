@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 from broker.config.keys import ConfigError
 from broker.controller.decisions.configs import check_topic_config, config_records
 from broker.controller.decisions.decision import Decision, RefusedError
-from broker.controller.decisions.placement import checked_factor, given_assignments, place
+from broker.controller.decisions.placement import (
+    checked_factor,
+    given_assignments,
+    place,
+    places,
+)
+from broker.controller.decisions.rules import default_directory
 from broker.metadata.image import MetadataImage, ResourceType, TopicImage
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import (
@@ -35,7 +41,8 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What -1 means on this cluster, and the directory of a new replica per broker."""
+    """What -1 means on this cluster. `directories` are those that the deciding broker knows
+    itself; of the others the image knows."""
 
     partitions: int
     replication_factor: int
@@ -135,7 +142,7 @@ def _create(
     records: list[object] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += config_records(ResourceType.TOPIC, topic.name, topic.configs)
     records += [
-        partition_record(topic_id, index, replicas, defaults)
+        partition_record(image, topic_id, index, replicas, defaults)
         for index, replicas in enumerate(assignments)
     ]
     result = TopicResult(
@@ -163,14 +170,13 @@ def _check_name(image: MetadataImage, name: str, taken: Mapping[str, str]) -> No
 def _assignments(
     image: MetadataImage, topic: NewTopic, defaults: Defaults, start: int
 ) -> list[tuple[int, ...]]:
-    alive = [broker.broker_id for broker in image.alive_brokers()]
     if topic.assignments:
         if topic.partitions != -1 or topic.replication_factor != -1:
             raise RefusedError(
                 ErrorCode.INVALID_REQUEST,
                 "with an assignment neither partitions nor replication factor may be given",
             )
-        return given_assignments(topic.assignments, alive)
+        return given_assignments(image, topic.assignments)
     partitions = defaults.partitions if topic.partitions == -1 else topic.partitions
     if partitions <= 0:
         raise RefusedError(
@@ -182,24 +188,33 @@ def _assignments(
         )
     factor = topic.replication_factor
     factor = defaults.replication_factor if factor == -1 else factor
-    return place(alive, partitions, checked_factor(factor, len(alive)), start)
+    brokers = places(image)
+    return place(brokers, partitions, checked_factor(factor, brokers), start)
 
 
 def partition_record(
-    topic_id: bytes, index: int, replicas: Sequence[int], defaults: Defaults
+    image: MetadataImage,
+    topic_id: bytes,
+    index: int,
+    replicas: Sequence[int],
+    defaults: Defaults,
 ) -> PartitionRecord:
-    """A new partition, led by its first replica, every replica in sync."""
+    """A new partition: led by its first replica in service, all of those in sync."""
+    isr = [broker for broker in replicas if image.is_active(broker)]
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
         replicas=list(replicas),
-        isr=list(replicas),
+        isr=isr,
         removing_replicas=[],
         adding_replicas=[],
-        leader=replicas[0],
+        leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[defaults.directories.get(broker, bytes(16)) for broker in replicas],
+        directories=[
+            defaults.directories.get(broker) or default_directory(image, broker)
+            for broker in replicas
+        ],
     )
 
 

@@ -18,6 +18,7 @@ from broker.controller.kraft.quorum_state import QuorumState
 from broker.disk.port import Disk
 from broker.log.log import Log
 from broker.log.records_in import Origin
+from broker.metadata.versions import MIN_LEVEL, record_version
 from bus.errors import check
 from bus.protocol.generated import raft_records
 from bus.protocol.records_meta import Message as ControlMessage
@@ -33,15 +34,6 @@ TOPIC = "__cluster_metadata"
 DIRECTORY = f"{TOPIC}-0"
 READ_BYTES = 1024 * 1024
 KRAFT_VERSION_LEVEL = 1
-
-RECORD_VERSIONS = {
-    "RegisterBrokerRecord": 3,
-    "BrokerRegistrationChangeRecord": 2,
-    "PartitionRecord": 1,
-    "PartitionChangeRecord": 1,
-}
-"""Versions of metadata.version 3.9-IV0; every record not named here has only version 0."""
-
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
@@ -115,12 +107,17 @@ class MetadataLog:
             self._append_control(ControlType.KRAFT_VOTERS, _voters(voter))
         self._log.flush()
 
-    def append(self, records: Sequence[object]) -> int:
-        """Store one decision; durable when this returns. The offset of its last record."""
+    def append(self, records: Sequence[object], level: int = MIN_LEVEL) -> int:
+        """Store one decision in the records of a level of metadata.version; durable when this
+        returns. The offset of its last record."""
         now_ms = self._clock.now_ms()
         batch = build_batch(
             [
-                Record(None, encode_metadata_record(record, _version(record)), timestamp_ms=now_ms)
+                Record(
+                    None,
+                    encode_metadata_record(record, record_version(type(record).__name__, level)),
+                    timestamp_ms=now_ms,
+                )
                 for record in records
             ]
         )
@@ -179,10 +176,6 @@ def _end_offset(data: bytes | memoryview) -> int:
         end = header.last_offset + 1
         offset += header.size_bytes
     return end
-
-
-def _version(record: object) -> int:
-    return RECORD_VERSIONS.get(type(record).__name__, 0)
 
 
 def _leader_change(voter: VoterIdentity) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker.controller.decisions.topics import Defaults, partition_record
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.protocol.generated.metadata_records import (
@@ -11,6 +10,7 @@ from bus.protocol.generated.metadata_records import (
     FeatureLevelRecord,
     NoOpRecord,
     PartitionChangeRecord,
+    PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
@@ -18,7 +18,18 @@ from bus.protocol.generated.metadata_records import (
 )
 
 ID = bytes(range(16))
-DEFAULTS = Defaults(1, 1)
+
+
+def partition_record(topic_id: bytes, index: int, replicas: list[int]) -> PartitionRecord:
+    return PartitionRecord(
+        topic_id=topic_id,
+        partition_id=index,
+        replicas=replicas,
+        isr=replicas,
+        leader=replicas[0],
+        leader_epoch=0,
+        partition_epoch=0,
+    )
 
 
 def apply(image: MetadataImage, *records: object) -> Changes:
@@ -32,8 +43,8 @@ def with_topic() -> MetadataImage:
     return apply(
         MetadataImage(),
         TopicRecord(name="t", topic_id=ID),
-        partition_record(ID, 0, [1], DEFAULTS),
-        partition_record(ID, 1, [1], DEFAULTS),
+        partition_record(ID, 0, [1]),
+        partition_record(ID, 1, [1]),
         ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
     ).image
 
@@ -83,7 +94,7 @@ def test_a_topic_deleted_and_made_again_in_one_batch_is_both() -> None:
         with_topic(),
         RemoveTopicRecord(topic_id=ID),
         TopicRecord(name="t", topic_id=new_id),
-        partition_record(new_id, 0, [1], DEFAULTS),
+        partition_record(new_id, 0, [1]),
     )
     assert [topic.topic_id for topic in changes.deleted_topics] == [ID]
     assert [topic.topic_id for topic, _ in changes.changed_partitions] == [new_id]

@@ -10,10 +10,9 @@ from broker.controller.decisions.cluster import (
     renew_leadership,
     unfence_broker,
 )
-from broker.controller.decisions.topics import Defaults, partition_record
 from broker.metadata.delta import MetadataDelta
 from broker.metadata.image import Endpoint, MetadataImage
-from bus.protocol.generated.metadata_records import TopicRecord
+from bus.protocol.generated.metadata_records import PartitionRecord, TopicRecord
 
 
 def replay(image: MetadataImage, *records: object) -> MetadataImage:
@@ -27,7 +26,10 @@ def test_an_empty_cluster_gets_its_feature_levels_once() -> None:
     """Only those that are true of it."""
     first = bootstrap(MetadataImage())
     image = replay(MetadataImage(), *first.records)
-    assert dict(image.features) == {"metadata.version": 21}
+    assert dict(image.features) == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+    }
     assert bootstrap(image).records == ()
 
 
@@ -45,12 +47,11 @@ def test_a_broker_is_registered_fenced_then_unfenced_once() -> None:
 
 def test_after_an_unclean_stop_every_partition_led_gets_a_new_epoch() -> None:
     """So that consumers see a truncation (KIP-320); partitions of others stay."""
-    defaults = Defaults(1, 1)
     image = replay(
         MetadataImage(),
         TopicRecord(name="t", topic_id=b"t" * 16),
-        partition_record(b"t" * 16, 0, [1], defaults),
-        partition_record(b"t" * 16, 1, [2], defaults),
+        PartitionRecord(partition_id=0, topic_id=b"t" * 16, leader=1, leader_epoch=0),
+        PartitionRecord(partition_id=1, topic_id=b"t" * 16, leader=2, leader_epoch=0),
     )
     renewed = replay(image, *renew_leadership(image, 1).records)
     assert [p.leader_epoch for p in renewed.topics["t"].partitions] == [1, 0]

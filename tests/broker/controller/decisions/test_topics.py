@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.controller.decisions.growth import Growth, create_partitions
-from broker.controller.decisions.placement import place
+from broker.controller.decisions.placement import Place, place
 from broker.controller.decisions.topics import (
     Defaults,
     NewTopic,
@@ -141,8 +141,8 @@ def test_topics_grow_and_never_shrink() -> None:
 
 def test_leaders_go_round_and_replicas_of_a_partition_differ() -> None:
     """Over five brokers every broker leads as often as any other."""
-    placed = place([1, 2, 3, 4, 5], 25, 3, start=7)
+    placed = place([Place(one) for one in (1, 2, 3, 4, 5)], 25, 3, start=7)
     leaders = [replicas[0] for replicas in placed]
     assert {leaders.count(broker) for broker in (1, 2, 3, 4, 5)} == {5}
     assert all(len(set(replicas)) == 3 for replicas in placed)
-    assert place([4], 2, 1, start=3) == [(4,), (4,)]
+    assert place([Place(4)], 2, 1, start=3) == [(4,), (4,)]

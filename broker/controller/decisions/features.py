@@ -1,0 +1,219 @@
+"""Decisions about feature levels: what a new cluster begins with, upgrades, downgrades (57).
+
+In: the image, what is asked. Out: records and a result per feature. Never: what a level means;
+`metadata.versions` and the decisions that look at it know. Kafka: FeatureControlManager,
+ActivationRecordsGenerator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from broker.controller.decisions.decision import Decision, RefusedError
+from broker.controller.decisions.rules import MIN_ISR, Rules
+from broker.metadata.image import FeatureRange, MetadataImage, ResourceType
+from broker.metadata.versions import (
+    ELR_DEFAULT_LEVEL,
+    ELR_LEVEL,
+    ELR_VERSION,
+    KRAFT_VERSION,
+    LEVEL_NAMES,
+    MAX_LEVEL,
+    METADATA_VERSION,
+    SUPPORTED,
+    loses_metadata,
+)
+from bus.errors import ErrorCode
+from bus.protocol.generated.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+
+
+class UpgradeType(IntEnum):
+    """UpdateFeatures' ways (FeatureUpdate.UpgradeType)."""
+
+    UNKNOWN = 0
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureUpdate:
+    """The level that one feature shall have; 0 takes it back."""
+
+    name: str
+    level: int
+    way: UpgradeType = UpgradeType.UPGRADE
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureResult:
+    """What became of one feature."""
+
+    name: str
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def supported_ranges() -> tuple[FeatureRange, ...]:
+    """What a node of this code says of itself when it registers."""
+    return tuple(FeatureRange(name, low, high) for name, (low, high) in SUPPORTED.items())
+
+
+def bootstrap(
+    image: MetadataImage, rules: Rules | None = None, level: int = MAX_LEVEL
+) -> Decision[None]:
+    """The first records of an empty cluster. One that has levels keeps them."""
+    if image.features:
+        return Decision((), None)
+    records: list[object] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
+    if level >= ELR_DEFAULT_LEVEL:
+        records.append(FeatureLevelRecord(name=ELR_VERSION, feature_level=1))
+        records.append(_min_isr_record(rules or Rules()))
+    return Decision(tuple(records), None)
+
+
+def _min_isr_record(rules: Rules) -> ConfigRecord:
+    """With eligible leader replicas the minimum of in-sync replicas must be the same in the eyes
+    of every controller, so it is a value of the cluster and not of one node's file (KIP-966)."""
+    return ConfigRecord(
+        resource_type=int(ResourceType.BROKER),
+        resource_name="",
+        name=MIN_ISR,
+        value=str(rules.min_insync_replicas),
+    )
+
+
+def update_features(
+    image: MetadataImage,
+    rules: Rules,
+    updates: Sequence[FeatureUpdate],
+    validate_only: bool = False,
+) -> Decision[tuple[FeatureResult, ...]]:
+    """All or none."""
+    results = []
+    levels = dict(image.features)
+    records: list[object] = []
+    seen: set[str] = set()
+    for update in updates:
+        try:
+            if update.name in seen:
+                raise RefusedError(ErrorCode.INVALID_REQUEST, "the feature is named twice")
+            seen.add(update.name)
+            records += _update(image, rules, update)
+            levels[update.name] = update.level
+            results.append(FeatureResult(update.name))
+        except RefusedError as error:
+            refusal = error.refusal
+            results.append(FeatureResult(update.name, refusal.error, refusal.message))
+    results = _with_dependencies(levels, results)
+    failed = any(result.error for result in results)
+    return Decision(() if failed or validate_only else tuple(records), tuple(results))
+
+
+def _update(image: MetadataImage, rules: Rules, update: FeatureUpdate) -> list[object]:
+    if update.name == KRAFT_VERSION:
+        raise RefusedError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            "kraft.version is kept by the quorum; a cluster here begins with level 1",
+        )
+    _check_supported(image, update)
+    _check_way(image, update)
+    if update.level == image.features.get(update.name, 0):
+        return []
+    records: list[object] = [
+        FeatureLevelRecord(name=update.name, feature_level=update.level)
+    ]
+    if update.name == ELR_VERSION:
+        records += _elr_records(image, rules, update.level)
+    return records
+
+
+def _check_supported(image: MetadataImage, update: FeatureUpdate) -> None:
+    ours = SUPPORTED.get(update.name)
+    if ours is None:
+        raise RefusedError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Invalid update version {update.level} for feature {update.name}. Local controller "
+            f"does not support this feature.",
+        )
+    nodes = [("Local controller", ours)]
+    for broker in image.alive_brokers():
+        held = {one.name: (one.min_level, one.max_level) for one in broker.features}
+        nodes.append((f"Broker {broker.broker_id}", held.get(update.name, (0, 0))))
+    for who, (low, high) in nodes:
+        if not low <= update.level <= high:
+            raise RefusedError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"Invalid update version {update.level} for feature {update.name}. {who} only "
+                f"supports versions {low}-{high}",
+            )
+
+
+def _check_way(image: MetadataImage, update: FeatureUpdate) -> None:
+    present = image.features.get(update.name, 0)
+    if update.level >= present:
+        if update.level > present and update.way is not UpgradeType.UPGRADE:
+            raise RefusedError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"Invalid update version {update.level} for feature {update.name}. Can't "
+                f"downgrade to a newer version.",
+            )
+        return
+    if update.way is UpgradeType.UPGRADE:
+        raise RefusedError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Invalid update version {update.level} for feature {update.name}. Can't downgrade "
+            f"the version of this feature without setting the upgrade type to either safe or "
+            f"unsafe downgrade.",
+        )
+    if update.name == METADATA_VERSION:
+        _check_metadata_downgrade(present, update)
+
+
+def _check_metadata_downgrade(present: int, update: FeatureUpdate) -> None:
+    if update.way is UpgradeType.UNSAFE_DOWNGRADE:
+        message = "Unsafe metadata downgrade is not supported in this version."
+    elif loses_metadata(present, update.level):
+        message = (
+            "Refusing to perform the requested downgrade because it might delete metadata "
+            "information."
+        )
+    else:
+        return
+    shown = LEVEL_NAMES.get(update.level, str(update.level))
+    raise RefusedError(
+        ErrorCode.INVALID_UPDATE_VERSION, f"Invalid metadata.version {shown}. {message}"
+    )
+
+
+def _elr_records(image: MetadataImage, rules: Rules, level: int) -> list[object]:
+    """Switched on, the minimum becomes the cluster's; switched off, what was kept is void."""
+    if not level:
+        return [ClearElrRecord(topic_name="")]
+    shared = image.configs.get((ResourceType.BROKER, ""), {})
+    records: list[object] = [] if MIN_ISR in shared else [_min_isr_record(rules)]
+    for (kind, name), values in sorted(image.configs.items()):
+        if kind is ResourceType.BROKER and name and MIN_ISR in values:
+            records.append(
+                ConfigRecord(resource_type=int(kind), resource_name=name, name=MIN_ISR, value=None)
+            )
+    return records
+
+
+def _with_dependencies(
+    levels: dict[str, int], results: list[FeatureResult]
+) -> list[FeatureResult]:
+    """Eligible leader replicas need records that can carry them."""
+    if levels.get(ELR_VERSION, 0) == 0 or levels.get(METADATA_VERSION, 0) >= ELR_LEVEL:
+        return results
+    message = (
+        f"{ELR_VERSION}=1 depends on {METADATA_VERSION} of at least {ELR_LEVEL} "
+        f"({LEVEL_NAMES[ELR_LEVEL]})"
+    )
+    return [
+        result if result.error
+        else FeatureResult(result.name, ErrorCode.INVALID_UPDATE_VERSION, message)
+        for result in results
+    ]
