@@ -1,14 +1,17 @@
 """DescribeQuorum (55).
 
-Behaviour: the quorum of `__cluster_metadata-0` as its leader sees it; here its one voter, which
-has always caught up.
+Behaviour: the quorum of `__cluster_metadata-0` as its leader sees it: how far each voter and
+observer has fetched, when it last came and when it last had everything. Others answer
+NOT_LEADER_OR_FOLLOWER, a broker sends the request on to the leader. In ZooKeeper mode there is no
+quorum and Kafka 3.9's brokers do not know the API.
 
 Versions: 0-2. 1 has times, 2 directory ids, messages and the voters' endpoints.
 """
 
 from __future__ import annotations
 
-from broker.handlers.context import RequestContext
+from broker.controller.kraft.describe import Described, ReplicaDescribed, describe
+from broker.handlers.context import CloseClient, RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.describe_quorum import (
@@ -29,51 +32,61 @@ def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQ
     """Describe the quorum."""
     if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    voter = context.services.controller.voter
+    node = context.services.quorum
+    if node is None:
+        raise CloseClient("there is no quorum in ZooKeeper mode")
+    found = describe(node)
     return DescribeQuorumResponse(
         error_message="",
-        topics=[_topic(topic, context) for topic in request.topics],
+        topics=[_topic(topic, found) for topic in request.topics],
         nodes=[
             Node(
-                node_id=voter.node_id,
-                listeners=[Listener(name="CONTROLLER", host=voter.host, port=voter.port)],
+                node_id=voter.key.id,
+                listeners=[
+                    Listener(name=end.listener, host=end.host, port=end.port)
+                    for end in voter.endpoints
+                ],
             )
+            for voter in found.places.voters
         ],
     )
 
 
-def _topic(topic: TopicDataInRequest, context: RequestContext) -> TopicDataInResponse:
+def _topic(topic: TopicDataInRequest, found: Described) -> TopicDataInResponse:
     return TopicDataInResponse(
         topic_name=topic.topic_name,
         partitions=[
-            _partition(topic.topic_name, ask.partition_index, context)
-            for ask in topic.partitions
+            _partition(topic.topic_name, ask.partition_index, found) for ask in topic.partitions
         ],
     )
 
 
-def _partition(name: str, index: int, context: RequestContext) -> PartitionDataInResponse:
+def _partition(name: str, index: int, found: Described) -> PartitionDataInResponse:
+    error = ErrorCode.NONE
     if name != METADATA_TOPIC or index != 0:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif not found.leads:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if error:
         return PartitionDataInResponse(
-            partition_index=index,
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text,
+            partition_index=index, error_code=error, error_message=error.text
         )
-    controller = context.services.controller
-    now_ms = context.services.clock.now_ms()
     return PartitionDataInResponse(
         partition_index=index,
         error_message="",
-        leader_id=controller.voter.node_id,
-        leader_epoch=controller.epoch,
-        high_watermark=controller.end_offset,
-        current_voters=[
-            ReplicaState(
-                replica_id=controller.voter.node_id,
-                replica_directory_id=controller.voter.directory_id,
-                log_end_offset=controller.end_offset,
-                last_fetch_timestamp=now_ms,
-                last_caught_up_timestamp=now_ms,
-            )
-        ],
+        leader_id=found.leader_id,
+        leader_epoch=found.epoch,
+        high_watermark=found.high_watermark,
+        current_voters=[_state(one) for one in found.voters],
+        observers=[_state(one) for one in found.observers],
+    )
+
+
+def _state(replica: ReplicaDescribed) -> ReplicaState:
+    return ReplicaState(
+        replica_id=replica.key.id,
+        replica_directory_id=replica.key.directory_id,
+        log_end_offset=replica.end_offset,
+        last_fetch_timestamp=replica.fetched_ms,
+        last_caught_up_timestamp=replica.caught_up_ms,
     )

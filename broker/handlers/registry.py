@@ -63,12 +63,19 @@ SERVED: Mapping[int, Served] = {
     44: Served("k44_incremental_alter_configs"),
     46: Served("k46_list_partition_reassignments", forwarded=True),
     47: Served("k47_offset_delete"),
+    52: Served("k52_vote"),
+    53: Served("k53_begin_quorum_epoch"),
+    54: Served("k54_end_quorum_epoch"),
     55: Served("k55_describe_quorum", forwarded=True),
     58: Served("k58_envelope", listeners=_CONTROLLER_OR_ZOOKEEPER),
+    59: Served("k59_fetch_snapshot"),
     60: Served("k60_describe_cluster"),
     61: Served("k61_describe_producers"),
     74: Served("k74_list_config_resources"),
     75: Served("k75_describe_topic_partitions"),
+    80: Served("k80_add_raft_voter", forwarded=True),
+    81: Served("k81_remove_raft_voter", forwarded=True),
+    82: Served("k82_update_raft_voter"),
 }
 
 

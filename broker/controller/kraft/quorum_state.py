@@ -1,17 +1,21 @@
 """The `quorum-state` file beside the metadata log: epoch, leader and vote of this voter.
 
 In: text. Out: the state, or text. Never: files (the metadata log writes it durably).
-Format: version 1 of Kafka's QuorumStateData (KIP-853), which Kafka's own tools read.
+Format: Kafka's QuorumStateData, which its own tools read: version 1 (KIP-853) where the voters
+stand in the log, version 0 where they stand in the configuration (no directory id, but the voters).
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 FILE_NAME = "quorum-state"
 DATA_VERSION = 1
+STATIC_VERSION = 0
 
 
 class QuorumStateError(Exception):
@@ -38,31 +42,50 @@ def uuid_bytes(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def encode(state: QuorumState) -> str:
-    """The file's text."""
-    return json.dumps(
-        {
+def encode(state: QuorumState, static_voters: Sequence[int] | None = None) -> str:
+    """The file's text; version 0 where `static_voters` are given."""
+    fields: dict[str, Any]
+    if static_voters is None:
+        fields = {
             "leaderId": state.leader_id,
             "leaderEpoch": state.leader_epoch,
             "votedId": state.voted_id,
             "votedDirectoryId": uuid_text(state.voted_directory_id),
             "data_version": DATA_VERSION,
-        },
-        separators=(",", ":"),
-    )
+        }
+    else:
+        fields = {
+            "clusterId": "",
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.leader_epoch,
+            "votedId": state.voted_id,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": voter} for voter in static_voters],
+            "data_version": STATIC_VERSION,
+        }
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def decode(text: str) -> QuorumState:
     """Read the file. Raises `QuorumStateError`; nothing is ever overwritten then."""
     try:
         fields = json.loads(text)
-        if fields["data_version"] != DATA_VERSION:
-            raise QuorumStateError(f"quorum-state has data_version {fields['data_version']}")
+        if fields["data_version"] not in (STATIC_VERSION, DATA_VERSION):
+            raise QuorumStateError(
+                f"quorum-state has data_version {fields['data_version']}, which only a newer "
+                "release reads; start that one, nothing was changed"
+            )
+        directory = bytes(16)
+        if fields["data_version"] == DATA_VERSION:
+            directory = uuid_bytes(fields["votedDirectoryId"])
         return QuorumState(
             leader_id=int(fields["leaderId"]),
             leader_epoch=int(fields["leaderEpoch"]),
             voted_id=int(fields["votedId"]),
-            voted_directory_id=uuid_bytes(fields["votedDirectoryId"]),
+            voted_directory_id=directory,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise QuorumStateError(f"quorum-state cannot be read: {error!r}") from error
+        raise QuorumStateError(
+            f"quorum-state cannot be read ({error!r}); restore it from a backup, or move the whole "
+            "metadata directory away if the other voters are well; nothing was changed"
+        ) from error

@@ -1,0 +1,192 @@
+"""Fetching: from the leader, from whoever may know one, and snapshots when the log is too short.
+
+In: answers to fetches, lost connections. Out: fetches, truncations, appends, the high watermark as
+the leader tells it. Never: an offset truncated below what this replica knows to be committed; that
+would mean that two histories were committed, and the process stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.controller.kraft.core import Core
+from broker.controller.kraft.messages import (
+    NO_LEADER,
+    Answer,
+    AppendRecords,
+    Committed,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    Moment,
+    OffsetAndEpoch,
+    SnapshotAnswer,
+    SnapshotComplete,
+    SnapshotPiece,
+    Truncate,
+)
+from broker.controller.kraft.states import Role
+from bus.errors import ErrorCode, check
+
+SEEKERS = (Role.UNATTACHED, Role.FOLLOWER, Role.OBSERVER)
+
+
+@dataclass(slots=True)
+class SnapshotFetch:
+    """A snapshot on its way. Invariant: bytes below `position` are with the shell."""
+
+    snapshot: OffsetAndEpoch
+    position: int = 0
+
+
+class Following:
+    """The part of a machine that fetches. `bootstrap` are node ids to ask for the leader."""
+
+    def __init__(self, core: Core, bootstrap: Sequence[int] = ()) -> None:
+        self._core = core
+        self._bootstrap = tuple(bootstrap)
+        self._turn = 0
+        self._snapshot: SnapshotFetch | None = None
+        self._told_watermark = -1
+
+    # -- sending ----------------------------------------------------------------------------
+
+    def poll(self, now: Moment) -> None:
+        """Keep one fetch under way."""
+        core = self._core
+        if core.role not in SEEKERS:
+            self._snapshot = None
+            return
+        if core.leader_id == NO_LEADER:
+            self._snapshot = None
+            self._seek(now)
+        elif self._snapshot is not None:
+            fetch = self._snapshot
+            ask = FetchSnapshot(core.me, core.epoch, fetch.snapshot, fetch.position)
+            core.send(core.leader_id, ask, now)
+        else:
+            core.send(core.leader_id, self._fetch(), now)
+
+    def _fetch(self) -> Fetch:
+        core = self._core
+        end = core.log.end
+        # In doubt about the leader its silence must not be taken for an idle log.
+        certain = core.has_fetched and core.leader_id != NO_LEADER
+        wait_ms = core.settings.max_wait_ms if certain else 0
+        return Fetch(core.me, core.epoch, end.offset, end.epoch, wait_ms, core.high_watermark)
+
+    def _seek(self, now: Moment) -> None:
+        """Ask one after the other who leads; a fetch is refused with the answer."""
+        core = self._core
+        others = [voter for voter in core.voters.latest.ids if voter != core.me.id]
+        known = [*others, *self._bootstrap]
+        if not known:
+            return
+        to = known[self._turn % len(known)]
+        if not any(
+            core.line(other, Fetch).in_flight or core.line(other, Fetch).ready_at_ms > now.now_ms
+            for other in known
+        ):
+            core.send(to, self._fetch(), now)
+
+    def deadline_ms(self) -> int:
+        """When a fetch that had to pause may go."""
+        core = self._core
+        if core.role not in SEEKERS:
+            return 1 << 62
+        paused = [line.ready_at_ms for line in core.lines.values() if not line.in_flight]
+        return min(paused, default=1 << 62)
+
+    # -- answers ----------------------------------------------------------------------------
+
+    def on_failure(self, to: int, refused: bool, now: Moment) -> None:
+        """No answer to a fetch. `refused`: nobody listens there, or the connection was reset."""
+        self._turn += 1
+        if refused and to == self._core.leader_id:
+            self._core.doubt(now)
+
+    def on_fetch_answer(self, to: int, ask: Fetch, answer: FetchAnswer, now: Moment) -> None:
+        """Records, a divergence, a snapshot, or the news of another leader."""
+        core = self._core
+        if core.learn(answer.leader_id, answer.epoch, now):
+            return
+        if ask.epoch != core.epoch or to != core.leader_id or core.role not in SEEKERS:
+            self._pause(to, now)
+            return
+        if answer.error is not ErrorCode.NONE:
+            self._refused(to, answer, now)
+            return
+        self._heard(now)
+        if ask.offset != core.log.end.offset:
+            return  # the log was truncated or restarted since
+        if answer.diverging is not None:
+            self._truncate(answer.diverging)
+        elif answer.snapshot is not None:
+            self._snapshot = SnapshotFetch(answer.snapshot)
+        else:
+            if len(answer.records):
+                core.effects.append(AppendRecords(answer.records))
+            self._told_watermark = answer.high_watermark
+            self.on_appended()
+
+    def on_appended(self) -> None:
+        """The log has grown: the watermark told with the records may be taken over now."""
+        core = self._core
+        reached = min(self._told_watermark, core.log.flushed_offset)
+        if core.role is not Role.LEADER and reached > core.high_watermark:
+            core.high_watermark = reached
+            core.effects.append(Committed(reached))
+
+    def _heard(self, now: Moment) -> None:
+        core = self._core
+        core.has_fetched, core.backoffs = True, 0
+        if core.role is Role.FOLLOWER:
+            core.deadline_ms = now.now_ms + core.settings.fetch_timeout_ms
+
+    def _refused(self, to: int, answer: Answer, now: Moment) -> None:
+        """An answer without records from the node we take for the leader."""
+        self._pause(to, now)
+        if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and to == self._core.leader_id:
+            self._core.doubt(now)
+
+    def pause(self, until_ms: int) -> None:
+        """The disk refuses what was fetched: no fetch until then."""
+        self._snapshot = None
+        self._core.line(self._core.leader_id, Fetch).ready_at_ms = until_ms
+
+    def _pause(self, to: int, now: Moment) -> None:
+        self._turn += 1
+        self._core.line(to, Fetch).ready_at_ms = now.now_ms + self._core.settings.retry_backoff_ms
+
+    def _truncate(self, diverging: OffsetAndEpoch) -> None:
+        core = self._core
+        ours = core.log.end_of_epoch(diverging.epoch)
+        if ours.epoch == diverging.epoch:
+            offset = min(ours.offset, diverging.offset)
+        else:
+            offset = min(max(ours.offset, 0), core.log.end.offset)
+        check(offset >= core.high_watermark, "what is committed is never truncated")
+        core.effects.append(Truncate(offset))
+
+    def on_snapshot_answer(
+        self, to: int, ask: FetchSnapshot, answer: SnapshotAnswer, now: Moment
+    ) -> None:
+        """A piece of the snapshot, or the news that it is gone."""
+        core, fetch = self._core, self._snapshot
+        if core.learn(answer.leader_id, answer.epoch, now):
+            return
+        if fetch is None or ask.snapshot != fetch.snapshot or ask.position != fetch.position:
+            return
+        if answer.error is not ErrorCode.NONE:
+            self._snapshot = None  # fetch the log again: the leader names a newer snapshot
+            self._refused(to, answer, now)
+            return
+        self._heard(now)
+        core.effects.append(SnapshotPiece(fetch.snapshot, fetch.position, answer.data))
+        fetch.position += len(answer.data)
+        if fetch.position >= answer.size:
+            self._snapshot = None
+            core.effects.append(SnapshotComplete(fetch.snapshot))
+        elif not len(answer.data):
+            self._snapshot = None

@@ -1,0 +1,138 @@
+"""What a node of the quorum does by the clock: no-op records, snapshots, its own place.
+
+In: the node. Out: decisions, files, requests. Never: more disk than `metadata.max.retention.bytes`
+and one snapshot, nor a no-op record in a cluster where nobody would hear it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker.clock.port import TaskHandle
+from broker.controller.kraft.messages import OffsetAndEpoch
+from broker.disk.port import DiskError
+from broker.log.errors import LogError
+from broker.metadata.image import MetadataImage
+from broker.metadata.records import image_records
+from broker.metadata.versions import record_version
+
+if TYPE_CHECKING:
+    from broker.controller.kraft.node import RaftNode
+
+log = logging.getLogger("broker.controller")
+
+
+class Housekeeping:
+    """Runs beside the node; nothing of it is needed for what the quorum promises."""
+
+    def __init__(self, node: RaftNode) -> None:
+        self._node = node
+        self._tasks: list[TaskHandle] = []
+        self._writing: TaskHandle | None = None
+        self._last_bytes = 0
+        self._last_ms = 0
+
+    def start(self) -> None:
+        """Begin."""
+        node = self._node
+        self._last_bytes = node.log.size_bytes
+        self._last_ms = node.clock.now_ms()
+        self._tasks = [
+            node.clock.spawn(self._noops(), name="metadata no-ops"),
+            node.clock.spawn(self._snapshots_by_age(), name="metadata snapshots"),
+        ]
+
+    def stop(self) -> None:
+        """End."""
+        for task in [*self._tasks, *([self._writing] if self._writing else [])]:
+            task.cancel()
+
+    async def _noops(self) -> None:
+        """Kafka writes one each 500 ms; here only while somebody fetches, so that the disk of a
+        machine of its own stays idle when nothing happens."""
+        node = self._node
+        interval_ms = node.config["metadata.max.idle.interval.ms"]
+        if not interval_ms:
+            return
+        seen = -1
+        while True:
+            await node.clock.sleep(interval_ms / 1000)
+            end = node.end_offset
+            if node.is_active and end == seen and self._is_heard():
+                try:
+                    node.write_noop()
+                except LogError as error:
+                    log.error("no no-op record: %s", error)
+            seen = node.end_offset
+
+    def _is_heard(self) -> bool:
+        term = self._node.machine.leading.term
+        return term is not None and bool(term.progress)
+
+    # -- snapshots --------------------------------------------------------------------------
+
+    def on_commit(self) -> None:
+        """Something was committed: perhaps enough for a snapshot."""
+        node = self._node
+        grown = node.log.size_bytes - self._last_bytes
+        if grown >= node.config["metadata.log.max.record.bytes.between.snapshots"]:
+            self.snapshot_soon()
+
+    async def _snapshots_by_age(self) -> None:
+        node = self._node
+        interval_ms = node.config["metadata.log.max.snapshot.interval.ms"]
+        while True:
+            await node.clock.sleep(max(min(interval_ms or 60_000, 60_000), 10) / 1000)
+            if interval_ms and node.clock.now_ms() - self._last_ms >= interval_ms:
+                self.snapshot_soon()
+            self.clean()
+
+    def snapshot_soon(self) -> None:
+        """Write a snapshot beside what else happens, unless one is being written."""
+        node = self._node
+        latest = node.log.latest_snapshot
+        end = node.committed.offset + 1
+        if self._writing is not None or end <= (latest.offset if latest else 0):
+            return
+        self._last_bytes, self._last_ms = node.log.size_bytes, node.clock.now_ms()
+        self._writing = node.clock.spawn(self._write(node.committed), name="metadata snapshot")
+
+    async def _write(self, image: MetadataImage) -> None:
+        """The image is frozen, so that the loop may serve others between two batches."""
+        node = self._node
+        snapshot = OffsetAndEpoch(image.offset + 1, image.epoch)
+        voters = node.machine.core.voters.in_log_at(snapshot.offset)
+        level = image.metadata_version
+        rows = ((one, record_version(type(one).__name__, level)) for one in image_records(image))
+        try:
+            steps = node.log.snapshots.write_steps(snapshot, rows, voters, node.clock.now_ms())
+            for _ in steps:
+                await node.clock.sleep(0)
+            log.info("wrote snapshot %s", snapshot)
+        except (DiskError, LogError) as error:
+            log.error("no snapshot %s: %s", snapshot, error)
+        finally:
+            self._writing = None
+        self.clean()
+
+    def clean(self) -> None:
+        """Give back what a newer snapshot covers, by size and by age."""
+        node = self._node
+        snapshots = node.log.snapshots
+        max_bytes = node.config["metadata.max.retention.bytes"]
+        max_ms = node.config["metadata.max.retention.ms"]
+        while len(snapshots.ids) > 1:
+            oldest, following = snapshots.ids[:2]
+            total = node.log.size_bytes + sum(snapshots.size_of(one) for one in snapshots.ids)
+            age_ms = node.clock.now_ms() - snapshots.modified_ms(oldest)
+            excess = 0 <= max_bytes < total
+            if not excess and not 0 <= max_ms < age_ms:
+                return
+            if following.offset > node.machine.high_watermark:
+                return
+            node.log.drop_before(following)
+            snapshots.remove(oldest)
+            node.machine.core.voters.forget_before(following.offset)
+
+

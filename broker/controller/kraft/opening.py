@@ -1,0 +1,75 @@
+"""Opening a node's quorum: its log, its memory, and who votes as far as these and the configuration
+say.
+
+In: configuration, a directory. Out: `Opened`. Never: anything written that was there before; what
+does not fit together is an error with the remedy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.clock.port import Clock
+from broker.config.views import BrokerConfig
+from broker.controller.kraft import quorum_state
+from broker.controller.kraft.messages import ElectionState
+from broker.controller.kraft.places import Places, configured
+from broker.controller.kraft.raft_log import RaftLog
+from broker.controller.kraft.voters import ReplicaKey, Voter, VoterHistory, VoterSet
+from broker.disk.port import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a node begins with."""
+
+    log: RaftLog
+    state: ElectionState
+    voters: VoterHistory
+    places: Places
+    is_new: bool
+
+
+def open_quorum(
+    config: BrokerConfig, clock: Clock, disk: Disk, root: str, me: ReplicaKey
+) -> Opened:
+    """Open it. Raises QuorumStateError, MetadataLogDamaged, SnapshotDamaged or PlaceError."""
+    listener = (config["controller.listener.names"] or ("CONTROLLER",))[0]
+    places = configured(
+        config["controller.quorum.voters"], config["controller.quorum.bootstrap.servers"], listener
+    )
+    path = f"{root}/__cluster_metadata-0/{quorum_state.FILE_NAME}"
+    state = _remembered(disk, path)  # before the log: an error here leaves all as it is
+    log = RaftLog(root, disk=disk, clock=clock, config=config)
+    history = _history(log, places, me, config)
+    return Opened(log, state, history, places, is_new=log.end.offset == 0)
+
+
+def _remembered(disk: Disk, path: str) -> ElectionState:
+    if not disk.exists(path):
+        return ElectionState()
+    stored = quorum_state.decode(disk.read_text(path))
+    voted = None
+    if stored.voted_id >= 0:
+        voted = ReplicaKey(stored.voted_id, stored.voted_directory_id)
+    return ElectionState(stored.leader_epoch, stored.leader_id, voted)
+
+
+def _history(log: RaftLog, places: Places, me: ReplicaKey, config: BrokerConfig) -> VoterHistory:
+    history = VoterHistory(places.static)
+    latest = log.latest_snapshot
+    from_offset = log.start.offset
+    if latest is not None:
+        found = next((b.voters for b in log.snapshots.load(latest) if b.voters is not None), None)
+        if found is not None:
+            history.restart_at(latest.offset, found)
+        from_offset = latest.offset
+    offset = from_offset
+    while offset < log.end.offset:
+        data, offset = log.read_on(offset)
+        for at, voters in log.voters_in(data):
+            history.add(at, voters)
+    alone = not places.bootstrap and "controller" in config["process.roles"]
+    if not history.latest.voters and alone:
+        return VoterHistory(VoterSet.of([Voter(me)]))  # a cluster of one, begun here
+    return history

@@ -1,0 +1,207 @@
+"""`__cluster_metadata-0` on a disk: a log with Kafka's files, and the snapshots beside it.
+
+In: batches, offsets, snapshots. Out: what is stored, as bytes or as decoded batches. Never: who
+leads, what is committed, what a record means. Appending does not flush; `flush` does, so that
+decisions of one turn of the loop share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from broker.clock.port import Clock
+from broker.config.views import BrokerConfig, TopicConfig
+from broker.controller.kraft.batches import StoredBatch, decoded, voters_in
+from broker.controller.kraft.messages import OffsetAndEpoch
+from broker.controller.kraft.snapshots import Snapshots
+from broker.controller.kraft.soundness import check_sound
+from broker.controller.kraft.voters import VoterSet
+from broker.disk.port import Disk
+from broker.log.log import Log
+from broker.log.records_in import Origin
+from broker.log.retention import retain
+from bus.errors import check
+from bus.protocol.records_meta import encode_metadata_record
+from bus.records.batch import header_at
+from bus.records.build import build_batch
+from bus.records.control import ControlType, control_batch
+from bus.records.record import Record
+
+TOPIC = "__cluster_metadata"
+DIRECTORY = f"{TOPIC}-0"
+READ_BYTES = 1024 * 1024
+ZERO = OffsetAndEpoch(0, 0)
+
+
+class RaftLog:
+    """The log as the machine sees it (`core.LogView`) and as the shell changes it.
+
+    Invariant: `start` is ZERO or the id of a snapshot on disk, so that nothing before it is needed.
+    """
+
+    def __init__(self, root: str, *, disk: Disk, clock: Clock, config: BrokerConfig) -> None:
+        self._disk = disk
+        self._clock = clock
+        self.directory = f"{root}/{DIRECTORY}"
+        disk.mkdirs(self.directory)
+        self.snapshots = Snapshots(disk, self.directory)
+        check_sound(disk, self.directory, self.snapshots.latest)
+        settings = {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "segment.bytes": str(config["metadata.log.segment.bytes"]),
+            "segment.ms": str(config["metadata.log.segment.ms"]),
+        }
+        self._log = Log.open(
+            self.directory,
+            disk=disk,
+            config=TopicConfig.of(config, settings),
+            now_ms=clock.now_ms(),
+        )
+        self.start = self._first()
+        if self._log.end_offset > self._log.recovery_point:
+            self._log.flush()  # the last life's bytes may be in the page cache only
+
+    def _first(self) -> OffsetAndEpoch:
+        """Where the log begins: behind the snapshot that has everything before."""
+        base = self._log.log_start_offset
+        if base == 0:
+            latest = self.snapshots.latest
+            if self._log.end_offset == 0 and latest is not None and latest.offset > 0:
+                # A snapshot was fetched and the process died before the log began anew behind it.
+                self._log.truncate_fully_and_start_at(latest.offset, self._clock.now_ms())
+                return latest
+            return ZERO
+        found = self.snapshots.at(base)
+        return found if found is not None else OffsetAndEpoch(base, 0)
+
+    # -- looking ----------------------------------------------------------------------------
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """The end and the epoch of what stands before it."""
+        epoch = self._log.latest_epoch
+        return OffsetAndEpoch(self._log.end_offset, epoch if epoch >= 0 else self.start.epoch)
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below it survives the death of the machine."""
+        return self._log.recovery_point
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        """The newest snapshot."""
+        return self.snapshots.latest
+
+    @property
+    def size_bytes(self) -> int:
+        """What the log occupies on disk."""
+        return self._log.size_bytes
+
+    def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
+        """The largest epoch not above `epoch`, and where it ends here."""
+        if epoch >= self.end.epoch:
+            return self.end
+        if epoch <= self.start.epoch and self.start.offset > 0:
+            return self.start
+        found = self._log.end_offset_for_epoch(epoch)
+        return OffsetAndEpoch(max(found.end_offset, 0), max(found.epoch, 0))
+
+    def read(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
+        """Whole batches from `offset` on, at least one if there is one."""
+        return bytes(self._log.read(offset, max_bytes, upper_offset=upper_offset).data)
+
+    def batches(self, offset: int, upper_offset: int) -> Iterator[StoredBatch]:
+        """The stored batches in [offset, upper_offset), decoded."""
+        while offset < upper_offset:
+            data = self.read(offset, READ_BYTES, upper_offset)
+            check(len(data), "a log below its end has data")
+            yield from decoded(data)
+            offset = _end_offset(data)
+
+    def read_on(self, offset: int) -> tuple[bytes, int]:
+        """Whole batches from `offset` on, and the offset after them."""
+        data = self.read(offset, READ_BYTES)
+        check(len(data), "a log below its end has data")
+        return data, _end_offset(data)
+
+    def voters_in(self, data: bytes | memoryview) -> Iterator[tuple[int, VoterSet]]:
+        """(offset, voters) of the VotersRecords in `data`."""
+        return voters_in(data)
+
+    # -- changing ---------------------------------------------------------------------------
+
+    def append(self, records: Sequence[tuple[object, int]], epoch: int) -> int:
+        """Store metadata records, each with its version, as one batch. The last one's offset."""
+        now_ms = self._clock.now_ms()
+        return self._append(
+            build_batch(
+                [
+                    Record(None, encode_metadata_record(record, version), timestamp_ms=now_ms)
+                    for record, version in records
+                ]
+            ),
+            epoch,
+        )
+
+    def append_control(self, kind: ControlType, value: bytes, epoch: int) -> int:
+        """Store a record of the quorum itself. Its offset."""
+        batch = control_batch(kind, value, timestamp_ms=self._clock.now_ms())
+        return self._append(batch, epoch)
+
+    def _append(self, batch: bytearray, epoch: int) -> int:
+        now_ms = self._clock.now_ms()
+        info = self._log.append(batch, leader_epoch=epoch, now_ms=now_ms, origin=Origin.RAFT_LEADER)
+        return info.last_offset
+
+    def append_fetched(self, records: bytes | memoryview) -> int:
+        """Store whole batches as the leader has them, and flush. The log's end."""
+        self._log.append_as_follower(records, self._clock.now_ms())
+        self._log.flush()
+        return self._log.end_offset
+
+    def flush(self) -> None:
+        """Force everything to the device."""
+        if self._log.recovery_point < self._log.end_offset:
+            self._log.flush()
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop everything at or after `offset`; the log's end then."""
+        self._log.truncate_to(offset, self._clock.now_ms())
+        self._log.flush()
+        return self._log.end_offset
+
+    def restart_behind(self, snapshot: OffsetAndEpoch) -> None:
+        """Drop everything; the log goes on behind a snapshot that is on disk."""
+        check(self.snapshots.has(snapshot), "a log begins behind a snapshot that is there")
+        self._log.truncate_fully_and_start_at(snapshot.offset, self._clock.now_ms())
+        self.start = snapshot
+        self._log.advance_high_watermark(snapshot.offset)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Everything below is committed."""
+        self._log.advance_high_watermark(min(offset, self._log.end_offset))
+
+    def drop_before(self, snapshot: OffsetAndEpoch) -> None:
+        """Give back whole segments that lie behind a snapshot."""
+        if snapshot.offset <= self._log.log_start_offset:
+            return
+        self._log.roll(self._clock.now_ms())
+        self._log.raise_start(snapshot.offset)
+        self.start = snapshot
+        for path in retain(self._log, self._disk, self._clock.now_ms()):
+            self._disk.remove(path)
+
+    def close(self) -> None:
+        """Flush and close the files."""
+        self._log.close()
+
+
+def _end_offset(data: bytes) -> int:
+    end = offset = 0
+    while offset < len(data):
+        header = header_at(data, offset)
+        end = header.last_offset + 1
+        offset += header.size_bytes
+    return end

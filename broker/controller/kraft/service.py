@@ -1,0 +1,138 @@
+"""What other nodes and tools ask of the quorum, in Kafka's messages.
+
+In: decoded requests. Out: responses, at once or by callback. Core: the node's machine. Never: who
+may ask (the handlers know), nor a decision of the quorum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from broker.controller.kraft import wire
+from broker.controller.kraft.messages import FetchAnswer, SnapshotAnswer
+from broker.controller.kraft.states import Role
+from bus.errors import ErrorCode
+from bus.protocol.generated import begin_quorum_epoch as begin
+from bus.protocol.generated import end_quorum_epoch as end
+from bus.protocol.generated import fetch, fetch_snapshot, vote
+
+if TYPE_CHECKING:
+    from broker.controller.kraft.node import RaftNode
+
+
+class QuorumService:
+    """Answers Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot for one node."""
+
+    def __init__(self, node: RaftNode) -> None:
+        self._node = node
+
+    def _refusal(self, request: Any, asked: object) -> ErrorCode | None:
+        """What is wrong with the whole request."""
+        mine = self._node.cluster_id
+        if request.cluster_id is not None and request.cluster_id != mine:
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        return ErrorCode.INVALID_REQUEST if asked is None else None
+
+    def _nodes(self, leader_id: int) -> wire.Nodes:
+        """Where the leader is, for those who only know its id."""
+        if leader_id < 0:
+            return ()
+        own = self._node.endpoint
+        if leader_id == self._node.me.id:
+            return () if own is None else ((leader_id, own.host, own.port),)
+        place = self._node.address_of(leader_id)
+        return () if place is None else ((leader_id, place.host, place.port),)
+
+    def vote(self, request: vote.VoteRequest) -> vote.VoteResponse:
+        """Vote (52)."""
+        ask = wire.vote_asked(request)
+        refused = self._refusal(request, ask)
+        if refused is not None or ask is None:
+            return vote.VoteResponse(error_code=refused or ErrorCode.INVALID_REQUEST)
+        answer = self._node.step(lambda now: self._node.machine.on_vote(ask, now))
+        return wire.vote_response(answer, self._nodes(answer.leader_id))
+
+    def begin_epoch(
+        self, request: begin.BeginQuorumEpochRequest
+    ) -> begin.BeginQuorumEpochResponse:
+        """BeginQuorumEpoch (53)."""
+        ask = wire.begin_asked(request)
+        refused = self._refusal(request, ask)
+        if refused is not None or ask is None:
+            return begin.BeginQuorumEpochResponse(error_code=refused or ErrorCode.INVALID_REQUEST)
+        self._learn(ask.leader_id, request.leader_endpoints)
+        answer = self._node.step(lambda now: self._node.machine.on_begin_epoch(ask, now))
+        return wire.begin_response(answer, self._nodes(answer.leader_id))
+
+    def end_epoch(self, request: end.EndQuorumEpochRequest) -> end.EndQuorumEpochResponse:
+        """EndQuorumEpoch (54)."""
+        ask = wire.end_asked(request)
+        refused = self._refusal(request, ask)
+        if refused is not None or ask is None:
+            return end.EndQuorumEpochResponse(error_code=refused or ErrorCode.INVALID_REQUEST)
+        answer = self._node.step(lambda now: self._node.machine.on_end_epoch(ask, now))
+        return wire.end_response(answer, self._nodes(answer.leader_id))
+
+    def _learn(self, leader_id: int, endpoints: Any) -> None:
+        known = [one for one in endpoints if one.host]
+        if known and leader_id != self._node.me.id:
+            self._node.links.learn({leader_id: (known[0].host, known[0].port)})
+
+    def fetch(
+        self, request: fetch.FetchRequest, reply: Callable[[fetch.FetchResponse], None]
+    ) -> None:
+        """Fetch (1) of the metadata log; `reply` is called now or when there is something."""
+        ask = wire.fetch_asked(request)
+        refused = self._refusal(request, ask)
+        if refused is not None or ask is None:
+            reply(fetch.FetchResponse(error_code=refused or ErrorCode.INVALID_REQUEST))
+            return
+
+        def answered(answer: FetchAnswer) -> None:
+            reply(wire.fetch_response(answer, self._nodes(answer.leader_id)))
+
+        node = self._node
+        if ask.epoch < 0:  # a consumer that does not know the epoch asks whoever leads
+            ask = replace(ask, epoch=node.epoch)
+        partition = request.topics[0].partitions[0]
+        max_bytes = min(request.max_bytes, partition.partition_max_bytes or request.max_bytes)
+        node.step(lambda now: node.parked.fetch(ask, max_bytes, now, answered))
+
+    def fetch_snapshot(
+        self, request: fetch_snapshot.FetchSnapshotRequest
+    ) -> fetch_snapshot.FetchSnapshotResponse:
+        """FetchSnapshot (59)."""
+        ask = wire.snapshot_asked(request)
+        refused = self._refusal(request, ask)
+        if refused is not None or ask is None:
+            return fetch_snapshot.FetchSnapshotResponse(
+                error_code=refused or ErrorCode.INVALID_REQUEST
+            )
+        node = self._node
+        if ask.epoch < 0:
+            ask = replace(ask, epoch=node.epoch)
+        asked = ask
+        answer = node.step(lambda now: node.machine.on_fetch_snapshot(asked, now))
+        if answer.error is ErrorCode.NONE:
+            answer = self._with_piece(answer, asked.position, request.max_bytes)
+        return wire.snapshot_response(answer, self._nodes(answer.leader_id))
+
+    def _with_piece(
+        self, answer: SnapshotAnswer, position: int, max_bytes: int
+    ) -> SnapshotAnswer:
+        node = self._node
+        limit = min(max_bytes, node.config["controller.quorum.fetch.snapshot.max.bytes"])
+        found = node.log.snapshots.read_piece(answer.snapshot, position, max(limit, 1))
+        if found is None:
+            return replace(answer, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+        data, size = found
+        if not 0 <= position < size:
+            return replace(answer, error=ErrorCode.POSITION_OUT_OF_RANGE)
+        return replace(answer, size=size, position=position, data=data)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node may speak for the quorum."""
+        return self._node.machine.role is Role.LEADER

@@ -1,0 +1,117 @@
+"""A look at the metadata log before it is opened: is anything of it missing that was there?
+
+In: a directory, read only. Out: nothing, or `MetadataLogDamaged` with the remedy. Never: a write.
+A torn tail is what a crash leaves and recovery cuts it; this looks for what no crash of one process
+leaves: a log that ends before an epoch it had flushed, damage in front of sound batches, a start
+that no snapshot covers, a voter's memory without its log.
+"""
+
+from __future__ import annotations
+
+from broker.controller.kraft import quorum_state
+from broker.controller.kraft.messages import OffsetAndEpoch
+from broker.disk.port import Disk, File
+from broker.log.checkpoint import read_epochs
+from broker.log.epochs import FILE_NAME as EPOCHS_FILE
+from broker.log.files import LOG, base_offset_of
+from broker.log.scan import Walk, shape_is_sound
+from bus.records.batch import HEADER_BYTES, RecordsError, check_crc, header_at
+
+LOOK_AHEAD_BYTES = 4 * 1024 * 1024
+"""How far behind damage a sound batch is looked for; a torn tail is one append, far below this."""
+
+REMEDY = (
+    "restore the directory from a backup; or, if other voters have the metadata, move the "
+    "directory away and start again, so that this node fetches it; nothing was changed"
+)
+
+
+class MetadataLogDamaged(Exception):
+    """The metadata log has lost something. The text names the remedy."""
+
+
+def check_sound(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> None:
+    """Raise MetadataLogDamaged unless the log may be opened."""
+    names = disk.listdir(directory)
+    bases = sorted(
+        base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None
+    )
+    if not bases:
+        if latest is None and quorum_state.FILE_NAME in names:
+            _check_memory(disk, directory)
+        return
+    if bases[0] > (latest.offset if latest is not None else 0):
+        raise _damaged(directory, f"begins at offset {bases[0]} and no snapshot covers that")
+    end = bases[0]
+    for base, following in zip(bases, [*bases[1:], None], strict=True):
+        end = _end_of(disk, directory, base)
+        if following is not None and end > following:
+            raise _damaged(directory, f"has two segments with offset {following}")
+    _check_epochs(disk, directory, end)
+
+
+def _check_memory(disk: Disk, directory: str) -> None:
+    state = quorum_state.decode(disk.read_text(f"{directory}/{quorum_state.FILE_NAME}"))
+    if state.leader_id >= 0:
+        raise _damaged(
+            directory, f"is empty, but this node followed a leader in epoch {state.leader_epoch}"
+        )
+
+
+def _check_epochs(disk: Disk, directory: str, end: int) -> None:
+    entries = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
+    if entries and entries[-1][1] >= end > 0:
+        epoch, start = entries[-1]
+        raise _damaged(
+            directory, f"ends at offset {end}, but epoch {epoch} was flushed from {start} on"
+        )
+
+
+def _end_of(disk: Disk, directory: str, base: int) -> int:
+    path = f"{directory}/{base:020d}{LOG}"
+    size = disk.size_of(path)
+    file = disk.open(path)
+    try:
+        walk = Walk(file, 0, size, base_offset=base, crc_from=0)
+        end = base
+        for found in walk:
+            end = found.header.end_offset
+        if walk.fault and _sound_batch_behind(file, walk.position, size, end):
+            raise _damaged(
+                directory,
+                f"is damaged at byte {walk.position} of {path.rpartition('/')[2]} ({walk.fault}), "
+                "with sound batches behind it",
+            )
+    finally:
+        file.close()
+    return end
+
+
+def _sound_batch_behind(file: File, position: int, size: int, end_offset: int) -> bool:
+    """Whether a whole batch with a right CRC begins somewhere behind the damage."""
+    data = file.read(position, min(LOOK_AHEAD_BYTES, size - position))
+    at = 1
+    while (found := data.find(b"\x02", at + 16)) >= 0:  # the magic is byte 16 of a header
+        at = found - 16
+        if _is_batch(data, at, end_offset):
+            return True
+        at += 1
+    return False
+
+
+def _is_batch(data: bytes, at: int, end_offset: int) -> bool:
+    if at + HEADER_BYTES > len(data):
+        return False
+    header = header_at(data, at)
+    whole = shape_is_sound(header) and at + header.size_bytes <= len(data)
+    if not whole or header.base_offset < end_offset:
+        return False
+    try:
+        check_crc(data, at)
+    except RecordsError:
+        return False
+    return True
+
+
+def _damaged(directory: str, what: str) -> MetadataLogDamaged:
+    return MetadataLogDamaged(f"The metadata log in {directory} {what}. Remedy: {REMEDY}.")

@@ -1,0 +1,152 @@
+"""Who may vote: replica keys, the set of voters, and its history along the log (KIP-853).
+
+In: voters from the configuration (static, kraft.version 0) or from VotersRecords (dynamic,
+kraft.version 1). Out: majorities and successors. Never: I/O; a set counts from the moment its
+record is in the log, committed or not, and no longer when that record is truncated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from bus.errors import check
+
+NO_DIRECTORY = bytes(16)
+STATIC_OFFSET = -1
+"""Where the configured voters stand in the history: before every record."""
+
+
+class ReplicaKey(NamedTuple):
+    """A replica: node id and the id of its metadata directory, zeros where that is not known."""
+
+    id: int
+    directory_id: bytes = NO_DIRECTORY
+
+    def matches(self, other: ReplicaKey) -> bool:
+        """The same replica, as far as both sides know the directory."""
+        if self.id != other.id:
+            return False
+        known = NO_DIRECTORY not in (self.directory_id, other.directory_id)
+        return not known or self.directory_id == other.directory_id
+
+
+class Endpoint(NamedTuple):
+    """Where a voter's controller listener is."""
+
+    host: str
+    port: int
+    listener: str = "CONTROLLER"
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One voter."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    max_kraft_version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """The voters in force. Invariant: sorted by id, no id twice."""
+
+    voters: tuple[Voter, ...] = ()
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter]) -> VoterSet:
+        """The set of these."""
+        ordered = tuple(sorted(voters, key=lambda voter: voter.key.id))
+        check(len({voter.key.id for voter in ordered}) == len(ordered), "no voter id twice")
+        return cls(ordered)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The voters' node ids, rising."""
+        return tuple(voter.key.id for voter in self.voters)
+
+    @property
+    def majority(self) -> int:
+        """How many voters decide."""
+        return len(self.voters) // 2 + 1
+
+    def find(self, node_id: int) -> Voter | None:
+        """The voter with this id."""
+        return next((voter for voter in self.voters if voter.key.id == node_id), None)
+
+    def has(self, key: ReplicaKey) -> bool:
+        """Whether this replica votes."""
+        voter = self.find(key.id)
+        return voter is not None and voter.key.matches(key)
+
+    def is_only(self, key: ReplicaKey) -> bool:
+        """Whether this replica is the whole quorum."""
+        return len(self.voters) == 1 and self.has(key)
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """This set with a voter added, or the one of its id replaced."""
+        return VoterSet.of([*(v for v in self.voters if v.key.id != voter.key.id), voter])
+
+    def without(self, node_id: int) -> VoterSet:
+        """This set without a voter."""
+        return VoterSet(tuple(voter for voter in self.voters if voter.key.id != node_id))
+
+    def moved(self, node_id: int, endpoints: tuple[Endpoint, ...]) -> VoterSet:
+        """This set with a voter at another place."""
+        voter = self.find(node_id)
+        check(voter is not None, "only a voter moves")
+        return self.with_voter(replace(voter, endpoints=endpoints)) if voter else self
+
+
+class VoterHistory:
+    """Sets of voters by the offset of their record. Invariant: offsets rise; the last counts."""
+
+    def __init__(self, static: VoterSet | None = None) -> None:
+        self._entries: list[tuple[int, VoterSet]] = []
+        self.static = static is not None
+        if static is not None:
+            self._entries.append((STATIC_OFFSET, static))
+
+    @property
+    def latest(self) -> VoterSet:
+        """The voters in force; none in a log that has not heard of any."""
+        return self._entries[-1][1] if self._entries else VoterSet()
+
+    @property
+    def latest_offset(self) -> int:
+        """Where the newest set stands; -1 if it is the configured one or there is none."""
+        return self._entries[-1][0] if self._entries else STATIC_OFFSET
+
+    def add(self, offset: int, voters: VoterSet) -> None:
+        """A VotersRecord is in the log at `offset`."""
+        check(offset > self.latest_offset, "sets of voters come in the order of the log")
+        self._entries.append((offset, voters))
+        self.static = False
+
+    def at(self, offset: int) -> VoterSet:
+        """The voters in force for a log that ends at `offset`."""
+        found = [voters for at, voters in self._entries if at < offset]
+        return found[-1] if found else VoterSet()
+
+    def in_log_at(self, offset: int) -> VoterSet | None:
+        """The voters of records below `offset`, None where only the configuration names them."""
+        found = [voters for at, voters in self._entries if STATIC_OFFSET < at < offset]
+        return found[-1] if found else None
+
+    def truncate_to(self, offset: int) -> None:
+        """Records at or after `offset` are gone."""
+        self._entries = [entry for entry in self._entries if entry[0] < offset]
+
+    def restart_at(self, offset: int, voters: VoterSet | None) -> None:
+        """The log begins anew behind a snapshot that holds this set."""
+        static = self._entries[:1] if self.static else []
+        self._entries = static if voters is None else [(offset - 1, voters)]
+        self.static = voters is None and bool(static)
+
+    def forget_before(self, offset: int) -> None:
+        """Everything below `offset` is in a snapshot: one set for it is enough."""
+        older = [entry for entry in self._entries if entry[0] < offset]
+        if len(older) > 1:
+            self._entries = [older[-1], *(e for e in self._entries if e[0] >= offset)]

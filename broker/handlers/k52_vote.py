@@ -1,0 +1,20 @@
+"""Vote (52).
+
+Behaviour: a voter asks whether this node votes, or would vote, for it (KIP-595, KIP-996).
+
+Versions: 0-2. 1 has directory ids (KIP-853), 2 the pre-vote.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.handlers.quorum import may_act, quorum
+from bus.errors import ErrorCode
+from bus.protocol.generated.vote import VoteRequest, VoteResponse
+
+
+def handle(request: VoteRequest, context: RequestContext) -> VoteResponse:
+    """Vote."""
+    if not may_act(context):
+        return VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return quorum(context).vote(request)

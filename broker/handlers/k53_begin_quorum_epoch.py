@@ -1,0 +1,23 @@
+"""BeginQuorumEpoch (53).
+
+Behaviour: a leader says that it has been elected; voters fetch from it from now on.
+
+Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.handlers.quorum import may_act, quorum
+from bus.errors import ErrorCode
+from bus.protocol.generated.begin_quorum_epoch import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+)
+
+
+def handle(request: BeginQuorumEpochRequest, context: RequestContext) -> BeginQuorumEpochResponse:
+    """Follow."""
+    if not may_act(context):
+        return BeginQuorumEpochResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return quorum(context).begin_epoch(request)

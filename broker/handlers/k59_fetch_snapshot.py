@@ -1,0 +1,21 @@
+"""FetchSnapshot (59).
+
+Behaviour: pieces of a snapshot of the metadata log, from the leader (KIP-630). Whoever may fetch
+the log may fetch its snapshots, observers and tools too.
+
+Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.handlers.quorum import may_act, quorum
+from bus.errors import ErrorCode
+from bus.protocol.generated.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+
+
+def handle(request: FetchSnapshotRequest, context: RequestContext) -> FetchSnapshotResponse:
+    """A piece."""
+    if not may_act(context):
+        return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return quorum(context).fetch_snapshot(request)

@@ -1,0 +1,29 @@
+"""Fetch (1) of the metadata log, on the controllers' listener.
+
+Behaviour: replicas of the quorum get everything, flushed or not, and learn who leads; consumers
+(replica id -1) get what is committed. Waits like any fetch. There are no fetch sessions.
+"""
+
+from __future__ import annotations
+
+from broker.controller.kraft.wire import TOPIC, TOPIC_ID
+from broker.handlers.context import RequestContext
+from broker.handlers.quorum import may_act, quorum
+from bus.errors import ErrorCode
+from bus.protocol.generated.fetch import FetchRequest, FetchResponse
+
+
+def is_metadata_fetch(request: FetchRequest, context: RequestContext) -> bool:
+    """Whether the request is for the metadata log of a quorum this node is part of."""
+    topics = request.topics
+    if context.services.quorum is None or len(topics) != 1:
+        return False
+    return topics[0].topic_id == TOPIC_ID or topics[0].topic == TOPIC
+
+
+def handle_metadata_fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | None:
+    """Answer now or later."""
+    if not may_act(context):
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    quorum(context).fetch(request, context.reply)
+    return None
