@@ -78,7 +78,7 @@ def index(events: Iterable[AnyEvent]) -> Index:
         _file(made, event)
     for send in made.sends.values():
         ack = made.acks.get(send.op)
-        if ack is not None and ack.offset >= 0:
+        if ack is not None and ack.offset >= 0 and send.acks == -1:
             at = made.seen[send.topic, send.partition][ack.offset]
             at.setdefault(send.value, f"producer {send.producer} (acknowledged)")
     return made

@@ -163,7 +163,7 @@ def send_order(index: Index) -> Iterator[Violation]:
     for op in sorted(index.sends):
         send = index.sends[op]
         ack = index.acks.get(op)
-        if not send.ordered or ack is None or ack.offset < 0:
+        if not send.ordered or send.acks != -1 or ack is None or ack.offset < 0:
             continue
         key = send.producer, send.topic, send.partition
         before = last.get(key)

@@ -103,9 +103,9 @@ def _edges(index: Index) -> Edges:
             continue
         for _, value in poll.records:
             send = index.by_value.get(value)
-            if send is not None and _committed(index, send.transaction):
-                if send.transaction != poll.transaction:
-                    edges[send.transaction][poll.transaction] = "wr"
+            written = send.transaction if send is not None else ""
+            if written != poll.transaction and _committed(index, written):
+                edges[written][poll.transaction] = "wr"
     return edges
 
 

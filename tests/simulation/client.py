@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,6 +116,11 @@ class Client:
                     self.topics.pop(topic.name, None)
                 continue
             self._take(topic)
+
+    async def refresh_quietly(self, names: Sequence[str]) -> None:
+        """The same; no answer is no trouble."""
+        with suppress(WireError):
+            await self.refresh(names)
 
     def _take(self, topic: Any) -> None:
         """Newer leader epochs only: a broker that lags must not undo what is known (KIP-320)."""

@@ -59,7 +59,7 @@ class Reader:
 
     async def start_of(self, topic: str, partition: int, timestamp: int = EARLIEST) -> int:
         """The first offset (or with LATEST the end that a consumer sees)."""
-        view, leader = await self.client.leader(topic, partition)
+        _view, leader = await self.client.leader(topic, partition)
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=0,

@@ -71,6 +71,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._steps_now = 0
         self.steps = 0
         self._last: list[str] = []
+        self.kernel = contextvars.Context()
+        """What belongs to no process runs in it: kernels, wires, other people's servers."""
         self._graveyard: list[asyncio.Task[Any]] = []
 
     def time(self) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 from broker.config.views import BrokerConfig
 from broker.server.broker import Broker
-from broker.settings import ProcessSettings
+from broker.settings import ProcessSettings, split
 from tests.simulation.clock import EPOCH_MS, SimClock
 from tests.simulation.disk import ProcessDisk, SimDisk
 from tests.simulation.loop import START_S, Life
@@ -91,8 +91,8 @@ class Machine:
         process.task = loop.create_task(self._main(process), context=process.life.context)
 
     async def _main(self, process: Process) -> None:
-        config = BrokerConfig.from_mapping(dict(self.properties(self.node_id)))
-        settings = ProcessSettings(metrics_port=-1)
+        kafka, settings = split(self.properties(self.node_id))
+        config = BrokerConfig.from_mapping(kafka)
         try:
             broker = process.broker = self.make_broker(self, process, config, settings)
             await broker.start()

@@ -84,12 +84,18 @@ class SimNetwork:
         """Nothing goes from `source` to `target` any more."""
         self.link(source, target).cut = how
 
-    def heal(self) -> None:
-        """All links are whole again; what waited is sent after TCP's own retransmission time."""
-        for link in self._links.values():
-            link.cut, link.slow_s = None, 0.0
+    def mend(self, source: str, target: str) -> None:
+        """The direction is whole; what waited is sent after TCP's own retransmission time."""
+        link = self.link(source, target)
+        link.cut, link.slow_s = None, 0.0
         for transport in list(self.transports.values()):
-            transport.retransmit(0.2 + 1.5 * self._dice.random())
+            if (transport.local[0], transport.remote[0]) == (source, target):
+                transport.retransmit(0.2 + 1.5 * self._dice.random())
+
+    def heal(self) -> None:
+        """All links are whole again."""
+        for source, target in list(self._links):
+            self.mend(source, target)
 
     def host_lost_power(self, host: str) -> None:
         """Its connections end without a word."""

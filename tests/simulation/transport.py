@@ -122,7 +122,7 @@ class SimTransport(asyncio.Transport):
     def _send_soon(self) -> None:
         if not self._sending:
             self._sending = True
-            self.network.loop.call_soon(self._send)
+            self.network.loop.call_soon(self._send, context=self.network.loop.kernel)
 
     def _send(self) -> None:
         """Take what the window allows onto the wire, in one piece."""
@@ -161,7 +161,8 @@ class SimTransport(asyncio.Transport):
     def _wake_wire(self, when: float) -> None:
         if not self._timer:
             self._timer = True
-            self.network.loop.call_at(when, self._arrive)
+            loop = self.network.loop
+            loop.call_at(when, self._arrive, context=loop.kernel)
 
     def _arrive(self) -> None:
         """What is due reaches the other end, if the way is free."""
@@ -204,7 +205,8 @@ class SimTransport(asyncio.Transport):
         self._wire = deque((max(when, due), piece) for due, piece in self._wire)
         self._last_arrival = max(when, self._last_arrival)
         self._timer = True
-        self.network.loop.call_at(when, self._arrive)
+        loop = self.network.loop
+        loop.call_at(when, self._arrive, context=loop.kernel)
 
     # --- receiving -------------------------------------------------------------------------------
 
@@ -274,7 +276,9 @@ class SimTransport(asyncio.Transport):
         network, peer = self.network, self.peer
         if network.is_cut(self.local[0], self.remote[0]) is None:
             when = max(network.loop.time() + 0.0005, self._last_arrival)
-            network.loop.call_at(when, lambda: peer._in_life(peer._reset))
+            network.loop.call_at(
+                when, lambda: peer._in_life(peer._reset), context=network.loop.kernel
+            )
 
     def closed_by_kernel(self) -> None:
         """The process is dead: an end, or a reset if it had not read all that came."""

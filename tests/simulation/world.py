@@ -15,8 +15,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tests.checker.history import Event, to_line
-from tests.simulation.clock import SimClock
 from tests.simulation.client import ClientSurroundings
+from tests.simulation.clock import SimClock
+from tests.simulation.disk import Killed
 from tests.simulation.loop import START_S, Life, VirtualLoop
 from tests.simulation.network import ProcessNetwork, SimNetwork
 
@@ -89,6 +90,8 @@ class World:
         if self._ended:
             return
         error = context.get("exception")
+        if isinstance(error, Killed):
+            return
         text = f"{context.get('message')}: {error!r}"
         self.complain(text)
         if error is not None:

@@ -1,0 +1,89 @@
+"""`python -m tests.simulation --seeds 1..300 --controller kraft`: worlds on seeds, from a terminal.
+
+In: arguments. Out: a line per seed, all that was wrong of a bad one; exit status 1 if one was bad.
+Never: a result that depends on anything but the commit and the seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from multiprocessing import Pool
+
+from tests.simulation.story import Outcome, run_seed
+
+MOST_TOLD = 12
+
+
+def parse_seeds(text: str) -> range:
+    """`7` or `1..300`, both ends inclusive."""
+    first, _, last = text.partition("..")
+    return range(int(first), int(last or first) + 1)
+
+
+def told(outcome: Outcome, seconds: float) -> str:
+    """One seed in a few lines."""
+    state = "ok  " if not outcome.wrong else "BAD "
+    lines = [
+        f"{state} {outcome.controller} seed {outcome.seed}  trace {outcome.digest}  "
+        f"{outcome.acknowledged} acknowledged, {outcome.virtual_s:.0f} virtual s, "
+        f"{outcome.steps} steps, {seconds:.1f} s"
+    ]
+    lines += [f"     {one}" for one in outcome.wrong[:MOST_TOLD]]
+    if len(outcome.wrong) > MOST_TOLD:
+        lines.append(f"     ... and {len(outcome.wrong) - MOST_TOLD} more")
+    return "\n".join(lines)
+
+
+def one(job: tuple[int, str, bool]) -> tuple[Outcome, float]:
+    """Run one seed and time it."""
+    seed, controller, trace = job
+    begun = time.process_time()
+    outcome = run_seed(seed, controller, show=print if trace else None)
+    return outcome, time.process_time() - begun
+
+
+def run(seeds: range, controllers: list[str], *, jobs: int = 1, trace: bool = False) -> int:
+    """Run them all; how many were bad."""
+    work = [(seed, controller, trace) for controller in controllers for seed in seeds]
+    bad: list[Outcome] = []
+
+    def take(result: tuple[Outcome, float]) -> None:
+        print(told(*result), flush=True)
+        if result[0].wrong:
+            bad.append(result[0])
+
+    if jobs > 1:
+        with Pool(jobs, maxtasksperchild=20) as pool:
+            for result in pool.imap(one, work):
+                take(result)
+    else:
+        for job in work:
+            take(one(job))
+    print(f"{len(work) - len(bad)} of {len(work)} worlds were sound")
+    for outcome in bad:
+        print(f"again: simulate --seed {outcome.seed} --controller {outcome.controller} --trace")
+    return len(bad)
+
+
+def main() -> int:
+    """Read the arguments, run the worlds."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", default="1..20", help="as 1..300")
+    parser.add_argument("--seed", type=int, help="this one only")
+    parser.add_argument("--controller", choices=("kraft", "zookeeper", "both"), default="both")
+    parser.add_argument("--trace", action="store_true", help="print all that happens")
+    parser.add_argument("--jobs", type=int, default=1, help="worlds at a time")
+    parser.add_argument("--log", default="CRITICAL", help="level of the brokers' own log")
+    given = parser.parse_args()
+    logging.basicConfig(level=given.log, format="           %(levelname)s %(name)s: %(message)s")
+    seeds = parse_seeds(given.seeds) if given.seed is None else range(given.seed, given.seed + 1)
+    both = ["kraft", "zookeeper"]
+    controllers = both if given.controller == "both" else [given.controller]
+    return 1 if run(seeds, controllers, jobs=given.jobs, trace=given.trace) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""A simulated operator: makes, grows and deletes topics, moves replicas, elects leaders.
+
+In: what to do. Out: whether it was accepted. Never: a retry of what was refused for a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from bus.protocol.generated.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from bus.protocol.generated.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from bus.protocol.generated.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from bus.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bus.protocol.generated.elect_leaders import ElectLeadersRequest, TopicPartitions
+from bus.protocol.generated.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.checker.history import Deleted
+from tests.simulation.client import Client, ClientSurroundings
+from tests.simulation.wire import WireError
+
+TOPIC_RESOURCE = 2
+TIMEOUT_S = 10.0
+SETTLED = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.ELECTION_NOT_NEEDED}
+
+
+class Admin:
+    """One operator."""
+
+    def __init__(self, name: str, around: ClientSurroundings) -> None:
+        self.client = Client(name, around)
+        self.around = around
+
+    async def create(
+        self, topic: str, partitions: int, replicas: int, configs: dict[str, str]
+    ) -> bool:
+        """A topic; true if it is there afterwards."""
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic, num_partitions=partitions, replication_factor=replicas,
+                    configs=[CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
+                )
+            ],
+            timeout_ms=8000,
+        )  # fmt: skip
+        return await self._do(ApiKey.CREATE_TOPICS, request, lambda a: a.topics[0].error_code)
+
+    async def create_surely(self, topic: str, partitions: int, replicas: int,
+                            configs: dict[str, str], until: float) -> bool:
+        """The same until it has worked or the time is over."""
+        while self.client.clock.monotonic() < until:
+            if await self.create(topic, partitions, replicas, configs):
+                return True
+            await asyncio.sleep(0.3)
+        return False
+
+    async def delete(self, topic: str) -> bool:
+        """Delete a topic."""
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=topic)], topic_names=[topic], timeout_ms=8000
+        )
+        return await self._do(ApiKey.DELETE_TOPICS, request, lambda a: a.responses[0].error_code)
+
+    async def grow(self, topic: str, partitions: int) -> bool:
+        """More partitions."""
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=topic, count=partitions, assignments=None)],
+            timeout_ms=8000,
+        )
+        return await self._do(ApiKey.CREATE_PARTITIONS, request, lambda a: a.results[0].error_code)
+
+    async def reassign(self, topic: str, partition: int, replicas: Sequence[int] | None) -> bool:
+        """Move a partition; None cancels."""
+        wanted = None if replicas is None else list(replicas)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=8000,
+            topics=[
+                ReassignableTopic(
+                    name=topic,
+                    partitions=[ReassignablePartition(partition_index=partition, replicas=wanted)],
+                )
+            ],
+        )
+        return await self._do(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS, request,
+            lambda a: a.error_code or a.responses[0].partitions[0].error_code,
+        )  # fmt: skip
+
+    async def elect_preferred(self, topic: str, partitions: list[int]) -> bool:
+        """Leaders back to where they belong."""
+        request = ElectLeadersRequest(
+            election_type=0, timeout_ms=8000,
+            topic_partitions=[TopicPartitions(topic=topic, partitions=partitions)],
+        )  # fmt: skip
+        return await self._do(ApiKey.ELECT_LEADERS, request, lambda a: a.error_code)
+
+    async def delete_records(self, topic: str, partition: int, before: int) -> bool:
+        """Delete what is below `before`. Noted before it is asked: an answer may be lost."""
+        self.around.record(
+            Deleted(at_ms=self.client.now_ms, topic=topic, partition=partition, before=before)
+        )
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(
+                    name=topic,
+                    partitions=[DeleteRecordsPartition(partition_index=partition, offset=before)],
+                )
+            ],
+            timeout_ms=5000,
+        )
+        try:
+            _, leader = await self.client.leader(topic, partition)
+            answer = await self.client.ask(leader, ApiKey.DELETE_RECORDS, request)
+        except WireError:
+            self.client.forget_leader(topic, partition)
+            return False
+        return bool(answer.topics[0].partitions[0].error_code == 0)
+
+    async def configure(self, topic: str, name: str, value: str) -> bool:
+        """Set one key of a topic."""
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=TOPIC_RESOURCE, resource_name=topic,
+                    configs=[AlterableConfig(name=name, config_operation=0, value=value)],
+                )
+            ]
+        )  # fmt: skip
+        return await self._do(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, request, lambda a: a.responses[0].error_code
+        )
+
+    async def _do(self, key: ApiKey, request: Any, code_of: Any) -> bool:
+        try:
+            await self.client.refresh([])
+            answer = await self.client.ask(-1, key, request, timeout_s=TIMEOUT_S)
+        except WireError:
+            return False
+        return ErrorCode(code_of(answer)) in SETTLED

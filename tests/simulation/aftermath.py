@@ -1,0 +1,103 @@
+"""What must be so when all faults are over: looked at from outside, as an operator would.
+
+In: the cluster. Out: sentences about what is wrong, and the bytes of every replica for rule 12.
+Never: a wait.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from bus.records.batch import iter_batches
+from tests.checker.history import ReplicaState
+from tests.simulation.cluster import LOG_DIR, Cluster
+from tests.simulation.machine import Machine
+
+
+def what_is_wrong(cluster: Cluster) -> list[str]:
+    """Everything that is not as it should be; empty when the cluster is whole."""
+    serving = cluster.serving()
+    if len(serving) < len(cluster.machines):
+        silent = [m.name for m in cluster.machines if m.broker is None]
+        return [f"{', '.join(silent)} does not serve"]
+    active = cluster.active_controllers()
+    if len(active) != 1:
+        return [f"{len(active)} active controllers: {[m.name for m, _ in active]}"]
+    return [*_metadata(cluster, serving), *_replicas(cluster)]
+
+
+def _metadata(cluster: Cluster, serving: list[Any]) -> Iterator[str]:
+    """All brokers have the same metadata, in which everything is in sync and led."""
+    images = {machine.name: broker.rooms.services.image for machine, broker in serving}
+    topics = {name: describe_topics(image) for name, image in images.items()}
+    first = next(iter(topics))
+    for name in topics:
+        if topics[name] != topics[first]:
+            yield f"{first} and {name} know different metadata"
+    for node_id, broker in sorted(images[first].brokers.items()):
+        if broker.fenced:
+            yield f"broker {node_id} is fenced"
+    for topic in images[first].topics.values():
+        for partition in topic.partitions:
+            where = f"{topic.name}-{partition.index}"
+            if partition.leader < 0:
+                yield f"{where} has no leader"
+            elif set(partition.isr) != set(partition.replicas):
+                yield f"{where}: in sync are {partition.isr} of {partition.replicas}"
+            elif partition.adding_replicas or partition.removing_replicas:
+                yield f"{where} is still being moved"
+
+
+def describe_topics(image: Any) -> list[tuple[Any, ...]]:
+    """What all brokers must know of topics, comparable."""
+    return sorted(
+        (
+            topic.name, topic.topic_id, partition.index, partition.replicas, partition.leader,
+            partition.leader_epoch, partition.partition_epoch, tuple(sorted(partition.isr)),
+        )
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    )  # fmt: skip
+
+
+def _replicas(cluster: Cluster) -> Iterator[str]:
+    """Every replica that ought to be is there and has caught up with its leader."""
+    ends: dict[tuple[str, int], dict[int, int]] = {}
+    for machine, partition in cluster.partitions():
+        ends.setdefault((partition.topic, partition.index), {})[machine.node_id] = (
+            partition.high_watermark
+        )
+    image = cluster.image()
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            here = ends.get((topic.name, partition.index), {})
+            missing = sorted(set(partition.replicas) - set(here))
+            strays = sorted(set(here) - set(partition.replicas))
+            if missing or strays:
+                yield f"{topic.name}-{partition.index}: missing on {missing}, left on {strays}"
+
+
+def replica_states(cluster: Cluster, at_ms: int) -> Iterator[ReplicaState]:
+    """Every replica's batches, read from its files."""
+    for machine, partition in cluster.partitions():
+        yield ReplicaState(
+            at_ms=at_ms,
+            broker=machine.node_id,
+            topic=partition.topic,
+            partition=partition.index,
+            log_start=partition.log.log_start_offset,
+            high_watermark=partition.high_watermark,
+            batches=list(_batches(machine, f"{partition.topic}-{partition.index}")),
+        )
+
+
+def _batches(machine: Machine, name: str) -> Iterator[tuple[int, int, int, str]]:
+    root = f"{LOG_DIR}/{name}/"
+    files = machine.disk.files
+    for path in sorted(p for p in files if p.startswith(root) and p.endswith(".log")):
+        data = bytes(files[path].data)
+        for at, header in iter_batches(data):
+            digest = f"{zlib.crc32(data[at : at + header.size_bytes]):08x}"
+            yield header.base_offset, header.last_offset, header.partition_leader_epoch, digest

@@ -1,0 +1,134 @@
+"""The machines of one world and how they are configured, for either kind of controller.
+
+In: how many brokers, which controller. Out: machines, and what they hold, looked at from outside.
+Never: a change of a broker's state; who changes something does it as an operator would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from broker.config.views import BrokerConfig
+from broker.server.broker import Broker
+from broker.settings import ProcessSettings
+from tests.simulation.machine import PORT, Machine, Process
+from tests.simulation.world import World
+
+CONTROLLER_PORT = 9093
+LOG_DIR = "/data/logs"
+
+PROPERTIES = {
+    "cluster.id": "c2ltdWxhdGVkLXdvcmxkMQ",
+    "metrics.port": "-1",
+    "log.dirs": LOG_DIR,
+    "min.insync.replicas": "2",
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.lag.time.max.ms": "4000",
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "1000",
+    "leader.imbalance.check.interval.seconds": "20",
+    "log.flush.offset.checkpoint.interval.ms": "10000",
+    "log.retention.check.interval.ms": "30000",
+}
+"""Shorter times than Kafka's, so that much happens in two minutes."""
+
+ALONE = {
+    "min.insync.replicas": "1",
+    "default.replication.factor": "1",
+    "offsets.topic.replication.factor": "1",
+}
+
+
+class Cluster:
+    """Machines 1..n. In KRaft the first three are voters; the others are brokers only."""
+
+    def __init__(self, world: World, brokers: int = 3, controller: str = "kraft") -> None:
+        self.world = world
+        self.controller = controller
+        self.ensemble: Any = None
+        if controller == "zookeeper":
+            from tests.simulation.zookeeper import Ensemble
+
+            self.ensemble = Ensemble(world)
+        self.replication_factor = min(brokers, 3)
+        self.voters = list(range(1, min(brokers, 3) + 1))
+        self.machines: list[Machine] = []
+        self.machines += [
+            Machine(world, node_id, self.properties, self._make)
+            for node_id in range(1, brokers + 1)
+        ]
+
+    @property
+    def bootstrap(self) -> list[tuple[str, int]]:
+        """All brokers' addresses."""
+        return [(machine.host, PORT) for machine in self.machines]
+
+    def properties(self, node_id: int) -> dict[str, str]:
+        """One broker's properties."""
+        host = f"10.0.0.{node_id}"
+        own = {"node.id": str(node_id), "listeners": f"PLAINTEXT://{host}:{PORT}"}
+        if len(self.machines) == 1:
+            return PROPERTIES | own | ALONE
+        if self.controller == "zookeeper":
+            own |= {"zookeeper.connect": "10.0.2.1:2181", "broker.id": str(node_id)}
+            own |= {"zookeeper.session.timeout.ms": "6000"}
+            return PROPERTIES | own
+        quorum = ",".join(f"{voter}@10.0.0.{voter}:{CONTROLLER_PORT}" for voter in self.voters)
+        own |= {
+            "process.roles": "broker",
+            "controller.quorum.voters": quorum,
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        }
+        if node_id in self.voters:
+            own["process.roles"] = "broker,controller"
+            own["listeners"] += f",CONTROLLER://{host}:{CONTROLLER_PORT}"
+        return PROPERTIES | own
+
+    def _make(
+        self, machine: Machine, process: Process, config: BrokerConfig, settings: ProcessSettings
+    ) -> Broker:
+        ports = config, process.clock, process.disk, process.network, settings
+        if self.ensemble is None:
+            return Broker(*ports)
+        session = self.ensemble.session(machine, process)
+        return Broker(*ports, zookeeper=session)
+
+    def start(self) -> None:
+        """Power on."""
+        for machine in self.machines:
+            machine.start()
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    def serving(self) -> list[tuple[Machine, Broker]]:
+        """The brokers that serve now."""
+        return [(m, m.broker) for m in self.machines if m.broker is not None]
+
+    def partitions(self) -> Iterator[tuple[Machine, Any]]:
+        """Every replica of every broker that serves."""
+        for machine, broker in self.serving():
+            for partition in broker.rooms.replicas.partitions():
+                yield machine, partition
+
+    def active_controllers(self) -> list[tuple[Machine, Any]]:
+        """Who believes to be the active controller."""
+        return [
+            (machine, broker.rooms.controller)
+            for machine, broker in self.serving()
+            if broker.rooms.controller.is_active
+        ]
+
+    def image(self) -> Any:
+        """The newest committed metadata that anybody has; None if nobody serves."""
+        best, best_rank = None, (-1, -1)
+        for _, broker in self.serving():
+            controller = broker.rooms.controller
+            rank = (int(controller.is_active) * controller.epoch, controller.end_offset)
+            if rank > best_rank:
+                best, best_rank = broker.rooms.services.image, rank
+        return best

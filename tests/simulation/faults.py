@@ -1,0 +1,268 @@
+"""Faults drawn from the seed, under the fault model of the design, until a given time.
+
+In: the cluster, dice. Out: kills, losses of power, pauses, partitions, slow and full disks, clocks
+that jump; each ends by itself or in `heal`. Never: a second loss of power before the first one's
+replicas were all in sync again (and in ZooKeeper mode none while anything is out of sync), and
+faults at more than `MOST_AT_ONCE` machines at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+from tests.simulation.cluster import Cluster
+from tests.simulation.disk import CAPACITY_BYTES, FLUSH_S
+from tests.simulation.machine import Machine
+from tests.simulation.network import Cut
+from tests.simulation.observer import Observer
+
+MOST_AT_ONCE = 2
+PAUSE_BETWEEN_S = (0.3, 4.0)
+
+Fault = Callable[[Machine], Awaitable[None]]
+
+
+class Faults:
+    """One source of trouble. Invariant: `_busy` holds the machines with a fault going on."""
+
+    def __init__(self, cluster: Cluster, observer: Observer, dice: random.Random) -> None:
+        self.cluster, self.observer, self.dice = cluster, observer, dice
+        self.world = cluster.world
+        self._busy: set[int] = set()
+        self._power_lost_on: int | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.kinds: list[tuple[int, Fault]] = [
+            (6, self._kill),
+            (3, self._kill_in_mid_write),
+            (2, self._kill_two),
+            (3, self._power),
+            (4, self._pause),
+            (3, self._isolate),
+            (4, self._cut_pair),
+            (2, self._slow_link),
+            (3, self._stop),
+            (2, self._slow_disk),
+            (2, self._full_disk),
+            (1, self._clock_jumps),
+            (3, self._kill_controller),
+        ]
+        if len(cluster.machines) == 1:
+            alone = (self._power, self._isolate, self._cut_pair, self._kill_two)
+            self.kinds = [one for one in self.kinds if one[1] not in alone]
+        if cluster.ensemble is not None:
+            self.kinds += [(3, self._expire_session), (3, self._cut_from_zookeeper)]
+            self.kinds.append((1, self._zookeeper_goes_away))
+
+    async def run(self, until: float) -> None:
+        """Trouble until a virtual time; every fault has ended when this returns."""
+        loop, dice = self.world.loop, self.dice
+        total = sum(weight for weight, _ in self.kinds)
+        while loop.time() < until:
+            low, high = PAUSE_BETWEEN_S
+            await asyncio.sleep(low + (high - low) * dice.random())
+            chosen = dice.randrange(0, total)
+            for weight, fault in self.kinds:
+                chosen -= weight
+                if chosen < 0:
+                    self._begin(fault)
+                    break
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, fault: Fault) -> None:
+        free = [m for m in self.cluster.machines if m.node_id not in self._busy]
+        if not free or len(self._busy) >= MOST_AT_ONCE:
+            return
+        machine = free[self.dice.randrange(0, len(free))]
+        self._busy.add(machine.node_id)
+        self._tasks.append(self.world.loop.create_task(self._one(fault, machine)))
+
+    async def _one(self, fault: Fault, machine: Machine) -> None:
+        try:
+            await fault(machine)
+        finally:
+            self._busy.discard(machine.node_id)
+
+    def heal(self) -> None:
+        """Everything is whole again and starts."""
+        self.world.trace("all is healed")
+        self.world.network.heal()
+        if self.cluster.ensemble is not None:
+            self.cluster.ensemble.heal()
+        for machine in self.cluster.machines:
+            machine.disk.capacity_bytes = CAPACITY_BYTES
+            machine.disk.flush_s = FLUSH_S
+            if not machine.powered:
+                machine.power_up()
+            machine.resume()
+            if machine.process is not None:
+                machine.process.disk.die_after = None
+            machine.start()
+
+    async def _for(self, low_s: float, high_s: float) -> None:
+        await asyncio.sleep(low_s + (high_s - low_s) * self.dice.random())
+
+    # --- processes -------------------------------------------------------------------------------
+
+    async def _kill(self, machine: Machine) -> None:
+        machine.kill()
+        await self._for(0.1, 12.0)
+        machine.start()
+
+    async def _kill_controller(self, machine: Machine) -> None:
+        active = self.cluster.active_controllers()
+        if active:
+            machine = active[0][0]
+            self.world.trace(f"the active controller is {machine.name}")
+        await self._kill(machine)
+
+    async def _kill_two(self, machine: Machine) -> None:
+        others = [m for m in self.cluster.machines if m is not machine]
+        other = others[self.dice.randrange(0, len(others))]
+        machine.kill()
+        await self._for(0.0, 0.5)
+        other.kill()
+        await self._for(0.1, 5.0)
+        machine.start()
+        await self._for(0.0, 3.0)
+        other.start()
+
+    async def _kill_in_mid_write(self, machine: Machine) -> None:
+        machine.kill_in_mid_write(self.dice.randrange(0, 40))
+        await self.world.until(lambda: not machine.alive, 3.0)
+        machine.kill()
+        await self._for(0.1, 6.0)
+        machine.start()
+
+    async def _stop(self, machine: Machine) -> None:
+        machine.stop()
+        if not await self.world.until(lambda: not machine.alive, 15.0):
+            self.world.trace(f"{machine.name} does not stop in 15 s")
+            machine.kill()
+        await self._for(0.1, 5.0)
+        machine.start()
+
+    async def _pause(self, machine: Machine) -> None:
+        machine.pause()
+        await self._for(0.2, 14.0)
+        machine.resume()
+
+    async def _power(self, machine: Machine) -> None:
+        if not self._may_lose_power(machine):
+            return
+        self._power_lost_on = machine.node_id
+        self.observer.on_power_loss(machine.node_id)
+        machine.lose_power()
+        await self._for(0.5, 12.0)
+        machine.power_up()
+        await self._for(0.0, 0.5)
+        machine.start()
+
+    def _may_lose_power(self, machine: Machine) -> bool:
+        """The fault model: fewer than min.insync.replicas (2) lose unflushed writes between two
+        full catch-ups. What ZooKeeper mode does not promise (no ELR) is that the last replica in
+        sync may lose them: there everything has to be in sync."""
+        caught_up = self._all_in_sync()
+        if caught_up:
+            self._power_lost_on = None
+        if self._power_lost_on not in (None, machine.node_id):
+            return False
+        return caught_up or self.cluster.ensemble is None
+
+    def _all_in_sync(self) -> bool:
+        image = self.cluster.image()
+        if image is None or len(self.cluster.serving()) < len(self.cluster.machines):
+            return False
+        return all(
+            set(partition.isr) == set(partition.replicas)
+            for topic in image.topics.values()
+            for partition in topic.partitions
+        )
+
+    # --- network ---------------------------------------------------------------------------------
+
+    def _how(self) -> Cut:
+        return Cut.DROP if self.dice.random() < 0.7 else Cut.REJECT
+
+    async def _isolate(self, machine: Machine) -> None:
+        """From all other brokers, sometimes in one direction only; clients may still reach it."""
+        how, direction = self._how(), self.dice.randrange(0, 4)
+        self.world.trace(f"{machine.name} is cut off ({how.value}, direction {direction})")
+        for other in self.cluster.machines:
+            if other is not machine:
+                if direction != 1:
+                    self.world.network.cut(machine.host, other.host, how)
+                if direction != 2:
+                    self.world.network.cut(other.host, machine.host, how)
+        await self._for(1.0, 14.0)
+        self._mend(machine)
+
+    def _mend(self, machine: Machine) -> None:
+        self.world.trace(f"{machine.name} is reachable again")
+        network = self.world.network
+        for other in self.cluster.machines:
+            network.mend(machine.host, other.host)
+            network.mend(other.host, machine.host)
+
+    async def _cut_pair(self, machine: Machine) -> None:
+        others = [m for m in self.cluster.machines if m is not machine]
+        other = others[self.dice.randrange(0, len(others))]
+        how = self._how()
+        self.world.trace(f"{machine.name} and {other.name} do not reach each other ({how.value})")
+        self.world.network.cut(machine.host, other.host, how)
+        self.world.network.cut(other.host, machine.host, how)
+        await self._for(1.0, 14.0)
+        self._mend(machine)
+
+    async def _slow_link(self, machine: Machine) -> None:
+        slow_s = 0.02 + 0.5 * self.dice.random()
+        self.world.trace(f"{machine.name}'s links are slow ({slow_s:.3f} s)")
+        for other in self.cluster.machines:
+            self.world.network.link(machine.host, other.host).slow_s = slow_s
+        await self._for(1.0, 8.0)
+        for other in self.cluster.machines:
+            self.world.network.link(machine.host, other.host).slow_s = 0.0
+
+    # --- disks and clocks ------------------------------------------------------------------------
+
+    async def _slow_disk(self, machine: Machine) -> None:
+        self.world.trace(f"{machine.name}'s disk flushes slowly")
+        machine.disk.flush_s = (0.1, 1.5)
+        await self._for(2.0, 10.0)
+        machine.disk.flush_s = FLUSH_S
+
+    async def _full_disk(self, machine: Machine) -> None:
+        room = self.dice.randrange(0, 20_000)
+        self.world.trace(f"{machine.name}'s disk has {room} bytes left")
+        machine.disk.fill_up(room)
+        await self._for(1.0, 8.0)
+        machine.disk.capacity_bytes = CAPACITY_BYTES
+        self.world.trace(f"{machine.name}'s disk has room again")
+        await self._for(0.0, 2.0)
+        # A log directory that failed stays offline until the broker starts again, as in Kafka.
+        machine.kill()
+        await self._for(0.1, 1.0)
+        machine.start()
+
+    async def _clock_jumps(self, machine: Machine) -> None:
+        machine.jump_clock(self.dice.randrange(-600_000, 600_000))
+        await self._for(0.1, 1.0)
+
+    # --- ZooKeeper -------------------------------------------------------------------------------
+
+    async def _expire_session(self, machine: Machine) -> None:
+        self.cluster.ensemble.expire(machine.node_id)
+        await self._for(0.5, 3.0)
+
+    async def _cut_from_zookeeper(self, machine: Machine) -> None:
+        self.cluster.ensemble.cut(machine.node_id)
+        await self._for(0.5, 12.0)
+        self.cluster.ensemble.mend(machine.node_id)
+
+    async def _zookeeper_goes_away(self, machine: Machine) -> None:
+        self.cluster.ensemble.go_away()
+        await self._for(0.5, 12.0)
+        self.cluster.ensemble.come_back()

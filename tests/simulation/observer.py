@@ -1,0 +1,139 @@
+"""Looks at all brokers from outside, again and again, and complains of what may never be.
+
+In: the cluster. Out: complaints: two leaders in one epoch, two controllers in one epoch, epochs or
+watermarks that go back, an in-sync replica without acknowledged data. Never: a change of anything,
+and nothing a broker says of itself is taken for proof that it is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.checker.history import Ack, Event, Send
+from tests.simulation.cluster import Cluster
+
+EVERY_S = 0.1
+MOST_COMPLAINTS = 20
+
+Key = tuple[str, int]
+
+
+class Observer:
+    """Invariant: what is remembered was true of some broker at some moment."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self._leaders: dict[tuple[bytes, int, int], int] = {}
+        self._controllers: dict[int, int] = {}
+        self._epochs: dict[tuple[str, bytes, int], tuple[int, int]] = {}
+        self._watermarks: dict[tuple[str, bytes, int], int] = {}
+        self._acknowledged: dict[Key, int] = {}
+        self._taken = 0
+        self._sends: dict[int, Send] = {}
+        self._lost_power: dict[tuple[int, Key], None] = {}
+        self._told: set[str] = set()
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            self.look()
+            await asyncio.sleep(EVERY_S)
+
+    def look(self) -> None:
+        """One look at everything."""
+        self._take_history()
+        for machine, controller in self.cluster.active_controllers():
+            if not machine.paused:
+                self._controller(machine.node_id, controller.epoch)
+        for machine, partition in self.cluster.partitions():
+            life = machine.process.life.name if machine.process else ""
+            self._partition(machine.node_id, life, partition)
+        self._in_sync()
+
+    def on_power_loss(self, node_id: int) -> None:
+        """Its replicas may lack what they had until they were out of sync or caught up."""
+        for key in self._acknowledged:
+            self._lost_power[node_id, key] = None
+
+    # --- what is looked at -----------------------------------------------------------------------
+
+    def _controller(self, node_id: int, epoch: int) -> None:
+        first = self._controllers.setdefault(epoch, node_id)
+        if first != node_id:
+            self._complain(f"two controllers in epoch {epoch}: {first} and {node_id}")
+
+    def _partition(self, node_id: int, life: str, partition: Any) -> None:
+        name, identity = f"{partition.topic}-{partition.index}", (partition.topic_id, partition.index)
+        epoch = partition.leader_epoch
+        if partition.is_leader:
+            first = self._leaders.setdefault((*identity, epoch), node_id)
+            if first != node_id:
+                self._complain(f"two leaders of {name} in epoch {epoch}: {first} and {node_id}")
+        key = life, *identity
+        before = self._epochs.get(key)
+        now = (epoch, partition.partition_epoch)
+        if before is not None and (now[0] < before[0] or now[1] < before[1]):
+            self._complain(f"{life}: epochs of {name} went back from {before} to {now}")
+        self._epochs[key] = now
+        watermark = partition.high_watermark
+        if watermark < self._watermarks.get(key, 0):
+            self._complain(
+                f"{life}: the watermark of {name} went back from {self._watermarks[key]} to "
+                f"{watermark}"
+            )
+        self._watermarks[key] = watermark
+
+    def _in_sync(self) -> None:
+        """Whoever the newest metadata count as in sync has what was acknowledged."""
+        newest: dict[Key, tuple[int, int, Any]] = {}
+        replicas: dict[tuple[int, Key], Any] = {}
+        for machine, partition in self.cluster.partitions():
+            key = partition.topic, partition.index
+            replicas[machine.node_id, key] = partition
+            rank = partition.leader_epoch, partition.partition_epoch
+            if key not in newest or rank > newest[key][:2]:
+                newest[key] = (*rank, partition)
+        for key, (_, _, partition) in newest.items():
+            self._members(key, set(partition.isr), replicas)
+
+    def _members(self, key: Key, in_sync: set[int], replicas: dict[tuple[int, Key], Any]) -> None:
+        end = self._acknowledged.get(key, 0)
+        for machine in self.cluster.machines:
+            member = machine.node_id
+            replica = replicas.get((member, key))
+            if replica is None:
+                continue
+            has = replica.log.end_offset
+            if (member, key) in self._lost_power:
+                if member not in in_sync or has >= end:
+                    del self._lost_power[member, key]
+            elif member in in_sync and has < end:
+                self._complain(
+                    f"broker {member} is in sync on {key[0]}-{key[1]} up to {has}, acknowledged "
+                    f"is up to {end}"
+                )
+
+    def _take_history(self) -> None:
+        """What clients were told since the last look."""
+        history = self.world.history
+        while self._taken < len(history):
+            self._take(history[self._taken])
+            self._taken += 1
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Send):
+            self._sends[event.op] = event
+        elif isinstance(event, Ack) and event.offset >= 0:
+            send = self._sends[event.op]
+            if send.acks == -1:
+                key = send.topic, send.partition
+                self._acknowledged[key] = max(self._acknowledged.get(key, 0), event.offset + 1)
+
+    def _complain(self, text: str) -> None:
+        if text not in self._told and len(self._told) < MOST_COMPLAINTS:
+            self._told.add(text)
+            self.world.complain(text)
+
+

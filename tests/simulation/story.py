@@ -1,0 +1,207 @@
+"""The story of one seed: a cluster, clients, trouble; then healing, and all must be well again.
+
+In: a seed, which controller, how long. Out: `Outcome` with everything that was wrong. Never: a
+judgement of its own about records (`tests.checker.rules`) or about brokers (`observer`); what it
+judges itself is liveness: within `RECOVERY_S` after healing everything works and agrees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.checker import rules
+from tests.checker.history import Healed
+from tests.simulation.admin import Admin
+from tests.simulation.aftermath import replica_states, what_is_wrong
+from tests.simulation.cluster import Cluster
+from tests.simulation.consumer import Consumer
+from tests.simulation.faults import Faults
+from tests.simulation.loop import Stuck
+from tests.simulation.member import Member
+from tests.simulation.observer import Observer
+from tests.simulation.operations import Operations
+from tests.simulation.producer import Producer, ProducerKind
+from tests.simulation.world import World
+
+START_WITHIN_S = 30.0
+TROUBLE_S = 40.0
+RECOVERY_S = 60.0
+"""Longer than a session, an election, a full catch-up and a rebalance one after the other."""
+DRAIN_S = 60.0
+READ_S = 20.0
+
+TOPICS = {"orders": 3, "events": 2}
+TOPIC_CONFIGS = {"segment.ms": "5000"}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one seed has brought to light. Invariant: no `wrong` means all was well."""
+
+    seed: int
+    controller: str
+    wrong: list[str] = field(default_factory=list)
+    digest: str = ""
+    acknowledged: int = 0
+    steps: int = 0
+    virtual_s: float = 0.0
+
+
+class Story:
+    """One world from its beginning to its end."""
+
+    def __init__(
+        self,
+        seed: int,
+        controller: str = "kraft",
+        *,
+        brokers: int | None = None,
+        trouble_s: float = TROUBLE_S,
+        show: Callable[[str], None] | None = None,
+    ) -> None:
+        self.seed, self.controller, self.trouble_s = seed, controller, trouble_s
+        self.world = World(f"{controller}-{seed}", show=show)
+        if brokers is None:
+            brokers = 3 if self.world.dice.random() < 0.8 else 5
+        self.cluster = Cluster(self.world, brokers, controller)
+        self.observer = Observer(self.cluster)
+        self.faults = Faults(self.cluster, self.observer, self.world.dice_of("faults"))
+        self.targets = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
+        self.producers: list[Producer] = []
+        self.members: list[Member] = []
+        self.consumers: list[Consumer] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def run(self) -> Outcome:
+        """Tell it; never raises for what a broker does."""
+        outcome = Outcome(self.seed, self.controller)
+        try:
+            self.world.run(self._tell())
+        except Stuck as stuck:
+            self.world.complain(f"stuck: {stuck}")
+        self._check_tasks()
+        outcome.wrong = [*self.world.complaints, *map(str, rules.check(self.world.history))]
+        outcome.digest = self.world.digest
+        outcome.acknowledged = sum(producer.acknowledged for producer in self.producers)
+        outcome.steps, outcome.virtual_s = self.world.loop.steps, self.world.now_s
+        self.world.end()
+        return outcome
+
+    async def _tell(self) -> None:
+        if not await self._begin():
+            return
+        world, loop = self.world, self.world.loop
+        operations = Operations(self.cluster, self._admin("operator"), world.dice_of("operations"))
+        busy = loop.create_task(operations.run(loop.time() + self.trouble_s))
+        await self.faults.run(loop.time() + self.trouble_s)
+        self.faults.heal()
+        await busy
+        await operations.settle()
+        world.record(Healed(at_ms=self.producers[0].client.now_ms))
+        await self._recover()
+        await self._drain()
+        await self._read_all()
+        self._tasks[0].cancel()
+
+    async def _begin(self) -> bool:
+        self.cluster.start()
+        serving = self.cluster.serving
+        count = len(self.cluster.machines)
+        if not await self.world.until(lambda: len(serving()) == count, START_WITHIN_S):
+            self.world.complain(f"{len(serving())} of {count} brokers serve after the start")
+            return False
+        admin = self._admin("founder")
+        for topic, partitions in TOPICS.items():
+            until = self.world.loop.time() + START_WITHIN_S
+            copies = self.cluster.replication_factor
+            if not await admin.create_surely(topic, partitions, copies, TOPIC_CONFIGS, until):
+                self.world.complain(f"topic {topic} could not be made on a sound cluster")
+                return False
+        self._begin_clients()
+        return True
+
+    def _admin(self, name: str) -> Admin:
+        return Admin(name, self.world.client_surroundings(name, self.cluster.bootstrap))
+
+    def _begin_clients(self) -> None:
+        self._spawn(self.observer.run())
+        kinds = [
+            ProducerKind(), ProducerKind(), ProducerKind(idempotent=False),
+            ProducerKind(acks=1, idempotent=False), ProducerKind(acks=0, idempotent=False),
+        ]  # fmt: skip
+        bootstrap = self.cluster.bootstrap
+        for number, kind in enumerate(kinds):
+            around = self.world.client_surroundings(f"p{number}", bootstrap)
+            producer = Producer(f"p{number}", around, kind)
+            self.producers.append(producer)
+            pause_s = 0.25 if kind.acks == -1 else 1.0
+            around.clock.spawn(producer.run(self.targets, pause_s), name=producer.name)
+        around = self.world.client_surroundings("reader", bootstrap)
+        reader = Consumer("reader", around)
+        self.consumers.append(reader)
+        around.clock.spawn(reader.run(self.targets), name="reader")
+        for number in range(2):
+            around = self.world.client_surroundings(f"m{number}", bootstrap)
+            member = Member(f"m{number}", around, "group")
+            self.members.append(member)
+            around.clock.spawn(member.run(list(TOPICS)), name=f"m{number}")
+
+    def _spawn(self, coroutine: object) -> None:
+        self._tasks.append(self.world.loop.create_task(coroutine))  # type: ignore[arg-type]
+
+    # --- after healing ---------------------------------------------------------------------------
+
+    async def _recover(self) -> None:
+        """Everything is available, in sync and agreed on within the time."""
+        await self.world.until(lambda: not what_is_wrong(self.cluster), RECOVERY_S, 0.25)
+        for problem in what_is_wrong(self.cluster):
+            self.world.complain(f"{RECOVERY_S:g} s after healing: {problem}")
+        before = [producer.acknowledged for producer in self.producers]
+        commits = [member.commits for member in self.members]
+
+        def all_go_on() -> bool:
+            now = [producer.acknowledged for producer in self.producers]
+            going = sum(member.commits for member in self.members) > sum(commits) + 1
+            return going and all(b > a for a, b in zip(before, now, strict=True))
+
+        if not await self.world.until(all_go_on, RECOVERY_S):
+            self.world.complain(
+                f"clients do not go on after healing: acknowledged {before} -> "
+                f"{[p.acknowledged for p in self.producers]}, commits {commits} -> "
+                f"{[m.commits for m in self.members]}"
+            )
+
+    async def _drain(self) -> None:
+        """Producers end; what they have under way is decided."""
+        for client in (*self.producers, *self.members, *self.consumers):
+            client.stopping = True
+        clocks = [one.around.clock for one in (*self.producers, *self.members, *self.consumers)]
+        done = lambda: all(task.done() for clock in clocks for task in clock.tasks)  # noqa: E731
+        if not await self.world.until(done, DRAIN_S):
+            self.world.complain("clients have requests that nobody answers")
+        await self.world.until(lambda: not what_is_wrong(self.cluster), RECOVERY_S, 0.25)
+
+    async def _read_all(self) -> None:
+        around = self.world.client_surroundings("auditor", self.cluster.bootstrap)
+        auditor = Consumer("auditor", around)
+        for topic, partition in self.targets:
+            until = self.world.loop.time() + READ_S
+            if await auditor.read_all(topic, partition, until) is None:
+                self.world.complain(f"{topic}-{partition} cannot be read to its end")
+        for state in replica_states(self.cluster, around.clock.now_ms()):
+            self.world.record(state)
+
+    def _check_tasks(self) -> None:
+        """A task of a broker that ended with an exception nobody has looked at is a bug."""
+        for machine in self.cluster.machines:
+            for process in machine.lives:
+                for error in process.clock.unheard_failures():
+                    if isinstance(error, Exception):
+                        self.world.complain(f"a task of {process.life} died of {error!r}")
+
+
+def run_seed(seed: int, controller: str = "kraft", **more: object) -> Outcome:
+    """The story of one seed."""
+    return Story(seed, controller, **more).run()  # type: ignore[arg-type]
