@@ -1,0 +1,81 @@
+"""Virtual time: jumps, order, lives that pause and die."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from tests.simulation.clock import SimClock
+from tests.simulation.loop import START_S, Life, Stuck, VirtualLoop
+
+
+def clock_of(loop: VirtualLoop, name: str) -> tuple[SimClock, Life]:
+    life = Life(name)
+    return SimClock(loop, life, random.Random(name)), life
+
+
+def test_an_hour_passes_in_no_time_and_timers_run_in_their_order():
+    """Three sleepers, ties by age."""
+    loop, order = VirtualLoop(), []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        order.append((name, int(loop.time() - START_S)))
+
+    async def story() -> None:
+        await asyncio.gather(sleeper("b", 3600), sleeper("a", 60), sleeper("c", 3600))
+
+    loop.run_until_complete(story())
+    loop.close()
+    assert order == [("a", 60), ("b", 3600), ("c", 3600)]
+
+
+def test_a_paused_life_does_nothing_and_then_all_of_it_and_a_dead_one_nothing_ever():
+    """SIGSTOP, SIGCONT, SIGKILL."""
+    loop, ticks = VirtualLoop(), []
+    clock, life = clock_of(loop, "process")
+
+    async def tick() -> None:
+        while True:
+            await clock.sleep(1)
+            ticks.append(int(loop.time() - START_S))
+
+    async def story() -> None:
+        clock.spawn(tick(), name="tick")
+        await asyncio.sleep(2.5)
+        loop.pause(life)
+        await asyncio.sleep(5)
+        loop.resume(life)
+        await asyncio.sleep(1.7)
+        life.die()
+        loop.bury()
+        await asyncio.sleep(10)
+
+    loop.run_until_complete(story())
+    assert ticks == [1, 2, 7, 8]
+    loop.close()
+
+
+def test_what_hangs_without_waiting_is_found():
+    """A loop that never lets the time go on."""
+    loop = VirtualLoop()
+
+    async def story() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(Stuck, match="time stands still"):
+        loop.run_until_complete(story())
+
+
+def test_a_world_without_anything_left_to_do_is_told():
+    """A future that nobody will ever complete."""
+    loop = VirtualLoop()
+
+    async def story() -> None:
+        await loop.create_future()
+
+    with pytest.raises(Stuck, match="nothing is left"):
+        loop.run_until_complete(story())

@@ -1,0 +1,79 @@
+"""Worlds on seeds that depend only on the commit; a seed run twice is the same world."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from deploy.paths import PROJECT_ROOT
+from tests.simulation.story import Story, run_seed
+
+SEEDS_PER_CONTROLLER = 12
+"""A fixed count, so that the result depends on the commit and not on the machine's speed."""
+LAST_SEED = 300
+"""Seeds 1..300 are those that are run by hand before a release."""
+
+
+def first_seed() -> int:
+    """From the commit; the first where there is no repository."""
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
+    )
+    return int(done.stdout[:8], 16) % LAST_SEED + 1 if done.returncode == 0 else 1
+
+
+FIRST_SEED = first_seed()
+SEEDS = [(FIRST_SEED - 1 + step) % LAST_SEED + 1 for step in range(SEEDS_PER_CONTROLLER)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("controller", ["kraft", "zookeeper"])
+@pytest.mark.parametrize("step", range(SEEDS_PER_CONTROLLER))
+def test_a_world_of_this_commit_is_sound(step: int, controller: str):
+    """Safety in trouble, liveness after it. Again: `simulate --seed N --controller C --trace`."""
+    seed = SEEDS[step]
+    print(f"seed {seed} (this commit begins at {FIRST_SEED}), controller {controller}")
+    outcome = run_seed(seed, controller)
+    assert outcome.wrong == [], f"seed {seed}, {controller}"
+    assert outcome.acknowledged > 100
+
+
+TWICE = """
+from tests.simulation.story import Story
+outcome = Story({seed}, "{controller}", brokers={brokers}, trouble_s={trouble_s}).run()
+print(outcome.digest, outcome.steps, outcome.acknowledged)
+"""
+
+
+def trace_of(hash_seed: int, **words: object) -> str:
+    """The digest of a world in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE.format(**words)],
+        cwd=PROJECT_ROOT, capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONHASHSEED": str(hash_seed)},
+    )  # fmt: skip
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("controller", "brokers"), [("kraft", 1), ("kraft", 3), ("zookeeper", 3)]
+)
+def test_a_seed_run_twice_gives_the_same_trace_whatever_the_hashes(controller: str, brokers: int):
+    """Two processes with different PYTHONHASHSEED: every byte on the wire at the same moment."""
+    words = {"seed": 5, "controller": controller, "brokers": brokers, "trouble_s": 15}
+    first = trace_of(1, **words)
+    assert first == trace_of(2, **words)
+    assert int(first.split()[2]) > 0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_world_of_one_broker_is_sound(seed: int):
+    """Kills, pauses, full disks and clocks that jump; the broker alone is its own controller."""
+    outcome = Story(seed, "kraft", brokers=1, trouble_s=20).run()
+    assert outcome.wrong == []
+    assert outcome.acknowledged > 100
