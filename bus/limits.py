@@ -56,3 +56,9 @@ CLIENT_CONNECT_TIMEOUT_MS: Final = 5_000
 
 CLIENT_CONTROLLER_ATTEMPTS: Final = 5
 """How often an administrative request follows a controller that moves; more is no election."""
+
+METADATA_PAGE_BYTES: Final = 4 * 1024 * 1024
+"""Metadata records read at once by a tool: some ten thousand partitions, decoded in a second."""
+
+METADATA_SNAPSHOT_BYTES: Final = 256 * 1024 * 1024
+"""A checkpoint of the metadata a tool takes in: a million partitions; more would fill memory."""

@@ -24,4 +24,6 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     reader_threads: int = 3  # questions to one store at a time; each holds one connection
     applications: tuple[str, ...] = ("ingest", "quality", "latency", "watchlist", "dispatcher")
     pictures: str = ""  # fsspec URL of the picture store; empty = DATA_DIR/pictures
+    zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
+    brokers: dict[str, str] = {}  # broker id -> URL of its /metrics, for the page of the cluster
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes

@@ -61,6 +61,7 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
         work = [
             asyncio.create_task(services.hub.run(), name="console-hub"),
             asyncio.create_task(services.kpis.run(), name="console-kpis"),
+            asyncio.create_task(services.watcher.run(), name="console-cluster"),
         ]
         try:
             yield

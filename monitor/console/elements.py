@@ -26,6 +26,10 @@ COLOURS = {
     "p99": "#ff8a5c",
     "sent": "#8b98ad",
     "valid": "#3ccf91",
+    "under_replicated": "#ffb02e",
+    "offline": "#ff5d5d",
+    "bytes_in": "#4aa8ff",
+    "bytes_out": "#3ccf91",
 }
 
 

@@ -13,6 +13,7 @@ from nicegui import Event
 
 from monitor.api.kpis import Kpis
 from monitor.api.services import Services
+from monitor.cluster.events import Event as ClusterEvent
 from monitor.console.i18n import LANGUAGES, texts
 from monitor.console.rows import live_alarm, live_record
 from monitor.hub.live import Delta
@@ -34,12 +35,16 @@ class Feed:
     services: Services
     updates: Event[Update] = field(default_factory=Event)
     kpis: Event[Kpis] = field(default_factory=Event)
+    looks: Event[list[ClusterEvent]] = field(default_factory=Event)
+    """After each look at the cluster, what was new in it."""
 
     def connect(self) -> None:
         """Begin to listen; called once."""
         self.services.hub.listen(self._on_delta)
         self.services.kpis.on_change = self.kpis.emit
         self.services.kpis.watched = lambda: bool(self.kpis.callbacks)
+        self.services.watcher.on_look = lambda _, new: self.looks.emit(new)
+        self.services.watcher.watched = lambda: bool(self.looks.callbacks)
 
     def records_now(self, language: str) -> list[dict[str, Any]]:
         """The ring of records, newest first."""

@@ -19,7 +19,18 @@ from monitor.accounts.roles import Operation
 from monitor.api.access import allow, principal_of
 from monitor.api.services import Services
 from monitor.console.feed import Feed
-from monitor.console.pages import bus, latency, live, map, quality, search, system, watch
+from monitor.console.pages import (
+    bus,
+    cluster,
+    latency,
+    live,
+    map,
+    metadata,
+    quality,
+    search,
+    system,
+    watch,
+)
 from monitor.console.shell import PAGES, STATIC, View, frame, view_of
 
 CHECK_SECONDS = 15.0
@@ -33,6 +44,8 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], Operation]] = {
     "latency": (latency.build, Operation.VIEW),
     "quality": (quality.build, Operation.VIEW),
     "bus": (bus.build, Operation.BUS_READ),
+    "cluster": (cluster.build, Operation.BUS_READ),
+    "metadata": (metadata.build, Operation.BUS_READ),
     "system": (system.build, Operation.SYSTEM_READ),
 }
 

@@ -32,6 +32,8 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "latency": "timer",
     "quality": "fact_check",
     "bus": "hub",
+    "cluster": "lan",
+    "metadata": "account_tree",
     "system": "dns",
 }
 REACH_SECONDS = 2.0

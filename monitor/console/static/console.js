@@ -16,6 +16,14 @@ window.databus = (() => {
   };
   const kind = (params) => word("kind", params.value);
   const severity = (params) => word("severity", params.value);
+  /* A word that the server has already put into the page's language, beside the value that colours it. */
+  const told = (params) => (params.data || {})[params.colDef.field + "_text"] ?? "";
+  const bytes = (params) => {
+    if (params.value == null) return "";
+    let value = Number(params.value), unit = 0;
+    while (value >= 1024 && unit < 4) { value /= 1024; unit += 1; }
+    return `${value.toFixed(unit && value < 100 ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}/s`;
+  };
   const state = (params) => word("state", params.value);
   const reason = (params) => word("reason", params.value);
   const incident = (params) => word("incident", params.value);
@@ -107,6 +115,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { picture, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
+  return { told, bytes, picture, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
            prepend, update, filter, point, seconds, startClock, siteTime };
 })();

@@ -31,7 +31,10 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-PAGES = ("live", "map", "records", "alarms", "watch", "latency", "quality", "bus", "system")
+PAGES = (
+    "live", "map", "records", "alarms", "watch", "latency", "quality", "bus", "cluster", "metadata",
+    "system",
+)  # fmt: skip
 PATIENCE_MS = 30_000
 
 

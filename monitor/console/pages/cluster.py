@@ -1,0 +1,193 @@
+"""The cluster: brokers, the active controller, partitions that are not well, what happened."""
+
+from __future__ import annotations
+
+import json
+
+from nicegui import ui
+
+from monitor.api.views import clock
+from monitor.cluster.events import Event
+from monitor.console.cluster_rows import MAX_UNWELL, broker_row, event_row, partition_row, tiles
+from monitor.console.elements import grid, line_chart, panel, redraw
+from monitor.console.rows import Row, column, severity_column
+from monitor.console.shell import View
+
+TILES = ("alive", "controller", "under_replicated", "offline", "not_preferred", "moving")
+EVENT_ROWS = 200
+CURVES = ("offline", "under_replicated")
+CHART_SECONDS = 5.0
+ROW_PX = 32
+GRID_FRAME_PX = 36
+MOST_BROKER_ROWS = 8
+
+
+def build(view: View) -> None:
+    """The page."""
+    ClusterPage(view)
+
+
+class ClusterPage:
+    """Shows the last look and listens for the next."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._watcher = view.services.watcher
+        self._title = ui.label("").classes("soft")
+        self._away = ui.label("").classes("notice").props("role=alert")
+        self._values: dict[str, ui.label] = {}
+        self._boxes: dict[str, ui.element] = {}
+        with ui.element("div").classes("tiles"):
+            for key in TILES:
+                self._tile(key)
+        t = view.t
+        with panel(t("cluster.brokers")):
+            self._frame = ui.element("div")
+            with self._frame:
+                self._brokers = grid(
+                    t, _broker_columns(view), label=t("cluster.brokers"), rowData=[]
+                )
+        with ui.element("div").classes("two fit"):
+            self._left()
+            with panel(t("cluster.events")):
+                self._events = grid(
+                    t, _event_columns(view), label=t("cluster.events"), rowData=self._event_rows()
+                ).props("aria-live=polite")
+        view.feed.looks.subscribe(self._on_look)
+        self._show()
+        ui.timer(CHART_SECONDS, self._show_slow)
+
+    def _left(self) -> None:
+        view, t = self._view, self._view.t
+        with ui.element("div").style("display:flex;flex-direction:column;gap:12px;min-height:0"):
+            with panel(t("cluster.history")):
+                self._chart = line_chart(
+                    zone=view.services.site.zone,
+                    names={key: t(f"tile.{key}") for key in CURVES},
+                    data=self._curves(),
+                    label=t("cluster.history"),
+                    height="150px",
+                    fine=True,
+                ).classes("beside-title")
+            with panel(t("cluster.unwell"), "fit"):
+                self._well = ui.label(t("cluster.all_well")).classes("soft")
+                self._partitions = grid(
+                    t, _partition_columns(view), label=t("cluster.unwell"), rowData=[]
+                )
+
+    def _tile(self, key: str) -> None:
+        with ui.element("dl").classes("tile").style("margin: 0") as box:
+            with ui.element("dt"):
+                ui.label(self._view.t(f"tile.{key}"))
+            with ui.element("dd"):
+                self._values[key] = ui.label("—")
+        self._boxes[key] = box
+
+    def _curves(self) -> dict[str, list[list[int]]]:
+        curves = self._watcher.history.curves()
+        return {key: curves[key] for key in CURVES}
+
+    def _event_rows(self) -> list[Row]:
+        newest = list(self._watcher.history.events)[-EVENT_ROWS:]
+        return [self._event_row(one) for one in reversed(newest)]
+
+    def _event_row(self, event: Event) -> Row:
+        return event_row(event, self._view.services.site.tz, self._view.t)
+
+    def _on_look(self, new: list[Event]) -> None:
+        self._show()
+        if new:
+            rows = json.dumps([self._event_row(one) for one in reversed(new)], ensure_ascii=False)
+            ui.run_javascript(f"databus.prepend({self._events.id}, {rows}, {EVENT_ROWS})")
+
+    def _show_slow(self) -> None:
+        """What changes slowly, and what has to be said while nothing comes."""
+        redraw(self._chart, self._curves())
+        self._tell_away()
+
+    def _tell_away(self) -> None:
+        why = self._watcher.away
+        self._away.set_text(self._view.t("cluster.away", why=why) if why else "")
+        self._away.set_visibility(bool(why))
+
+    def _show(self) -> None:
+        self._tell_away()
+        t, now = self._view.t, self._watcher.history.last
+        if now is None:
+            self._title.set_text(t("cluster.waiting"))
+            return
+        seen = clock(now.taken_at_ms, self._view.services.site.tz)[11:19]
+        mode = t(f"cluster.{now.mode}")
+        self._title.set_text(t("cluster.title", cluster=now.cluster_id, mode=mode, time=seen))
+        for key, (text, state) in tiles(now, t).items():
+            self._values[key].set_text(text)
+            self._boxes[key].classes(remove="good warning critical", add=state)
+        rates = self._watcher.traffic.rates
+        _update(self._brokers, [broker_row(b, rates.get(b.broker_id), t) for b in now.brokers])
+        self._frame.style(f"height: {_height(len(now.brokers))}px")
+        unwell = now.unwell[:MAX_UNWELL]
+        _update(self._partitions, [partition_row(one, t) for one in unwell])
+        self._well.set_visibility(not unwell)
+        self._partitions.set_visibility(bool(unwell))
+
+
+def _height(rows: int) -> int:
+    """Of a grid that shows its rows without scrolling, up to MOST_BROKER_ROWS of them."""
+    return GRID_FRAME_PX + ROW_PX * max(1, min(rows, MOST_BROKER_ROWS))
+
+
+def _update(made: ui.aggrid, rows: list[Row]) -> None:
+    ui.run_javascript(f"databus.update({made.id}, {json.dumps(rows, ensure_ascii=False)})")
+
+
+def _state_column(view: View, key: str) -> Row:
+    """A stripe and a word, never colour alone."""
+    return column(view.t, key, "state", renderer="told", width=108) | {
+        ":cellClass": "databus.severityClass"
+    }
+
+
+def _broker_columns(view: View) -> list[Row]:
+    t = view.t
+    columns = [
+        column(t, "broker", "id", width=84, cellClass="strong", sort="asc"),
+        _state_column(view, "broker_state"),
+        column(t, "address", "address", flex=2, minWidth=150),
+        column(t, "rack", "rack", flex=1, minWidth=80),
+        column(t, "roles", "roles", flex=2, minWidth=170),
+        column(t, "leads", "leads", renderer="number", number=True, width=92),
+        column(t, "preferred", "preferred", renderer="number", number=True, width=104),
+        column(t, "held", "replicas", renderer="number", number=True, width=92),
+        column(t, "out_of_sync", "out_of_sync", renderer="number", number=True, width=108),
+        column(t, "metadata_lag", "metadata_lag", renderer="number", number=True, width=130),
+    ]
+    if view.services.console.brokers:
+        columns += [
+            column(t, "bytes_in", "bytes_in", renderer="bytes", number=True, width=104),
+            column(t, "bytes_out", "bytes_out", renderer="bytes", number=True, width=104),
+        ]
+    return columns
+
+
+def _partition_columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        _state_column(view, "broker_state") | {"width": 124, "sort": "asc", "sortIndex": 0},
+        column(t, "partition", "partition", flex=2, minWidth=150, cellClass="strong",
+               sort="asc", sortIndex=1),
+        column(t, "leader", "leader", number=True, width=80),
+        column(t, "replica_list", "replicas", flex=1, minWidth=90),
+        column(t, "isr", "isr", flex=1, minWidth=90),
+        column(t, "missing", "missing", flex=1, minWidth=84),
+        column(t, "elr", "elr", flex=1, minWidth=84),
+    ]  # fmt: skip
+
+
+def _event_columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "at", "time", width=88),
+        severity_column(t, width=96),
+        column(t, "event", "text", flex=1, minWidth=200, tooltipField="text", wrapText=True,
+               autoHeight=True),
+    ]  # fmt: skip

@@ -1,0 +1,93 @@
+"""The metadata, read only: the image of a KRaft cluster or the znodes, and the newest records."""
+
+from __future__ import annotations
+
+import json
+
+from nicegui import ui
+
+from monitor.cluster.watcher import Metadata
+from monitor.console.cluster_rows import record_row, tree_nodes
+from monitor.console.elements import grid, panel
+from monitor.console.rows import Row, column
+from monitor.console.shell import View
+
+REFRESH_SECONDS = 5.0
+VALUE_SLOT = (
+    "<span>{{ props.node.label }}</span>"
+    '<span class="value mono small">{{ props.node.value }}</span>'
+)
+
+
+def build(view: View) -> None:
+    """The page."""
+    MetadataPage(view)
+
+
+class MetadataPage:
+    """Asks anew every few seconds while somebody looks; what is folded out stays so."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._last: Metadata | None = None
+        self._shown = ""
+        t = view.t
+        self._fault = ui.label("").classes("notice").props("role=status")
+        self._fault.set_visibility(False)
+        with ui.element("div").classes("metadata fit"):
+            with panel(t("metadata.tree")) as bar:
+                with bar:
+                    ui.element("div").classes("grow")
+                    self._find = ui.input(placeholder=t("metadata.filter"), on_change=self._draw)
+                    self._find.props("outlined dense clearable debounce=300").style("width: 220px")
+                with ui.element("div").classes("tree"):
+                    self._tree = ui.tree([], label_key="label").props("dense no-transition")
+                    self._tree.props(f'no-nodes-label="{t("metadata.empty")}"')
+                    self._tree.add_slot("default-header", VALUE_SLOT)
+            znodes = bool(view.services.console.zookeeper)
+            title = t("metadata.newest_znodes" if znodes else "metadata.newest")
+            with panel(title):
+                self._records = grid(t, _columns(view, znodes), label=title, rowData=[])
+        ui.timer(0.1, self._refresh, once=True)
+        ui.timer(REFRESH_SECONDS, self._refresh)
+
+    async def _refresh(self) -> None:
+        found = self._last = await self._view.services.watcher.metadata()
+        fault = self._view.t("metadata.fault", fault=found.fault) if found.fault else ""
+        self._fault.set_text(fault)
+        self._fault.set_visibility(bool(fault))
+        zone = self._view.services.site.tz
+        rows = [record_row(row, zone) for row in found.newest]
+        ui.run_javascript(
+            f"databus.update({self._records.id}, {json.dumps(rows, ensure_ascii=False)})"
+        )
+        self._draw()
+
+    def _draw(self) -> None:
+        """Only when it differs: a new tree would close under the reader's hand."""
+        if self._last is None:
+            return
+        find = (self._find.value or "").strip().lower()
+        nodes = tree_nodes(self._last.tree, find, self._view.t)
+        text = json.dumps(nodes)
+        if text == self._shown:
+            return
+        self._shown = text
+        self._tree.props["nodes"] = nodes
+        self._tree.update()
+        if find:
+            self._tree.expand()
+
+
+def _columns(view: View, znodes: bool) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "zxid" if znodes else "offset", "offset", number=True, width=104,
+               sort="desc"),
+        column(t, "version" if znodes else "epoch", "epoch", number=True, width=80),
+        column(t, "at", "time", width=152),
+        column(t, "znode" if znodes else "record", "kind", width=220, cellClass="strong",
+               tooltipField="kind"),
+        column(t, "content", "value", flex=1, minWidth=240, tooltipField="value",
+               cellClass="mono small"),
+    ]  # fmt: skip
