@@ -20,6 +20,7 @@ from broker.config import (
     keys_network,
     keys_replication,
     keys_topic,
+    keys_zookeeper,
 )
 from broker.config.key import ConfigError, ConfigKey, ConfigType, Dynamic, Scope
 
@@ -39,7 +40,9 @@ __all__ = [
 
 BROKER_KEYS: dict[str, ConfigKey] = {
     row.name: row
-    for table in (keys_log, keys_network, keys_replication, keys_groups, keys_controller)
+    for table in (
+        keys_log, keys_network, keys_replication, keys_groups, keys_controller, keys_zookeeper,
+    )
     for row in table.KEYS
 }
 TOPIC_KEYS: dict[str, ConfigKey] = {row.name: row for row in keys_topic.KEYS}
@@ -81,6 +84,9 @@ TOPIC_DEFAULTS: dict[str, tuple[tuple[str, int], ...]] = {
 }
 """For each topic key the broker keys its default comes from, the first one set wins, with the
 factor from that key's unit to milliseconds."""
+
+ZOOKEEPER_KEYS = frozenset(row.name for row in keys_zookeeper.KEYS)
+"""Keys of Kafka 3.9's; 4 has no ZooKeeper mode any more."""
 
 _FOREIGN_PREFIXES = (
     "delegation.token.",

@@ -1,8 +1,8 @@
 """The controller of one broker in ZooKeeper mode: one of all, active on the elected one.
 
 In: decisions to write, session news, watches, brokers' answers. Out: answers after the znodes
-stand; who is controller. Cores: `term.Term`, `uptake`, `election`. Never: two events at a time:
-everything that changes the metadata goes through one line, in the order in which it came (C-GEN-05).
+stand; who is controller. Cores: `term.Term`, `uptake`, `election`. Never: two events at a time;
+everything that changes the metadata goes through one line in the order it came (C-GEN-05).
 """
 
 from __future__ import annotations
@@ -335,12 +335,10 @@ class ZooKeeperController:
             term.close()
             raise
         self._term, self._seen_epoch = term, fence.epoch
-        await uptake.take_all(term)
-        if self._term is not term:
-            return
         self._know_leader(self._node_id)
         for heard in self.on_active:
             heard(fence.epoch, term.image)
+        await uptake.take_all(term)
 
     def _end_term(self) -> None:
         """Resignation: whoever waits hears NOT_CONTROLLER, no broker hears anything more."""

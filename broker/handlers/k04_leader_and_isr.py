@@ -1,0 +1,22 @@
+"""LeaderAndIsr (4), of the ZooKeeper controller to this broker.
+
+Behaviour: carried out in its turn, one request of the controller after the other; refused with
+STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH when another controller, or an earlier life of this
+broker, is meant (chapter 5, KIP-380). Whatever the request changes, it changes the image.
+
+Versions: 0-7, those of Kafka 3.9. Below 2 partitions come one by one, without topic
+ids: such a controller cannot lead this cluster, its request changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.handlers.context import RequestContext
+from bus.protocol.generated.leader_and_isr import LeaderAndIsrRequest
+
+
+def handle(request: LeaderAndIsrRequest, context: RequestContext) -> Any:
+    """Queue it; the answer follows."""
+    context.services.zookeeper.take(request, context.reply)
+    return None

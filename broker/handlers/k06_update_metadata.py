@@ -1,0 +1,21 @@
+"""UpdateMetadata (6), of the ZooKeeper controller to this broker.
+
+Behaviour: carried out in its turn, one request of the controller after the other; refused with
+STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH when another controller, or an earlier life of this
+broker, is meant (chapter 5, KIP-380). Whatever the request changes, it changes the image.
+
+Versions: 0-8, those of Kafka 3.9. From 7 on topics have ids; below nothing is learned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.handlers.context import RequestContext
+from bus.protocol.generated.update_metadata import UpdateMetadataRequest
+
+
+def handle(request: UpdateMetadataRequest, context: RequestContext) -> Any:
+    """Queue it; the answer follows."""
+    context.services.zookeeper.take(request, context.reply)
+    return None

@@ -1,0 +1,38 @@
+"""ControlledShutdown (7), of a broker that is about to stop, to the ZooKeeper controller.
+
+Behaviour: what the broker leads is given to others in sync, and it leaves the in-sync sets; the
+answer names what it still leads because nobody else may (C-BRK-13). The broker asks again until
+nothing is left. NOT_CONTROLLER elsewhere, STALE_BROKER_EPOCH for an earlier life.
+
+Versions: 0-3. From 2 on the broker says its epoch.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from bus.errors import ErrorCode
+from bus.protocol.generated.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+
+def handle(request: ControlledShutdownRequest, context: RequestContext) -> None:
+    """Ask the controller."""
+
+    def done(known: bool, left: list[tuple[str, int]]) -> None:
+        error = ErrorCode.NONE if known else ErrorCode.STALE_BROKER_EPOCH
+        remaining = [
+            RemainingPartition(topic_name=topic, partition_index=index) for topic, index in left
+        ]
+        context.reply(
+            ControlledShutdownResponse(error_code=error, remaining_partitions=remaining)
+        )
+
+    def failed(error: ErrorCode) -> None:
+        context.reply(ControlledShutdownResponse(error_code=error))
+
+    context.services.zookeeper.leave_orderly(
+        request.broker_id, request.broker_epoch, done, failed
+    )
