@@ -3,7 +3,9 @@
 Behaviour: appends each partition's batch as it is, without unpacking it. acks=0 is never answered,
 and its connection is closed if anything failed, so that the client looks for the leader anew.
 acks=1 is answered after the append, acks=-1 when every in-sync replica has the batch or the
-request's time is over. Clients may not write internal topics.
+request's time is over. Clients may not write internal topics. Where this broker leads no more the
+answer names who does (KIP-951). A batch out of order is only called that once the followers have
+shown that nobody else leads: a leader that was deposed unawares lacks what the new one has taken.
 
 Versions: 3-13, advertised from 0 (KAFKA-18659). 7 allows zstd, 8 has record errors, 10 names the
 new leader, 13 has topic ids instead of names.
@@ -11,14 +13,19 @@ new leader, 13 has topic ids instead of names.
 
 from __future__ import annotations
 
-from broker.handlers.context import CloseClient, RequestContext
-from broker.handlers.topics import is_internal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker.handlers.context import CloseClient, RequestContext, Services
+from broker.handlers.topics import is_internal, leader_of, node_endpoints
 from broker.log.errors import LogError
 from broker.replica.partition import Partition
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -32,7 +39,24 @@ FIRST_ID_VERSION = 13
 ZSTD = 4
 ATTRIBUTES_LOW_BYTE = 22
 
-Waiting = list[tuple[Partition, int, PartitionProduceResponse]]
+FIRST_LEADER_VERSION = 10
+MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+PROOF_TIMEOUT_MS = 1000
+"""How long a verdict waits for the followers; a woken follower asks again within milliseconds."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """One partition's answer that has to wait; `outcome` says what it is, None: not yet."""
+
+    key: tuple[str, int]
+    outcome: Callable[[], ErrorCode | None]
+    response: PartitionProduceResponse
+    late: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+
+
+Waiting = list[Pending]
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
@@ -51,15 +75,15 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
             failed = failed or result.error_code != 0
             results.append(result)
         responses.append(
-            TopicProduceResponse(
-                name=name, topic_id=topic.topic_id, partition_responses=results
-            )
+            TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=results)
         )
     if request.acks == ACKS_NONE:
         _without_answer(failed, context)
         return None
     response = ProduceResponse(responses=responses)
     if not waiting:
+        if failed:
+            _name_leaders(response, context)
         return response
     _wait(waiting, response, request.timeout_ms, context)
     return None
@@ -100,7 +124,10 @@ def _append(
             records, required_acks=request.acks, now_ms=services.clock.now_ms()
         )
     except LogError as error:
-        return _log_failure(data.index, error)
+        failure = _log_failure(data.index, error)
+        if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and len(partition.replicas) > 1:
+            waiting.append(_unproved(partition, failure, services))
+        return failure
     services.replicas.count_produced(info)
     response = PartitionProduceResponse(
         index=data.index,
@@ -109,13 +136,34 @@ def _append(
         log_start_offset=info.log_start_offset,
     )
     if request.acks == ACKS_ALL:
-        end_offset = info.last_offset + 1
+        end_offset, epoch = info.last_offset + 1, partition.leader_epoch
         error_code = partition.is_acknowledged(end_offset)
         if error_code is None:
-            waiting.append((partition, end_offset, response))
+            waiting.append(
+                Pending(
+                    partition.key, lambda: partition.is_acknowledged(end_offset, epoch), response
+                )
+            )
         else:
             response.error_code = error_code
     return response
+
+
+def _unproved(
+    partition: Partition, verdict: PartitionProduceResponse, services: Services
+) -> Pending:
+    """A verdict that stands if no other leader can have taken batches meanwhile."""
+    proofs = services.replicas.proofs
+    since, epoch = proofs.want(partition), partition.leader_epoch
+
+    def outcome() -> ErrorCode | None:
+        if not partition.is_leader or partition.leader_epoch != epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if proofs.is_proved(partition, since):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return None
+
+    return Pending(partition.key, outcome, verdict, late=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def _is_zstd(records: bytes | bytearray | memoryview) -> bool:
@@ -149,27 +197,48 @@ def _wait(
     waiting: Waiting, response: ProduceResponse, timeout_ms: int, context: RequestContext
 ) -> None:
     """Answer when all partitions are acknowledged, or say which were not in time."""
+    if any(held.late is not ErrorCode.REQUEST_TIMED_OUT for held in waiting):
+        timeout_ms = min(timeout_ms, PROOF_TIMEOUT_MS)
+
+    def answer() -> None:
+        _name_leaders(response, context)
+        context.reply(response)
 
     def try_complete() -> bool:
-        for held in list(waiting):
-            partition, end_offset, result = held
-            error = partition.is_acknowledged(end_offset)
-            if error is not None:
-                result.error_code = error
-                waiting.remove(held)
-        if waiting:
+        left = []
+        for held in waiting:
+            error = held.outcome()
+            if error is None:
+                left.append(held)
+            else:
+                held.response.error_code = error
+        waiting[:] = left
+        if left:
             return False
-        context.reply(response)
+        answer()
         return True
 
     def on_expire() -> None:
-        for _, _, result in waiting:
-            result.error_code = ErrorCode.REQUEST_TIMED_OUT
-        context.reply(response)
+        for held in waiting:
+            held.response.error_code = held.late
+        answer()
 
     context.services.replicas.produce_purgatory.watch(
-        [partition.key for partition, _, _ in waiting],
-        max(timeout_ms, 0),
-        try_complete,
-        on_expire,
+        [held.key for held in waiting], max(timeout_ms, 0), try_complete, on_expire
     )
+
+
+def _name_leaders(response: ProduceResponse, context: RequestContext) -> None:
+    """KIP-951: whoever asked the wrong broker hears which is the right one."""
+    if context.api_version < FIRST_LEADER_VERSION:
+        return
+    nodes = []
+    for topic in response.responses:
+        for data in topic.partition_responses:
+            if data.error_code in MOVED:
+                leader = leader_of(context.services.image, topic.name, data.index)
+                if leader is not None:
+                    data.current_leader = LeaderIdAndEpoch(*leader)
+                    nodes.append(leader[0])
+    if nodes:
+        response.node_endpoints = [NodeEndpoint(*place) for place in node_endpoints(context, nodes)]

@@ -2,74 +2,149 @@
 
 Behaviour: answers at once if there is enough to read, anything is wrong or the client does not
 wait; else waits for `min_bytes` or `max_wait_ms`. Consumers read up to the high watermark, or with
-read_committed up to the last stable offset. The first partition with data gives at least one
-batch, however large (KIP-74); an offset inside a batch gives that whole batch. Sessions (KIP-227)
-are not kept: session id 0 is answered, which every client takes as "send all partitions again".
+read_committed up to the last stable offset, followers to the log's end; a follower's offset says
+what it has, which moves the high watermark. The first partition with data gives at least one batch,
+however large (KIP-74); an offset inside a batch gives that whole batch. Sessions (KIP-227): a
+request names what changed, an answer holds what is new. A consumer in another rack is sent to a
+replica there if the broker has a replica selector (KIP-392). The metadata log is its quorum's.
 
-Versions: 4-18. 7 has session ids, 9 the leader epoch, 10 allows zstd, 12 the diverging epoch, 13
-topic ids, 15 the replica state.
+Versions: 4-18. 7 has session ids, 9 the leader epoch, 10 allows zstd, 11 the rack, 12 the diverging
+epoch, 13 topic ids, 15 the replica state, 16 the new leader's address.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker.handlers.context import RequestContext
+from broker.handlers.fetch_reading import (
+    FIRST_CLIENT_RACK_VERSION,
+    MOVED,
+    Reader,
+    note_follower,
+    read_entry,
+    unread_bytes,
+)
+from broker.handlers.metadata_fetch import handle_metadata_fetch, is_metadata_fetch
+from broker.handlers.topics import node_endpoints
 from broker.log.errors import LogError
-from broker.replica.partition import Isolation, Partition
+from broker.replica.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    Entry,
+    EntryKey,
+    FetchSession,
+)
+from broker.replica.partition import Isolation
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    NodeEndpoint,
     PartitionData,
 )
 
 FIRST_ID_VERSION = 13
-FULL_FETCH_EPOCHS = (-1, 0)
+FIRST_ENDPOINT_VERSION = 16
 READ_COMMITTED = 1
 
 
 @dataclass(slots=True)
-class Wanted:
-    """One partition asked for; `error` where it cannot be read at all."""
+class Fetch:
+    """One request, resolved once; it may be read more than once while it waits.
 
-    topic: str
-    topic_id: bytes
-    ask: FetchPartition
-    partition: Partition | None
-    error: ErrorCode = ErrorCode.NONE
+    Without a session ``entries`` are all it asks for; with one those that were touched.
+    """
 
-
-@dataclass(slots=True)
-class Reading:
-    """The whole request, resolved once; it may be read more than once while it waits."""
-
-    wanted: list[Wanted]
-    isolation: Isolation
+    reader: Reader
     max_bytes: int
+    entries: list[Entry]
+    session: FetchSession | None
+    is_incremental: bool
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | None:
     """Read now, or wait."""
-    if request.session_id and request.session_epoch not in FULL_FETCH_EPOCHS:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    reading = _resolve(request, context)
-    found_bytes, failed, response = _read(reading)
-    enough = found_bytes >= request.min_bytes or request.max_wait_ms <= 0
-    if enough or failed or not reading.wanted:
-        return response
-    _wait(reading, request, context)
+    if is_metadata_fetch(request, context):
+        return handle_metadata_fetch(request, context)
+    fetch = _resolve(request, context)
+    if isinstance(fetch, ErrorCode):
+        return FetchResponse(error_code=fetch)
+    found = _read(fetch)
+    enough = found.size_bytes >= request.min_bytes or request.max_wait_ms <= 0
+    if enough or found.urgent or not (fetch.entries or fetch.session):
+        return _answer(fetch, found, context)
+    _wait(fetch, request, context)
     return None
 
 
-def _resolve(request: FetchRequest, context: RequestContext) -> Reading:
+# --- who asks for what -------------------------------------------------------------------------
+
+
+def _resolve(request: FetchRequest, context: RequestContext) -> Fetch | ErrorCode:
+    reader = _reader(request, context)
+    sessions = context.services.replicas.fetch_sessions
+    limit = min(request.max_bytes, context.services.config["fetch.max.bytes"])
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id:
+            sessions.remove(request.session_id)
+        named = list(_entries(request, context))
+        session = None
+        if request.session_epoch == INITIAL_EPOCH and named:
+            whose = (request_replica(request)[0], reader.broker_epoch)
+            session = sessions.create(whose, named, context.services.replicas.monotonic_ms())
+        entries = [entry for _, entry in named]
+        fetch = Fetch(reader, limit, entries, session, is_incremental=False)
+    else:
+        found = _continue_session(request, context)
+        if isinstance(found, ErrorCode):
+            return found
+        session, entries = found
+        fetch = Fetch(reader, limit, entries, session, is_incremental=True)
+    if reader.is_follower:
+        for entry in entries:
+            note_follower(entry, reader)
+        if session is not None:
+            context.services.replicas.proofs.on_request(session)
+    return fetch
+
+
+def request_replica(request: FetchRequest) -> tuple[int, int]:
+    """Replica id (-1 for a consumer) and broker epoch, wherever the version has them."""
+    state = request.replica_state
+    if state is not None and state.replica_id >= 0:
+        return state.replica_id, state.replica_epoch
+    return request.replica_id, -1
+
+
+def _reader(request: FetchRequest, context: RequestContext) -> Reader:
+    replica_id, broker_epoch = request_replica(request)
+    services = context.services
+    if replica_id >= 0:
+        isolation = Isolation.LOG_END
+    elif request.isolation_level == READ_COMMITTED:
+        isolation = Isolation.READ_COMMITTED
+    else:
+        isolation = Isolation.READ_UNCOMMITTED
+    knows_racks = context.api_version >= FIRST_CLIENT_RACK_VERSION
+    may_be_sent = replica_id < 0 and services.replicas.throttles.serves_from_followers
+    return Reader(
+        services=services,
+        replica_id=replica_id,
+        broker_epoch=broker_epoch,
+        isolation=isolation,
+        only_leader=replica_id >= 0 or not knows_racks,
+        rack=request.rack_id if may_be_sent else "",
+    )
+
+
+def _entries(request: FetchRequest, context: RequestContext) -> Iterable[tuple[EntryKey, Entry]]:
+    """The partitions a request names, with what the broker has of them."""
     by_id = context.api_version >= FIRST_ID_VERSION
-    wanted = []
     for topic in request.topics:
         name, error = topic.topic, ErrorCode.NONE
         if by_id:
@@ -79,148 +154,211 @@ def _resolve(request: FetchRequest, context: RequestContext) -> Reading:
         if not error and not context.may(Operation.READ, Resource.TOPIC, name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for ask in topic.partitions:
-            wanted.append(_resolve_partition(name, topic.topic_id, ask, error, context))
-    limit = context.services.config["fetch.max.bytes"]
-    committed = request.isolation_level == READ_COMMITTED
-    return Reading(
-        wanted=wanted,
-        isolation=Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED,
-        max_bytes=min(request.max_bytes, limit),
+            entry = Entry(name, topic.topic_id, ask.partition)
+            _take_wishes(entry, ask)
+            _attach(entry, error, context)
+            yield (topic.topic_id if by_id else name, ask.partition), entry
+
+
+def _take_wishes(entry: Entry, ask: FetchPartition) -> None:
+    entry.fetch_offset = ask.fetch_offset
+    entry.max_bytes = ask.partition_max_bytes
+    entry.current_leader_epoch = ask.current_leader_epoch
+    entry.last_fetched_epoch = ask.last_fetched_epoch
+    entry.log_start_offset = ask.log_start_offset
+
+
+def _attach(entry: Entry, error: ErrorCode, context: RequestContext) -> None:
+    if not error:
+        try:
+            entry.attach(context.services.replicas.get(entry.topic, entry.index), ErrorCode.NONE)
+            return
+        except LogError as failure:
+            error = failure.code
+    entry.attach(None, error)
+
+
+def _continue_session(
+    request: FetchRequest, context: RequestContext
+) -> tuple[FetchSession, list[Entry]] | ErrorCode:
+    """The session of an incremental request, and the entries this request names."""
+    replicas = context.services.replicas
+    session = replicas.fetch_sessions.take(
+        request.session_id, request.session_epoch, replicas.monotonic_ms()
     )
+    if isinstance(session, ErrorCode):
+        return session
+    by_id = context.api_version >= FIRST_ID_VERSION
+    for gone in request.forgotten_topics_data:
+        for index in gone.partitions:
+            session.forget((gone.topic_id if by_id else gone.topic, index))
+    for entry in [entry for entry in session.touched if entry.error]:
+        _look_again(entry, context)
+    named = []
+    for key, wished in _entries(request, context):
+        entry = session.entries.get(key)
+        if entry is None:
+            partition, wished.partition = wished.partition, None
+            session.put(key, wished)
+            wished.attach(partition, wished.error)
+            entry = wished
+        else:
+            _adopt(entry, wished)
+        session.touched[entry] = None
+        named.append(entry)
+    return session, named
 
 
-def _resolve_partition(
-    name: str, topic_id: bytes, ask: FetchPartition, error: ErrorCode, context: RequestContext
-) -> Wanted:
-    if error:
-        return Wanted(name, topic_id, ask, None, error)
-    try:
-        partition = context.services.replicas.get(name, ask.partition)
-    except LogError as failure:
-        return Wanted(name, topic_id, ask, None, failure.code)
-    return Wanted(name, topic_id, ask, partition)
+def _adopt(entry: Entry, wished: Entry) -> None:
+    entry.topic = wished.topic
+    entry.fetch_offset = wished.fetch_offset
+    entry.max_bytes = wished.max_bytes
+    entry.current_leader_epoch = wished.current_leader_epoch
+    entry.last_fetched_epoch = wished.last_fetched_epoch
+    entry.log_start_offset = wished.log_start_offset
+    entry.attach(wished.partition, wished.error)
 
 
-def _read(reading: Reading) -> tuple[int, bool, FetchResponse]:
-    """Read every partition: bytes found, whether any failed, the response."""
-    left_bytes = reading.max_bytes
-    found_bytes, failed = 0, False
-    topics: dict[tuple[str, bytes], list[PartitionData]] = {}
-    for wanted in reading.wanted:
-        data = _read_partition(wanted, reading, left_bytes, found_bytes == 0)
+def _look_again(entry: Entry, context: RequestContext) -> None:
+    """What was refused may have come about since."""
+    known = context.services.image.topic_by_id(entry.topic_id)
+    if known is not None:
+        entry.topic = known.name
+    if entry.topic:
+        _attach(entry, ErrorCode.NONE, context)
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Found:
+    """What a read found. ``urgent``: an error or news that must not wait."""
+
+    told: list[tuple[Entry, PartitionData]]
+    size_bytes: int = 0
+    urgent: bool = False
+
+
+def _candidates(fetch: Fetch) -> list[Entry]:
+    if fetch.session is not None and fetch.is_incremental:
+        return list(fetch.session.touched)
+    return fetch.entries
+
+
+def _read(fetch: Fetch) -> Found:
+    """Read every partition that may have something."""
+    found = Found([])
+    left_bytes = fetch.max_bytes
+    for entry in _candidates(fetch):
+        data = read_entry(entry, fetch.reader, left_bytes, found.size_bytes == 0)
         size = len(data.records) if data.records else 0
-        found_bytes += size
+        if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
+            found.urgent = True
+        elif fetch.is_incremental and not size and not _is_news(entry, data):
+            _settle(fetch, entry)
+            continue
+        found.size_bytes += size
         left_bytes = max(left_bytes - size, 0)
-        failed = failed or data.error_code != 0 or data.diverging_epoch is not None
-        topics.setdefault((wanted.topic, wanted.topic_id), []).append(data)
-    responses = [
-        FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
-        for (name, topic_id), partitions in topics.items()
-    ]
-    return found_bytes, failed, FetchResponse(responses=responses)
+        found.told.append((entry, data))
+    return found
 
 
-def _read_partition(
-    wanted: Wanted, reading: Reading, left_bytes: int, min_one: bool
-) -> PartitionData:
-    partition, ask = wanted.partition, wanted.ask
-    if partition is None:
-        return _failure(ask.partition, wanted.error)
-    try:
-        partition.check_leader(ask.current_leader_epoch)
-        diverging = _diverging_epoch(partition, ask)
-        if diverging is not None:
-            return PartitionData(
-                partition_index=ask.partition,
-                high_watermark=partition.high_watermark,
-                diverging_epoch=diverging,
-                records=b"",
-            )
-        found = partition.read(
-            ask.fetch_offset,
-            min(ask.partition_max_bytes, left_bytes),
-            min_one=min_one,
-            isolation=reading.isolation,
-        )
-    except LogError as error:
-        return _failure(ask.partition, error.code)
-    data = PartitionData(
-        partition_index=ask.partition,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.last_stable_offset,
-        log_start_offset=partition.log.log_start_offset,
-        aborted_transactions=None,
-        records=found.data,
-    )
-    if reading.isolation is Isolation.READ_COMMITTED:
-        data.aborted_transactions = _aborted(partition, ask.fetch_offset)
-    return data
-
-
-def _aborted(partition: Partition, fetch_offset: int) -> list[AbortedTransaction]:
-    return [
-        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-        for aborted in partition.log.aborted_transactions(
-            fetch_offset, partition.last_stable_offset
-        )
-    ]
-
-
-def _diverging_epoch(partition: Partition, ask: FetchPartition) -> EpochEndOffset | None:
-    """KIP-595: the reader's last epoch ended earlier here, so what it holds beyond must go."""
-    if ask.last_fetched_epoch < 0:
-        return None
-    end = partition.end_offset_for_epoch(ask.last_fetched_epoch)
-    if end.epoch < ask.last_fetched_epoch or end.end_offset < ask.fetch_offset:
-        return EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset)
-    return None
-
-
-def _failure(index: int, error: ErrorCode) -> PartitionData:
-    return PartitionData(
-        partition_index=index,
-        error_code=error,
-        high_watermark=-1,
-        aborted_transactions=None,
-        records=b"",
+def _is_news(entry: Entry, data: PartitionData) -> bool:
+    return (
+        entry.sent_watermark != data.high_watermark or entry.sent_log_start != data.log_start_offset
     )
 
 
-def _wait(reading: Reading, request: FetchRequest, context: RequestContext) -> None:
+def _settle(fetch: Fetch, entry: Entry) -> None:
+    """Look at the entry no more until it is touched, if all of it has been read."""
+    partition = entry.partition
+    if fetch.session is None or partition is None:
+        return
+    if entry.fetch_offset >= partition.end_for(fetch.reader.isolation):
+        fetch.session.touched.pop(entry, None)
+
+
+def _answer(fetch: Fetch, found: Found, context: RequestContext) -> FetchResponse:
+    """The response, which is sent now: the session notes what its reader knows then."""
+    topics: dict[tuple[str, bytes], list[PartitionData]] = {}
+    replicas, session = context.services.replicas, fetch.session
+    moved_to = []
+    if session is not None:
+        session.poked = False
+    for entry, data in found.told:
+        topics.setdefault((entry.topic, entry.topic_id), []).append(data)
+        if data.error_code in MOVED and data.current_leader is not None:
+            moved_to.append(data.current_leader.leader_id)
+        if data.records and entry.partition is not None:
+            replicas.count_fetched(entry.partition, fetch.reader.replica_id, len(data.records))
+        if session is not None:
+            entry.sent_watermark = data.high_watermark
+            entry.sent_log_start = data.log_start_offset
+            if data.records and entry in session.touched:
+                # Behind all others for the next answer, so that none starves (KIP-227).
+                del session.touched[entry]
+                session.touched[entry] = None
+    response = FetchResponse(
+        session_id=0 if session is None else session.id,
+        responses=[
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
+            for (name, topic_id), partitions in topics.items()
+        ],
+    )
+    if moved_to and context.api_version >= FIRST_ENDPOINT_VERSION:
+        response.node_endpoints = [
+            NodeEndpoint(*place) for place in node_endpoints(context, moved_to)
+        ]
+    return response
+
+
+# --- waiting -----------------------------------------------------------------------------------
+
+
+def _wait(fetch: Fetch, request: FetchRequest, context: RequestContext) -> None:
     """Answer when enough has come, a partition can no longer be read, or time is over."""
 
     def answer() -> None:
-        context.reply(_read(reading)[2])
+        context.reply(_answer(fetch, _read(fetch), context))
 
     def try_complete() -> bool:
-        if not _is_enough(reading, request.min_bytes):
+        if not _is_enough(fetch, request.min_bytes):
             return False
         answer()
         return True
 
+    keys: list[object]
+    if fetch.session is not None:
+        keys = [fetch.session.key]
+    else:
+        keys = [entry.partition.key for entry in fetch.entries if entry.partition is not None]
     context.services.replicas.fetch_purgatory.watch(
-        [wanted.partition.key for wanted in reading.wanted if wanted.partition is not None],
+        keys,  # type: ignore[arg-type]
         request.max_wait_ms,
         try_complete,
         answer,
     )
 
 
-def _is_enough(reading: Reading, min_bytes: int) -> bool:
+def _is_enough(fetch: Fetch, min_bytes: int) -> bool:
     """Whether `min_bytes` are readable, or something is wrong that the client should hear."""
+    if fetch.session is not None and fetch.session.poked:
+        return True
     total = 0
-    for wanted in reading.wanted:
-        partition, ask = wanted.partition, wanted.ask
-        if partition is None or not partition.is_leader:
+    is_follower = fetch.reader.is_follower
+    tells_watermark = is_follower and fetch.reader.services.replicas.throttles.serves_from_followers
+    for entry in _candidates(fetch):
+        unread = unread_bytes(entry, fetch.reader, min_bytes)
+        if unread < 0:
             return True
-        end = partition.high_watermark
-        if reading.isolation is Isolation.READ_COMMITTED:
-            end = partition.last_stable_offset
-        if ask.fetch_offset > partition.log.end_offset:
+        if (
+            tells_watermark
+            and entry.partition is not None
+            and (entry.sent_watermark != entry.partition.high_watermark)
+        ):
             return True
-        if ask.fetch_offset < end:
-            size = partition.log.readable_bytes(ask.fetch_offset, end)
-            total += min(size, ask.partition_max_bytes)
-        if total >= min_bytes:
+        total += unread
+        if total and total >= min_bytes:
             return True
     return False

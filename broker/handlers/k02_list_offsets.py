@@ -26,7 +26,8 @@ from bus.protocol.generated.list_offsets import (
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
-_CONSUMER, _DEBUGGER = -1, -2
+_STARTS = (EARLIEST, EARLIEST_LOCAL)
+FIRST_NOT_AVAILABLE_VERSION = 5
 _LEVELS = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
 
 
@@ -59,7 +60,10 @@ def _look_up(
         return _failure(ask, ErrorCode.UNSUPPORTED_VERSION)
     try:
         partition = context.services.replicas.get(name, ask.partition_index)
-        partition.check_leader(ask.current_leader_epoch)
+        leadership = partition.check_leader(ask.current_leader_epoch)
+        is_settled = partition.high_watermark >= leadership.epoch_start_offset
+        if not is_settled and isolation is not Isolation.LOG_END and ask.timestamp not in _STARTS:
+            return _failure(ask, _unsettled(context.api_version))
         timestamp_ms, offset, epoch = _find(partition, ask.timestamp, isolation)
     except LogError as error:
         return _failure(ask, error.code)
@@ -71,9 +75,15 @@ def _look_up(
     )
 
 
-def _find(
-    partition: Partition, timestamp_ms: int, isolation: Isolation
-) -> tuple[int, int, int]:
+def _unsettled(api_version: int) -> ErrorCode:
+    """KIP-207: a new leader does not know yet how far its predecessor's watermark was; what it
+    would say could be less than what was read before."""
+    if api_version >= FIRST_NOT_AVAILABLE_VERSION:
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+    return ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _find(partition: Partition, timestamp_ms: int, isolation: Isolation) -> tuple[int, int, int]:
     """Timestamp, offset, leader epoch; -1 where there is none."""
     if timestamp_ms == LATEST:
         return -1, _end(partition, isolation), partition.leader_epoch

@@ -40,6 +40,7 @@ class Logs(Protocol):
     def logs(self) -> list[Log]: ...
     def checkpoint_recovery_points(self) -> None: ...
     def checkpoint_log_starts(self) -> None: ...
+    def failed(self, partition: Log, error: DiskError, /) -> None: ...
 
 
 class Background:
@@ -162,8 +163,10 @@ class Background:
             await self._disk.run(_force, self._disk, partition.directory, paths)
             partition.leader_epochs.save()
             partition.mark_flushed(offset, self._clock.now_ms())
+        except PathMissing:
+            return  # deleted meanwhile
         except DiskError as error:
-            log.error("%s was not flushed: %s", partition.directory, error)
+            self._manager.failed(partition, error)
 
     def _maybe_snapshot(self, partition: Log) -> None:
         written = partition.size_bytes

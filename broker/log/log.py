@@ -32,11 +32,13 @@ from broker.log.segment import Segment
 from broker.log.segments import Segments
 from broker.log.snapshots import Snapshots
 from broker.log.txnindex import AbortedTransaction
-from bus.errors import ErrorCode, check
+from bus.errors import ErrorCode
 from bus.records.batch import (
     CONTROL,
     BatchHeader,
+    RecordsError,
     assign,
+    crc_is_right,
     header_at,
     iter_batches,
     stamp_log_append_time,
@@ -207,9 +209,13 @@ class Log:
     def append_as_follower(
         self, records: bytes | bytearray | memoryview, now_ms: int
     ) -> AppendInfo:
-        """Append whole batches as the leader has them, offsets and epochs kept."""
-        batches = list(iter_batches(records))
-        check(batches, "a follower appends at least one whole batch")
+        """Append whole batches as the leader has them, offsets and epochs kept.
+
+        Raises LogError, and nothing has changed: CORRUPT_MESSAGE if a batch was damaged on its
+        way or on the leader's disk, OFFSET_OUT_OF_RANGE if offsets come again.
+        """
+        view = memoryview(records)
+        batches = _sound_batches(view)
         first, last = batches[0][1], batches[-1][1]
         size = batches[-1][0] + last.size_bytes
         if first.base_offset < self.end_offset:
@@ -217,21 +223,30 @@ class Log:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {first.base_offset} comes again, the log ends at {self.end_offset}",
             )
-        newest = max(header.max_timestamp for _, header in batches)
-        self._write(memoryview(records)[:size], size, newest, last.last_offset, now_ms)
-        view = memoryview(records)
+        newest = first.max_timestamp
+        if len(batches) > 1:
+            newest = max(header.max_timestamp for _, header in batches)
+        last_offset = last.last_offset
+        self._write(view[:size], size, newest, last_offset, now_ms, self._room_for(size))
         for at, header in batches:
             self._note_replica(header, view[at : at + header.size_bytes])
         return AppendInfo(
-            first.base_offset, last.last_offset, newest, -1, self.log_start_offset,
-            sum(header.records_count for _, header in batches), size, last.partition_leader_epoch,
+            first.base_offset, last_offset, newest, -1, self.log_start_offset,
+            sum([header.records_count for _, header in batches]), size,
+            last.partition_leader_epoch,
         )  # fmt: skip
 
+    def _room_for(self, size: int) -> int:
+        """A leader's segment may be larger than ours (its segment.bytes was when it was written);
+        what is too large for any segment of ours gets one of its own."""
+        return max(size, self.config.segment_bytes)
+
     def _note_replica(self, header: BatchHeader, batch: memoryview) -> None:
-        interval = self.config.index_interval_bytes
-        self._active.note(header, header.last_offset, header.size_bytes, interval)
-        self.end_offset = header.end_offset
-        self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        last_offset, size = header.last_offset, len(batch)
+        self._active.note(header, last_offset, size, self.config.index_interval_bytes)
+        self.end_offset = last_offset + 1
+        if header.partition_leader_epoch != self.leader_epochs.latest:
+            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             marker = marker_of(header, batch) if header.attributes & CONTROL else None
             self._note_producer(header, header.base_offset, marker)
@@ -260,10 +275,11 @@ class Log:
         max_timestamp_ms: int,
         last_offset: int,
         now_ms: int,
+        largest_bytes: int = 0,
     ) -> None:
         """Put bytes at the end of the active segment, a new one if they do not belong in it."""
         config = self.config
-        if size > config.segment_bytes:
+        if size > config.segment_bytes and size > largest_bytes:
             raise LogError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"{size} bytes, segment.bytes is {config.segment_bytes}",
@@ -412,6 +428,8 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop everything at or after ``offset`` (a batch that contains it goes as a whole)."""
         if offset >= self.end_offset:
+            # An epoch that began at our end and wrote nothing may contradict the leader's.
+            self.leader_epochs.truncate_from_end(offset)
             return
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
@@ -419,8 +437,12 @@ class Log:
         self._segments.cut(offset, self._disk)
         self.snapshots.drop_after(offset)
         start, watermark = self.log_start_offset, self.high_watermark
-        self._load(now_ms, False, min(self.recovery_point, offset), start)
-        self.high_watermark = min(watermark, self.end_offset)
+        flushed = min(self.recovery_point, offset)
+        # What is below is in the page cache as we wrote it: its headers are read again for the
+        # producers, its CRCs are not, whatever of it has been flushed.
+        self._load(now_ms, False, offset, start)
+        self.recovery_point = min(flushed, self.end_offset)
+        self.advance_high_watermark(min(watermark, self.end_offset))
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything; the next batch gets ``offset``."""
@@ -478,6 +500,23 @@ class Log:
         """Give all handles back and write nothing (the directory is going to be removed)."""
         for segment in self._segments.all:
             segment.release()
+
+
+def _sound_batches(view: memoryview) -> list[tuple[int, BatchHeader]]:
+    """Positions and headers of the whole batches in what a leader sent; LogError if one is not
+    as its producer sealed it."""
+    try:
+        batches = list(iter_batches(view))
+        for at, header in batches:
+            if not crc_is_right(view, at, header):
+                raise LogError(
+                    ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} is damaged"
+                )
+    except RecordsError as error:
+        raise LogError(error.code, error.detail) from error
+    if not batches:
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, f"{len(view)} bytes hold no whole batch")
+    return batches
 
 
 def _writable(records: bytes | bytearray | memoryview) -> bytearray | memoryview:

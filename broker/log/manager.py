@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
@@ -36,7 +37,7 @@ from broker.log.directories import (
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool
 from broker.log.log import Log, parse_directory
-from bus.errors import ErrorCode, check
+from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.log")
 
@@ -61,6 +62,8 @@ class LogManager:
         self._locks: list[DirectoryLock] = []
         self._clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
+        self.on_failure: Callable[[Log, LogError], None] | None = None
+        self._abandoned: set[str] = set()
         self._background = Background(self, disk, clock)
 
     @property
@@ -170,7 +173,7 @@ class LogManager:
     async def stop(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Close all logs in order and give the directories back."""
         await self._background.stop()
-        closed = dict.fromkeys(self.directories, True)
+        closed = dict.fromkeys(self._usable(), True)
         for partition in self._logs.values():
             if not _closed_in_order(partition):
                 closed[parent_of(partition)] = False
@@ -179,6 +182,11 @@ class LogManager:
         for directory, in_order in closed.items():
             if in_order:
                 leave_clean_shutdown(self.disk, directory, broker_epoch)
+        self._files.close()
+        self._release_locks()
+
+    def let_go(self) -> None:
+        """Give the directories back as they are, without a word about how they were left."""
         self._files.close()
         self._release_locks()
 
@@ -223,8 +231,9 @@ class LogManager:
         partition.topic_id = topic_id
 
     def _emptiest(self) -> str:
-        count = {d: 0 for d in self.directories if d not in self.config["cordoned.log.dirs"]}
-        check(count, "cordoned.log.dirs leaves no directory for new partitions")
+        count = {d: 0 for d in self._usable() if d not in self.config["cordoned.log.dirs"]}
+        if not count:
+            raise DiskError("failed or cordoned.log.dirs: no directory is left for new partitions")
         for partition in self._logs.values():
             parent = parent_of(partition)
             if parent in count:
@@ -246,6 +255,26 @@ class LogManager:
         self._background.remove_later(aside, partition.config.file_delete_delay_ms)
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
+
+    def abandon(self, directory: str) -> None:
+        """The directory has failed: its logs are gone until a restart, nothing there is touched
+        any more, and it is not left as closed in order."""
+        self._abandoned.add(directory)
+        for key, partition in list(self._logs.items()):
+            if parent_of(partition) == directory:
+                del self._logs[key]
+                partition.release()
+        with suppress(DiskError):  # nor does the next life vouch for what this one wrote there
+            write_life(self.disk, directory, "", UNKNOWN_BROKER_EPOCH)
+
+    def failed(self, partition: Log, error: DiskError) -> None:
+        """Work behind a log was refused by the disk."""
+        log.error("%s: %s", partition.directory, error)
+        if self.on_failure is not None:
+            self.on_failure(partition, storage_error(error))
+
+    def _usable(self) -> list[str]:
+        return [d for d in self.directories if d not in self._abandoned]
 
     def reconfigure(self, topic: str, config: TopicConfig) -> None:
         """New settings for all partitions of a topic."""
@@ -271,7 +300,7 @@ class LogManager:
         )
 
     def _checkpoint(self, name: str, value: Callable[[Log], int | None]) -> None:
-        for directory in self.directories:
+        for directory in self._usable():
             offsets = {
                 key: offset
                 for key, partition in self._logs.items()

@@ -54,6 +54,8 @@ _TRAFFIC = _rows(
     ("BytesOutPerSec", COUNTER, "Bytes that consumers fetched; without a topic: all.", _TOPIC),
     ("MessagesInPerSec", COUNTER, "Records that producers wrote; without a topic: all.", _TOPIC),
     ("ReplicationBytesInPerSec", COUNTER, "Bytes this broker's followers fetched."),
+    ("ReassignmentBytesInPerSec", COUNTER, "Of those copied, bytes of replicas being added."),
+    ("ReassignmentBytesOutPerSec", COUNTER, "Of those fetched, bytes of replicas being added."),
     ("ReplicationBytesOutPerSec", COUNTER, "Bytes other brokers' followers fetched here."),
 )
 _REPLICAS = _rows(
@@ -76,6 +78,8 @@ _FETCHERS = [
     *_rows(
         "ReplicaFetcherManager",
         ("MaxLag", GAUGE, "Records the slowest replica here is behind its leader.", ("clientId",)),
+        ("FailedPartitionsCount", GAUGE, "Replicas here whose copying rests after an error.",
+         ("clientId",)),
     ),
     *_rows(
         "FetchSessionCache",

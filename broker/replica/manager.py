@@ -1,7 +1,7 @@
 """The partitions this broker has a replica of, and the requests that wait for them.
 
-In: what the controller's metadata says of partitions. Out: ``Partition`` objects; waiting produces
-and fetches woken when something moves. Never: a decision about leaders or in-sync sets.
+In: what the metadata says of partitions. Out: ``Partition`` objects, followers that copy, waiting
+produces and fetches woken when something moves. Never: a decision about leaders or in-sync sets.
 """
 
 from __future__ import annotations
@@ -13,25 +13,41 @@ from contextlib import suppress
 
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import TopicConfig
-from broker.disk.port import DiskError
-from broker.log.checkpoint import TopicPartition, read_offsets, write_offsets
+from broker.log.checkpoint import TopicPartition
 from broker.log.errors import LogError
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
 from broker.log.records_in import AppendInfo
+from broker.metadata.image import MetadataImage
 from broker.metrics.registry import Metrics
 from broker.purgatory.purgatory import Purgatory
 from broker.purgatory.timer import Timer
-from broker.replica.partition import Partition
+from broker.replica.alter_partition import AlterPartitions
+from broker.replica.directories import Assignments, takes_directory_offline
+from broker.replica.fetch_sessions import FetchSessions
+from broker.replica.fetchers import Fetchers
+from broker.replica.leadership import IsrProposal
+from broker.replica.measures import Measures
+from broker.replica.partition import NO_LEADER, Partition
+from broker.replica.port import Cluster
+from broker.replica.proof import Proofs
+from broker.replica.throttles import Throttles
+from broker.replica.waking import Waking
+from broker.replica.watermarks import HIGH_WATERMARKS, WatermarkCheckpoint
 from bus.errors import ErrorCode
+
+__all__ = ["HIGH_WATERMARKS", "ReplicaManager"]
 
 log = logging.getLogger("broker.replica")
 
-HIGH_WATERMARKS = "replication-offset-checkpoint"
+Known = Callable[[str, int, bytes | None], bool]
 
 
 class ReplicaManager:
-    """The replicas of one broker. Invariant: a partition here has its log in the log manager."""
+    """The replicas of one broker. Invariant: a partition here has its log in the log manager.
+
+    Without ``cluster`` (see ``join``) nothing is copied and no in-sync set changes.
+    """
 
     def __init__(
         self,
@@ -46,15 +62,41 @@ class ReplicaManager:
         self.produce_purgatory = Purgatory("Produce", timer)
         self.fetch_purgatory = Purgatory("Fetch", timer)
         self.delete_records_purgatory = Purgatory("DeleteRecords", timer)
+        self.proofs = Proofs(self.produce_purgatory, self.fetch_purgatory)
+        self.on_directory_failed: Callable[[], None] | None = None
+        self.fetch_sessions = FetchSessions(
+            log_manager.config["max.incremental.fetch.session.cache.slots"],
+            lambda: clock.random.randrange(1, (1 << 31) - 1),
+        )
+        self.throttles = Throttles(broker_id, log_manager.config, clock)
         self._logs = log_manager
-        self._disk = log_manager.disk
         self._clock = clock
+        self._cluster: Cluster | None = None
+        self._fetchers: Fetchers | None = None
+        self._alter: AlterPartitions | None = None
+        self._assignments: Assignments | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
         self._topic_ids: dict[bytes, str] = {}
-        self._written: dict[TopicPartition, int] = {}
-        self._stored: dict[TopicPartition, int] | None = None
-        self._task: TaskHandle | None = None
-        self._measure(metrics)
+        self._held: dict[TopicPartition, Callable[[], object]] | None = None
+        self._offline: dict[TopicPartition, bytes] = {}
+        self._offline_directories: list[str] = []
+        self._watermarks = WatermarkCheckpoint(log_manager)
+        self._waking = Waking(self, clock)
+        log_manager.on_failure = self.on_disk_error
+        self._tasks: list[TaskHandle] = []
+        self.measures = Measures(metrics, self)
+
+    def join(self, cluster: Cluster) -> None:
+        """There are other brokers: copy from them, and change in-sync sets."""
+        config = self._logs.config
+        self._cluster = cluster
+        self._fetchers = Fetchers(
+            self.broker_id, self._clock, cluster, self, lambda name: int(config[name])
+        )
+        self._alter = AlterPartitions(
+            self.broker_id, self._clock, cluster, self.measures.failed_isr_updates
+        )
+        self._assignments = Assignments(self.broker_id, self._clock, cluster)
 
     # --- what the metadata says ------------------------------------------------------------------
 
@@ -70,61 +112,136 @@ class ReplicaManager:
         replicas: Sequence[int],
         isr: Sequence[int],
         config: TopicConfig,
+        adding: Sequence[int] = (),
+        removing: Sequence[int] = (),
+        directories: Sequence[bytes] = (),
     ) -> Partition:
         """Make a partition, or bring an existing one to what the controller says now."""
         partition = self._partitions.get((topic, index))
+        if partition is not None and partition.topic_id != topic_id:
+            self.delete_partition(topic, index)  # the topic was made anew under its old name
+            partition = None
         if partition is None:
             partition = self._add(topic, topic_id, index, config)
-        partition.update(
-            leader_id=leader_id,
-            leader_epoch=leader_epoch,
-            partition_epoch=partition_epoch,
-            replicas=replicas,
-            isr=isr,
-        )
+
+        def update(leader: int) -> None:
+            before = (partition.leader_id, partition.leader_epoch)
+            partition.update(
+                leader_id=leader,
+                leader_epoch=leader_epoch,
+                partition_epoch=partition_epoch,
+                replicas=replicas,
+                isr=isr,
+                adding=adding,
+                removing=removing,
+            )
+            if before != (partition.leader_id, partition.leader_epoch):
+                self._follow(partition)
+
+        if self._held is not None:
+            self._held[partition.key] = lambda: update(leader_id)
+        is_held = self._held is not None and leader_id == self.broker_id
+        update(NO_LEADER if is_held else leader_id)
+        self._tell_directory(partition, replicas, directories)
         return partition
 
     def _add(self, topic: str, topic_id: bytes, index: int, config: TopicConfig) -> Partition:
+        if (topic, index) in self._offline:
+            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory has failed")
         partition_log = self._logs.create(topic, index, topic_id, config)
         partition_log.reconfigure(config)
-        partition = Partition(
-            topic, topic_id, index, partition_log, self.broker_id, self._on_moved
-        )
-        self._restore_watermark(partition_log)
+        partition = Partition(topic, topic_id, index, partition_log, self)
+        self._watermarks.restore(partition_log)
         self._partitions[topic, index] = partition
         self._topic_ids[topic_id] = topic
         return partition
 
-    def _restore_watermark(self, partition_log: Log) -> None:
-        if self._stored is None:
-            self._stored = {}
-            for directory in self._logs.directories:
-                self._stored.update(read_offsets(self._disk, f"{directory}/{HIGH_WATERMARKS}"))
-        stored = self._stored.pop((partition_log.topic, partition_log.index), 0)
-        watermark = min(max(stored, partition_log.log_start_offset), partition_log.end_offset)
-        partition_log.advance_high_watermark(watermark)
+    def _follow(self, partition: Partition) -> None:
+        """Copy from the leader there is, or from nobody."""
+        if self._fetchers is None:
+            return
+        if partition.is_leader or partition.leader_id == NO_LEADER:
+            self._fetchers.leave(partition)
+        else:
+            self._fetchers.follow(partition)
+        self._fetchers.end_idle()
+
+    def _tell_directory(
+        self, partition: Partition, replicas: Sequence[int], directories: Sequence[bytes]
+    ) -> None:
+        """Where a broker has several log directories the controller must know which it is."""
+        if self._assignments is None or len(self._logs.directories) == 1 or not directories:
+            return
+        ours = self._logs.directory_ids[parent_of(partition.log)]
+        if self.broker_id in replicas and directories[list(replicas).index(self.broker_id)] != ours:
+            self._assignments.assign(partition.topic_id, partition.index, ours)
+
+    def hold_leadership(self) -> None:
+        """Lead nothing yet: the metadata on our disk may be older than an election that made
+        somebody else leader while we were away."""
+        self._held = {}
+
+    def release_leadership(self) -> None:
+        """The metadata is newer than our registration: what it says we lead, we lead."""
+        held, self._held = self._held, None
+        for update in (held or {}).values():
+            update()
+
+    def resign_all(self) -> None:
+        """Lead nothing from now on (our ZooKeeper session is over; another may lead by now)."""
+        for partition in self.partitions():
+            if partition.is_leader:
+                partition.resign()
 
     def delete_partition(self, topic: str, index: int) -> None:
         """The partition is gone: answer who waits for it and take its log away."""
+        self._offline.pop((topic, index), None)
+        self.stop_partition(topic, index)
+        self._logs.delete(topic, index)
+
+    def stop_partition(self, topic: str, index: int) -> None:
+        """Serve and copy the partition no more; its log stays."""
         partition = self._partitions.pop((topic, index), None)
         if partition is None:
             return
-        if not any(other.topic == topic for other in self._partitions.values()):
+        if self._held:
+            self._held.pop(partition.key, None)
+        if self._fetchers is not None:
+            self._fetchers.leave(partition)
+            self._fetchers.end_idle()
+        if not any(other.topic_id == partition.topic_id for other in self._partitions.values()):
             self._topic_ids.pop(partition.topic_id, None)
-        partition.leader_id = -1
-        self._on_moved(partition, True)
-        self._logs.delete(topic, index)
+        partition.resign()
+
+    def remove_strays(self, image: MetadataImage) -> None:
+        """Delete logs of partitions that are gone, or not on this broker any more."""
+
+        def known(topic: str, index: int, topic_id: bytes | None) -> bool:
+            found = image.topics.get(topic)
+            if found is None or index >= len(found.partitions):
+                return False
+            is_here = self.broker_id in found.partitions[index].replicas
+            return is_here and topic_id in (None, found.topic_id)
+
+        for stray in list(self._logs.unknown(known)):
+            log.warning("%s is a stray and is removed", stray.directory)
+            self.delete_partition(stray.topic, stray.index)
 
     def update_config(self, topic: str, config: TopicConfig) -> None:
         """New settings for a topic."""
         self._logs.reconfigure(topic, config)
+        for partition in self.partitions():
+            if partition.topic == topic:
+                partition.reconsider_watermark()
 
     # --- finding ---------------------------------------------------------------------------------
 
     def get(self, topic: str, index: int) -> Partition:
-        """The partition, or LogError UNKNOWN_TOPIC_OR_PARTITION."""
+        """The partition, or LogError UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR."""
         partition = self._partitions.get((topic, index))
         if partition is None:
+            if (topic, index) in self._offline:
+                raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory has failed")
             raise LogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
@@ -140,91 +257,176 @@ class ReplicaManager:
         return self._partitions.get((topic, index))
 
     def partitions(self) -> list[Partition]:
-        """All partitions here."""
+        """All partitions here that are online."""
         return list(self._partitions.values())
 
-    # --- waking ----------------------------------------------------------------------------------
+    # --- Host: what partitions and fetchers call -------------------------------------------------
 
-    def _on_moved(self, partition: Partition, watermark_rose: bool) -> None:
+    @property
+    def lag_time_ms(self) -> int:
+        return int(self._logs.config["replica.lag.time.max.ms"])
+
+    def monotonic_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def broker_epoch(self) -> int:
+        return -1 if self._cluster is None else self._cluster.broker_epoch()
+
+    def on_moved(self, partition: Partition, watermark_rose: bool, /) -> None:
         """Something was appended (visible at least to followers) or became visible to all."""
         key = partition.key
         if self.fetch_purgatory.has(key):
             self.fetch_purgatory.wake(key)
+        if partition.watchers:
+            self._waking.touch(partition)
         if watermark_rose or not partition.is_leader:
             if self.produce_purgatory.has(key):
                 self.produce_purgatory.wake(key)
             if self.delete_records_purgatory.has(key):
                 self.delete_records_purgatory.wake(key)
 
-    # --- checkpoints -----------------------------------------------------------------------------
+    def is_eligible(self, broker_id: int, broker_epoch: int, /) -> bool:
+        """See ``Host``."""
+        if self._cluster is None:
+            return True
+        broker = self._cluster.image().brokers.get(broker_id)
+        if broker is None or not broker.is_active:
+            return False
+        return broker_epoch == -1 or broker.epoch in (-1, broker_epoch)
+
+    def propose(self, partition: Partition, proposal: IsrProposal, /) -> None:
+        """See ``Host``."""
+        (self.measures.isr_expands if proposal.grows else self.measures.isr_shrinks).mark()
+        log.info(
+            "%s-%d: asking for %s in sync instead of %s",
+            partition.topic, partition.index, list(proposal.isr), partition.isr,
+        )  # fmt: skip
+        if self._alter is not None:
+            self._alter.submit(partition, proposal)
+
+    def copied(self, partition: Partition, info: AppendInfo, /) -> int:
+        """See ``FetchHost``."""
+        self.measures.replicated_in.mark(info.size_bytes)
+        if self.broker_id in partition.adding:
+            self.measures.reassigned_in.mark(info.size_bytes)
+        return self.throttles.followed(partition, info.size_bytes)
+
+    def truncated(self, partition: Partition, before: int, /) -> None:
+        """See ``FetchHost``."""
+        log.warning(
+            "%s: cut from %d to %d, as the leader of epoch %d has it",
+            partition.log.directory, before, partition.log.end_offset, partition.leader_epoch,
+        )  # fmt: skip
+        self.on_moved(partition, False)
+
+    def failed(self, partition: Partition, error: LogError, /) -> None:
+        """See ``Host``."""
+        if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            return
+        if takes_directory_offline(partition, error):
+            self.take_offline(parent_of(partition.log), str(error))
+
+    # --- failed directories ----------------------------------------------------------------------
+
+    @property
+    def offline_count(self) -> int:
+        """Replicas in failed directories."""
+        return len(self._offline)
+
+    @property
+    def offline_dirs(self) -> tuple[bytes, ...]:
+        """Ids of the directories that have failed, for the heartbeat."""
+        ids = self._logs.directory_ids
+        return tuple(ids[directory] for directory in self._offline_directories)
+
+    @property
+    def is_all_offline(self) -> bool:
+        """Whether no directory is left; a broker stops then."""
+        return len(self._offline_directories) == len(self._logs.directories)
+
+    def on_disk_error(self, partition_log: Log, error: LogError) -> None:
+        """A flush or another work behind the log has failed."""
+        partition = self.find(partition_log.topic, partition_log.index)
+        if partition is not None:
+            self.failed(partition, error)
+
+    def take_offline(self, directory: str, reason: str) -> None:
+        """Serve nothing from a directory that has failed; the controller is told by heartbeat."""
+        if directory in self._offline_directories:
+            return
+        log.error("log directory %s has failed and is offline until a restart: %s",
+                  directory, reason)  # fmt: skip
+        self._offline_directories.append(directory)
+        for partition in self.partitions():
+            if parent_of(partition.log) == directory:
+                self._offline[partition.key] = partition.topic_id
+                self.stop_partition(partition.topic, partition.index)
+        self._logs.abandon(directory)
+        if self.on_directory_failed is not None:
+            self.on_directory_failed()
+
+    # --- work behind the partitions --------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to write the high watermarks down regularly."""
-        self._task = self._clock.spawn(self._checkpoint_loop(), name="highwatermark-checkpoint")
+        """Begin to write high watermarks down and to look for followers that do not keep up."""
+        config = self._logs.config
+        for name, every_ms, work in (
+            (
+                "highwatermark-checkpoint",
+                config["replica.high.watermark.checkpoint.interval.ms"],
+                self.checkpoint_high_watermarks,
+            ),
+            ("isr-expiration", self.lag_time_ms // 2, self.shrink_in_sync_sets),
+        ):
+            self._tasks.append(self._clock.spawn(self._every(every_ms, work), name=name))
+
+    async def _every(self, every_ms: int, work: Callable[[], None]) -> None:
+        while True:
+            await self._clock.sleep(max(every_ms, 1) / 1000)
+            work()
 
     async def stop(self) -> None:
-        """Stop and write them a last time."""
-        task, self._task = self._task, None
-        if task is not None:
+        """Stop copying and write the watermarks a last time."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
+        for task in tasks:
             with suppress(CancelledError):
                 await task
+        for ending in (self._fetchers, self._alter, self._assignments):
+            if ending is not None:
+                await ending.stop()
         self.checkpoint_high_watermarks()
 
-    async def _checkpoint_loop(self) -> None:
-        every_s = self._logs.config["replica.high.watermark.checkpoint.interval.ms"] / 1000
-        while True:
-            await self._clock.sleep(every_s)
-            self.checkpoint_high_watermarks()
+    def shrink_in_sync_sets(self) -> None:
+        """Propose in-sync sets without the followers that do not keep up."""
+        for partition in self.partitions():
+            partition.consider_shrinking()
 
     def checkpoint_high_watermarks(self) -> None:
         """Write the watermarks of all partitions, if any has changed."""
-        current = {key: p.high_watermark for key, p in self._partitions.items()}
-        if current == self._written:
-            return
-        for directory in self._logs.directories:
-            here = {
-                key: offset
-                for key, offset in current.items()
-                if parent_of(self._partitions[key].log) == directory
-            }
-            try:
-                write_offsets(self._disk, f"{directory}/{HIGH_WATERMARKS}", here)
-            except DiskError as error:
-                log.error("%s/%s was not written: %s", directory, HIGH_WATERMARKS, error)
-                return
-        self._written = current
+        self._watermarks.write(self._partitions.values())
 
-    # --- metrics ---------------------------------------------------------------------------------
+    # --- figures ---------------------------------------------------------------------------------
 
-    def _measure(self, metrics: Metrics) -> None:
-        def count(test: Callable[[Partition], bool]) -> int:
-            return sum(map(test, self._partitions.values()))
+    def max_lag(self) -> int:
+        """Records the replica here that is furthest behind its leader lacks."""
+        return 0 if self._fetchers is None else self._fetchers.max_lag()
 
-        metrics.gauge("ReplicaManager", "PartitionCount", lambda: len(self._partitions))
-        metrics.gauge("ReplicaManager", "LeaderCount", lambda: count(lambda p: p.is_leader))
-        metrics.gauge(
-            "ReplicaManager",
-            "UnderReplicatedPartitions",
-            lambda: count(lambda p: p.is_leader and len(p.isr) < len(p.replicas)),
-        )
-        metrics.gauge(
-            "ReplicaManager",
-            "UnderMinIsrPartitionCount",
-            lambda: count(lambda p: p.is_leader and len(p.isr) < p.log.config.min_insync_replicas),
-        )
-        for purgatory in (self.produce_purgatory, self.fetch_purgatory):
-            metrics.gauge(
-                "DelayedOperationPurgatory",
-                "PurgatorySize",
-                purgatory.__len__,
-                delayedOperation=purgatory.name,
-            )
-        metrics.gauge("Log", "Size", lambda: sum(p.log.size_bytes for p in self.partitions()))
-        self._bytes_in = metrics.meter("BrokerTopicMetrics", "BytesInPerSec")
-        self._messages_in = metrics.meter("BrokerTopicMetrics", "MessagesInPerSec")
+    def failed_copies(self) -> int:
+        """Partitions whose copying rests after an error."""
+        return 0 if self._fetchers is None else self._fetchers.failed_count()
+
+    def lag_of(self, partition: Partition) -> int:
+        """Records one replica here lacks, as of its leader's last answer."""
+        return 0 if self._fetchers is None else self._fetchers.lag_of(partition)
 
     def count_produced(self, info: AppendInfo) -> None:
         """Take an append of a client into the broker's totals."""
-        self._bytes_in.mark(info.size_bytes)
-        self._messages_in.mark(info.records)
+        self.measures.produced(info)
+
+    def count_fetched(self, partition: Partition, replica_id: int, size_bytes: int) -> None:
+        """Take what a consumer (-1) or a follower is sent into the totals and the throttle."""
+        self.measures.fetched(partition, replica_id, size_bytes)
+        if replica_id >= 0:
+            self.throttles.led(partition, replica_id, size_bytes)

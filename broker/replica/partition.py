@@ -1,21 +1,29 @@
 """One partition as this broker's replica sees it: who leads, who is in sync, what is visible.
 
-In: batches to append as leader, offsets to read, leadership as the controller decides it. Out:
-offsets, byte ranges up to the visible end, ``LogError``. Never: who waits for what; the replica
-manager is told when the high watermark or the log's end has moved.
+In: batches to append, fetches of followers, offsets to read, leadership as the controller decides
+it. Out: offsets, byte ranges up to the visible end, ``LogError``; its host hears when the log's end
+or the high watermark moved and when another in-sync set is to be asked for. Never: who waits for
+what; I/O other than the log's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from enum import Enum
+from typing import Protocol
 
 from broker.log.epochs import EpochEnd
 from broker.log.errors import LogError
 from broker.log.log import FetchSlice, Log
 from broker.log.records_in import AppendInfo, Origin
 from broker.log.timestamps import TimestampOffset, first_at_or_after, with_largest_timestamp
+from broker.replica.follower import Follower
+from broker.replica.leadership import IsrProposal, Leadership
 from bus.errors import ErrorCode
+from bus.records.batch import Buffer
+
+log = logging.getLogger("broker.replica")
 
 ACKS_ALL = -1
 ANY_EPOCH = -1
@@ -31,39 +39,55 @@ class Isolation(Enum):
     READ_COMMITTED = "read-committed"
 
 
+class Host(Protocol):
+    """What a partition needs of its replica manager."""
+
+    broker_id: int
+    lag_time_ms: int
+
+    def monotonic_ms(self) -> int: ...
+
+    def on_moved(self, partition: Partition, watermark_rose: bool, /) -> None:
+        """Something was appended, became visible to all, or can no longer be had here."""
+
+    def is_eligible(self, broker_id: int, broker_epoch: int, /) -> bool:
+        """Whether the replica's broker is neither fenced nor stopping nor another incarnation."""
+
+    def propose(self, partition: Partition, proposal: IsrProposal, /) -> None:
+        """Ask the controller for another in-sync set."""
+
+    def failed(self, partition: Partition, error: LogError, /) -> None:
+        """The log could not be written or read."""
+
+
 class Partition:
     """A replica of a partition on this broker.
 
     Invariant: while this broker leads, ``high_watermark`` only rises and is the smallest log end
-    over the in-sync replicas. Invariant: ``leader_epoch`` never falls.
+    over the maximal in-sync set. Invariant: ``leader_epoch`` never falls; ``led_since`` is the
+    epoch in which the present unbroken leadership began.
     """
 
     __slots__ = (
-        "_broker_id",
-        "_follower_ends",
-        "_moved",
+        "_host",
+        "adding",
         "index",
         "isr",
         "key",
         "leader_epoch",
         "leader_id",
+        "leadership",
+        "led_since",
         "log",
         "partition_epoch",
+        "removing",
         "replicas",
         "topic",
         "topic_id",
+        "watchers",
     )
 
-    def __init__(
-        self,
-        topic: str,
-        topic_id: bytes,
-        index: int,
-        log: Log,
-        broker_id: int,
-        moved: Callable[[Partition, bool], None],
-    ) -> None:
-        """``moved(partition, watermark_rose)`` is called after appends and watermark changes."""
+    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log, host: Host) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -74,13 +98,16 @@ class Partition:
         self.partition_epoch = -1
         self.replicas: list[int] = []
         self.isr: list[int] = []
-        self._broker_id = broker_id
-        self._follower_ends: dict[int, int] = {}
-        self._moved = moved
+        self.adding: tuple[int, ...] = ()
+        self.removing: tuple[int, ...] = ()
+        self.leadership: Leadership | None = None
+        self.led_since = -1
+        self.watchers: dict[object, None] = {}
+        self._host = host
 
     @property
     def is_leader(self) -> bool:
-        return self.leader_id == self._broker_id
+        return self.leadership is not None
 
     @property
     def high_watermark(self) -> int:
@@ -102,30 +129,70 @@ class Partition:
         partition_epoch: int,
         replicas: Sequence[int],
         isr: Sequence[int],
-    ) -> None:
-        """What the controller says now; an older partition epoch than known is left out."""
-        if partition_epoch < self.partition_epoch or leader_epoch < self.leader_epoch:
-            return
-        led_before = self.is_leader
-        self.leader_id = leader_id
+        adding: Sequence[int] = (),
+        removing: Sequence[int] = (),
+    ) -> bool:
+        """What the controller says now; whether it was news. An older partition epoch is not.
+
+        Nor is the present one again: its in-sync set is in force already, and a proposal that was
+        made since must not be forgotten.
+        """
+        older = partition_epoch < self.partition_epoch or leader_epoch < self.leader_epoch
+        same = (leader_epoch, partition_epoch) == (self.leader_epoch, self.partition_epoch)
+        if older or (same and leader_id == self.leader_id):
+            return False
+        new_epoch = leader_epoch > self.leader_epoch or leader_id != self.leader_id
+        self.leader_id, self.leader_epoch = leader_id, leader_epoch
         self.partition_epoch = partition_epoch
         self.replicas, self.isr = list(replicas), list(isr)
-        if leader_epoch > self.leader_epoch:
-            self.leader_epoch = leader_epoch
-            self._follower_ends.clear()
-        if self.is_leader:
-            self._advance_watermark()
-        elif led_before:
-            self._moved(self, False)  # whoever waits here has to hear that we lead no more
+        self.adding, self.removing = tuple(adding), tuple(removing)
+        if leader_id == self._host.broker_id:
+            self._lead(new_epoch)
+        elif self.leadership is not None:
+            self.leadership = None
+            self._host.on_moved(self, False)  # whoever waits here has to hear that we lead no more
+        elif new_epoch:
+            self._host.on_moved(self, False)
+        return True
 
-    def check_leader(self, current_leader_epoch: int = ANY_EPOCH) -> None:
-        """Raise LogError unless this broker leads, in the epoch the asker believes in (KIP-320)."""
-        if current_leader_epoch != ANY_EPOCH and current_leader_epoch != self.leader_epoch:
+    def _lead(self, new_epoch: bool) -> None:
+        now_ms = self._host.monotonic_ms()
+        if self.leadership is None:
+            self.led_since = self.leader_epoch
+        if self.leadership is None or new_epoch:
+            end = self.log.end_offset
+            # Known from now on, not from the first append: a follower that asks where an older
+            # epoch ended gets a definite answer (KIP-101).
+            self.log.leader_epochs.assign(self.leader_epoch, end)
+            self.leadership = Leadership(self._host.broker_id, self.leader_epoch, end)
+        self.leadership.assign(self.replicas, self.isr, now_ms)
+        self._advance_watermark()
+
+    def resign(self) -> None:
+        """Lead no more, whatever the metadata says: the session is lost, the disk has failed."""
+        self.leader_id = NO_LEADER
+        self.leadership = None
+        self._host.on_moved(self, False)
+
+    def check_leader(self, current_leader_epoch: int = ANY_EPOCH) -> Leadership:
+        """This broker's leadership; LogError unless it leads, in the epoch the asker believes in
+        (KIP-320)."""
+        self._check_epoch(current_leader_epoch)
+        if self.leadership is None:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.leadership
+
+    def check_readable(self, current_leader_epoch: int, *, from_leader: bool) -> None:
+        """Raise LogError unless it may be read here; followers serve consumers too (KIP-392)."""
+        self._check_epoch(current_leader_epoch)
+        if self.leadership is None and (from_leader or self.leader_id == NO_LEADER):
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _check_epoch(self, current_leader_epoch: int) -> None:
+        if current_leader_epoch not in (ANY_EPOCH, self.leader_epoch):
             if current_leader_epoch < self.leader_epoch:
                 raise LogError(ErrorCode.FENCED_LEADER_EPOCH)
             raise LogError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if self.leader_id != self._broker_id:
-            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -138,7 +205,8 @@ class Partition:
         origin: Origin = Origin.CLIENT,
     ) -> AppendInfo:
         """Append one batch; see ``Log.append``. Nothing is written if too few are in sync."""
-        if self.leader_id != self._broker_id:
+        leadership = self.leadership
+        if leadership is None:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
         if required_acks == ACKS_ALL and len(self.isr) < log.config.min_insync_replicas:
@@ -146,42 +214,145 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} in sync, min.insync.replicas is {log.config.min_insync_replicas}",
             )
-        info = log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
-        if not info.duplicate and not self._advance_watermark():
-            self._moved(self, False)
+        try:
+            info = log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        except LogError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._host.failed(self, error)
+            raise
+        if not info.duplicate:
+            if leadership.followers:
+                leadership.on_append(info.base_offset, self._host.monotonic_ms())
+            if not self._advance_watermark():
+                self._host.on_moved(self, False)
         return info
 
-    def is_acknowledged(self, end_offset: int) -> ErrorCode | None:
-        """Whether what ends at ``end_offset`` is on all in-sync replicas; ``None``: not yet."""
-        if self.leader_id != self._broker_id:
+    def is_acknowledged(self, end_offset: int, leader_epoch: int = ANY_EPOCH) -> ErrorCode | None:
+        """Whether what was appended in ``leader_epoch`` and ends at ``end_offset`` is on all
+        in-sync replicas; ``None``: not yet. Another leader since may have had it cut off again."""
+        leadership = self.leadership
+        if leadership is None or -1 < leader_epoch < self.led_since:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < end_offset:
             return None
-        if len(self.isr) < self.log.config.min_insync_replicas:
+        if len(leadership.maximal_isr) < self.log.config.min_insync_replicas:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
-    def on_follower_end(self, replica_id: int, end_offset: int) -> None:
-        """A follower has fetched everything below ``end_offset``."""
-        self._follower_ends[replica_id] = end_offset
+    def append_as_follower(
+        self, records: Buffer, now_ms: int, high_watermark: int, log_start_offset: int
+    ) -> AppendInfo | None:
+        """Take what the leader sent: batches, its watermark, its log start. None: no batch."""
+        log = self.log
+        info = log.append_as_follower(records, now_ms) if len(records) else None
+        before = log.high_watermark
+        if high_watermark > before:
+            log.advance_high_watermark(max(before, min(high_watermark, log.end_offset)))
+        if log_start_offset > log.log_start_offset:
+            log.raise_start(min(log_start_offset, log.high_watermark))
+        rose = log.high_watermark > before
+        if self.watchers or rose:
+            self._host.on_moved(self, rose)
+        return info
+
+    # --- followers -------------------------------------------------------------------------------
+
+    def follower(self, replica_id: int) -> Follower:
+        """What is known of a follower that asks; LogError if it is none of ours.
+
+        UNKNOWN_LEADER_EPOCH where the asker may know more than we do: a reassignment has made it
+        a replica and we have not heard of it.
+        """
+        leadership = self.leadership
+        if leadership is None:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        found = leadership.followers.get(replica_id)
+        if found is None:
+            raise LogError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{replica_id} is no replica")
+        return found
+
+    def on_follower_fetch(
+        self, replica_id: int, offset: int, log_start_offset: int = 0, broker_epoch: int = -1
+    ) -> None:
+        """A follower asks for ``offset``: the watermark may rise, the in-sync set may grow."""
+        follower = self.follower(replica_id)
+        if -1 < broker_epoch < follower.broker_epoch:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a fetch of a former incarnation")
+        leadership = self.check_leader()
+        follower.on_fetch(
+            offset,
+            log_start_offset,
+            self.log.end_offset,
+            self._host.monotonic_ms(),
+            broker_epoch,
+        )
+        if replica_id not in leadership.maximal_isr:
+            self._consider_growth(leadership, replica_id)
         self._advance_watermark()
 
+    def _consider_growth(self, leadership: Leadership, replica_id: int) -> None:
+        proposal = leadership.growth(
+            replica_id, self.log.high_watermark, self.partition_epoch, self._host.is_eligible
+        )
+        if proposal is not None:
+            self._host.propose(self, proposal)
+
+    def consider_shrinking(self) -> None:
+        """Ask for an in-sync set without those that do not keep up."""
+        leadership = self.leadership
+        if leadership is None or len(self.isr) == 1:
+            return
+        host = self._host
+        proposal = leadership.shrinkage(
+            self.log.end_offset, host.monotonic_ms(), host.lag_time_ms, self.partition_epoch
+        )
+        if proposal is not None:
+            host.propose(self, proposal)
+
+    def on_isr_stored(
+        self, proposal: IsrProposal, isr: Sequence[int], partition_epoch: int
+    ) -> bool:
+        """The controller has stored an in-sync set for a proposal; whether that still matters."""
+        leadership = self.leadership
+        if leadership is None or leadership.pending is not proposal:
+            return False
+        if partition_epoch > self.partition_epoch:
+            self.partition_epoch, self.isr = partition_epoch, list(isr)
+            leadership.assign(self.replicas, isr, self._host.monotonic_ms())
+        else:
+            leadership.withdraw()
+        self._advance_watermark()
+        return True
+
+    def on_isr_refused(self, proposal: IsrProposal) -> None:
+        """The controller does not want the proposal."""
+        leadership = self.leadership
+        if leadership is not None and leadership.pending is proposal:
+            leadership.withdraw()
+            self._advance_watermark()
+
+    # --- the high watermark ----------------------------------------------------------------------
+
     def _advance_watermark(self) -> bool:
-        """Raise the watermark to the smallest end over the ISR; whether it rose."""
-        log = self.log
+        """Raise the watermark to the smallest end over the maximal ISR; whether it rose."""
+        log, leadership = self.log, self.leadership
+        if leadership is None:
+            return False
         end = log.end_offset
-        if len(self.isr) > 1:
-            ends = self._follower_ends
-            end = min(
-                end, *(ends.get(peer, -1) for peer in self.isr if peer != self._broker_id)
-            )
+        if leadership.followers and end > log.high_watermark:
+            host = self._host
+            end = leadership.watermark(end, host.monotonic_ms(), host.lag_time_ms, host.is_eligible)
         if end <= log.high_watermark:
             return False
         if len(self.isr) < log.config.min_insync_replicas and not self._may_advance():
             return False
         log.advance_high_watermark(end)
-        self._moved(self, True)
+        self._host.on_moved(self, True)
         return True
+
+    def reconsider_watermark(self) -> None:
+        """Something outside has changed that may hold the watermark back no more."""
+        self._advance_watermark()
 
     def _may_advance(self) -> bool:
         """Strict min ISR (KIP-966): the watermark rests while too few are in sync."""
@@ -201,9 +372,14 @@ class Partition:
         self, offset: int, max_bytes: int, *, min_one: bool, isolation: Isolation
     ) -> FetchSlice:
         """Whole batches from ``offset`` up to what the reader may see; see ``Log.read``."""
-        return self.log.read(
-            offset, max_bytes, upper_offset=self.end_for(isolation), min_one=min_one
-        )
+        try:
+            return self.log.read(
+                offset, max_bytes, upper_offset=self.end_for(isolation), min_one=min_one
+            )
+        except LogError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._host.failed(self, error)
+            raise
 
     def offset_for_timestamp(
         self, timestamp_ms: int, isolation: Isolation
@@ -230,5 +406,5 @@ class Partition:
             )
         wanted = self.high_watermark if before_offset == -1 else before_offset
         start = self.log.delete_records_before(wanted)
-        self._moved(self, False)
+        self._host.on_moved(self, False)
         return start

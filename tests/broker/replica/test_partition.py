@@ -95,15 +95,15 @@ def test_with_followers_nothing_is_visible_before_all_in_sync_have_it(world: Wor
     partition = world.partition(isr=(1, 2, 3))
     put(partition, 4)
     assert (partition.high_watermark, partition.is_acknowledged(4)) == (0, None)
-    partition.on_follower_end(2, 4)
-    partition.on_follower_end(3, 2)
+    partition.on_follower_fetch(2, 4)
+    partition.on_follower_fetch(3, 2)
     assert partition.high_watermark == 2
     read = partition.read(0, 1 << 20, min_one=True, isolation=Isolation.READ_UNCOMMITTED)
     assert len(read.data) == 0, "the batch reaches beyond the watermark"
     assert len(partition.read(0, 1 << 20, min_one=True, isolation=Isolation.LOG_END).data) > 0
-    partition.on_follower_end(3, 4)
+    partition.on_follower_fetch(3, 4)
     assert partition.is_acknowledged(4) is ErrorCode.NONE
-    partition.on_follower_end(3, 1)
+    partition.on_follower_fetch(3, 1)
     assert partition.high_watermark == 4, "it never falls"
 
 
@@ -169,7 +169,7 @@ def test_waiting_fetches_wake_on_append_and_waiting_produces_on_the_watermark(
         world.replicas.produce_purgatory.watch([partition.key], 60_000, produce, lambda: None)
         put(partition, acks=1)
         assert answers == ["fetch"]
-        partition.on_follower_end(2, 1)
+        partition.on_follower_fetch(2, 1)
         assert answers == ["fetch", "produce"]
         await world._end()
 
@@ -209,7 +209,7 @@ def test_the_high_watermark_survives_a_restart_for_a_follower_too(directory: str
     partition = world.partition(isr=(1, 2))
     put(partition, 2)
     put(partition, 2)
-    partition.on_follower_end(2, 2)
+    partition.on_follower_fetch(2, 2)
     world.end()
     assert "t 0 2" in Path(f"{directory}/replication-offset-checkpoint").read_text()
     again = World(directory).partition(isr=(1, 2), leader=2, epoch=1)
@@ -221,7 +221,7 @@ def test_offsets_by_time_are_bounded_by_what_the_reader_may_see(world: World) ->
     put(partition, 2)
     at = partition.offset_for_timestamp
     assert at(NOW_MS, Isolation.READ_UNCOMMITTED) is None
-    partition.on_follower_end(2, 2)
+    partition.on_follower_fetch(2, 2)
     found = at(NOW_MS + 1, Isolation.READ_UNCOMMITTED)
     assert found is not None
     assert found.offset == 1

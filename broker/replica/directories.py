@@ -1,0 +1,121 @@
+"""Log directories that have failed, and where replicas lie.
+
+In: errors of the disk, the metadata's idea of where each replica lies. Out: partitions taken
+offline, the failed directories' ids for the heartbeat, AssignReplicasToDirs (73) where the metadata
+names another directory. Never: a directory back online without a restart (KIP-112, KIP-858).
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from contextlib import suppress
+
+from broker.clock.port import Clock, TaskHandle
+from broker.disk.port import DiskFull
+from broker.log.errors import LogError
+from broker.peer.errors import PeerError
+from broker.replica.partition import Partition
+from broker.replica.port import Cluster
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryDataInRequest,
+    PartitionDataInRequest,
+    TopicDataInRequest,
+)
+
+log = logging.getLogger("broker.replica")
+
+REQUEST_TIMEOUT_MS = 30_000
+"""Nothing waits for it but the controller's knowledge of where a replica lies."""
+
+RETRY_MS = 500
+"""Kafka begins with 500 ms too; a broker that is fenced hears STALE_BROKER_EPOCH meanwhile."""
+
+MAX_ASSIGNMENTS = 2_250
+"""Replicas in one request, as Kafka's limit."""
+
+
+def takes_directory_offline(partition: Partition, error: LogError) -> bool:
+    """Whether a storage error means that the directory is lost until a restart.
+
+    A full disk under a partition that has replicas elsewhere is given up, so that they take over.
+    Where there is no other replica that would only make it worse: the append fails, and succeeds
+    again when there is room.
+    """
+    if isinstance(error.__cause__, DiskFull):
+        return len(partition.replicas) > 1
+    return True
+
+
+class Assignments:
+    """Tells the controller in which directory replicas lie. Invariant: one request at a time."""
+
+    def __init__(self, broker_id: int, clock: Clock, cluster: Cluster) -> None:
+        self._broker_id = broker_id
+        self._clock = clock
+        self._cluster = cluster
+        self._waiting: dict[tuple[bytes, int], bytes] = {}
+        self._task: TaskHandle | None = None
+
+    def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+        """The replica lies there; say so."""
+        self._waiting[topic_id, index] = directory_id
+        if self._task is None or self._task.done():
+            self._task = self._clock.spawn(self._run(), name="assign-replicas-to-dirs")
+
+    async def stop(self) -> None:
+        """Say no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        await self._clock.sleep(0)
+        while self._waiting:
+            batch = dict(list(self._waiting.items())[:MAX_ASSIGNMENTS])
+            if await self._ask(batch):
+                for key, directory_id in batch.items():
+                    if self._waiting.get(key) == directory_id:
+                        del self._waiting[key]
+            else:
+                await self._clock.sleep(RETRY_MS / 1000)
+
+    async def _ask(self, batch: dict[tuple[bytes, int], bytes]) -> bool:
+        request = assignment_request(self._broker_id, self._cluster.broker_epoch(), batch)
+        try:
+            response: AssignReplicasToDirsResponse = await self._cluster.controllers.request(
+                ApiKey.ASSIGN_REPLICAS_TO_DIRS, request, timeout_ms=REQUEST_TIMEOUT_MS
+            )
+        except PeerError as error:
+            log.info("directories of %d replicas were not told: %s", len(batch), error)
+            return False
+        if response.error_code:
+            log.info("directories refused: %s", ErrorCode(response.error_code).name)
+        return not response.error_code
+
+
+def assignment_request(
+    broker_id: int, broker_epoch: int, batch: dict[tuple[bytes, int], bytes]
+) -> AssignReplicasToDirsRequest:
+    """The wire form, by directory and topic."""
+    directories: dict[bytes, dict[bytes, TopicDataInRequest]] = {}
+    for (topic_id, index), directory_id in batch.items():
+        topics = directories.setdefault(directory_id, {})
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = TopicDataInRequest(topic_id=topic_id, partitions=[])
+        topic.partitions.append(PartitionDataInRequest(partition_index=index))
+    return AssignReplicasToDirsRequest(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        directories=[
+            DirectoryDataInRequest(id=directory_id, topics=list(topics.values()))
+            for directory_id, topics in directories.items()
+        ],
+    )

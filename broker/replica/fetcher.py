@@ -1,0 +1,289 @@
+"""One follower task: copies partitions from one leader broker, fetch after fetch, no pause.
+
+Core: `FetchPlan` (what to ask), `truncation` (where to cut). In: partitions to copy. Out: their
+logs grow as the leader's. Never: leadership; a partition that moved is taken away and given anew
+by the manager. An append is followed by the next fetch at once, because that is what lifts the
+leader's high watermark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import CancelledError
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.clock.port import Clock, TaskHandle
+from broker.log.errors import LogError
+from broker.log.records_in import AppendInfo
+from broker.peer.errors import PeerError, PeerErrorKind
+from broker.replica.fetch_plan import FetchLimits, FetchPlan, Key
+from broker.replica.partition import Partition
+from broker.replica.port import Channel
+from broker.replica.reset import leader_offset
+from broker.replica.truncation import cut_at
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.fetch import FetchResponse, PartitionData
+
+log = logging.getLogger("broker.replica")
+
+FIRST_BACKOFF_MS = 25
+"""The first rest after an error, doubled up to replica.fetch.backoff.ms: right after an election a
+leader may not have heard of it yet, and every millisecond of the first rest is one without acks."""
+
+EARLIEST_LOCAL, LATEST = -4, -1
+
+_UNEVENTFUL = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""One of both has not heard of the newest metadata yet."""
+
+
+class FetchHost(Protocol):
+    """What a fetcher needs of its replica manager."""
+
+    def broker_epoch(self) -> int: ...
+
+    def copied(self, partition: Partition, info: AppendInfo, /) -> int:
+        """Count what came; how many milliseconds a throttle makes the partition rest."""
+
+    def truncated(self, partition: Partition, before: int, /) -> None:
+        """The log was cut; it ended at ``before``."""
+
+    def failed(self, partition: Partition, error: LogError, /) -> None:
+        """The log did not take what came."""
+
+
+@dataclass(slots=True)
+class Copy:
+    """One partition being copied. ``asked``: named in a request since it was given to us."""
+
+    partition: Partition
+    asked: bool = False
+    failures: int = 0
+    resting: bool = False
+    lag: int = 0
+
+
+class Fetcher:
+    """Invariant: what the plan wants are the copies that do not rest."""
+
+    def __init__(
+        self,
+        name: str,
+        broker_id: int,
+        channel: Channel,
+        clock: Clock,
+        host: FetchHost,
+        limits: FetchLimits,
+        *,
+        timeout_ms: int,
+        backoff_ms: Callable[[], int],
+    ) -> None:
+        self.name = name
+        self.copies: dict[Key, Copy] = {}
+        self._channel = channel
+        self._clock = clock
+        self._host = host
+        self._plan = FetchPlan(broker_id, limits)
+        self._broker_id = broker_id
+        self._timeout_ms = timeout_ms
+        self._backoff_ms = backoff_ms
+        self._woken = asyncio.Event()
+        self._in_flight = False
+        self._task: TaskHandle | None = None
+
+    # --- what to copy ----------------------------------------------------------------------------
+
+    def add(self, partition: Partition) -> None:
+        """Copy a partition from now on, from its log's end."""
+        key = (partition.topic_id, partition.index)
+        self.copies[key] = Copy(partition)
+        self._plan.want(key, partition)
+        self._wake()
+
+    def remove(self, partition: Partition) -> None:
+        """Copy it no more; what is under way for it is not used."""
+        key = (partition.topic_id, partition.index)
+        if self.copies.pop(key, None) is not None:
+            self._plan.leave_out(key)
+
+    def _wake(self) -> None:
+        """Ask at once. A request that waits at the leader would keep a new partition, and the
+        producers that wait for it, up to replica.fetch.wait.max.ms."""
+        self._woken.set()
+        if self._in_flight:
+            self._in_flight = False
+            self._channel.disconnect()
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = self._clock.spawn(self.run(), name=self.name)
+
+    async def stop(self) -> None:
+        """End."""
+        self._channel.close()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(CancelledError):
+                await task
+
+    async def run(self) -> None:
+        """Ask, take, ask again."""
+        while True:
+            self._woken.clear()
+            planned = self._plan.next_request(self._host.broker_epoch())
+            if planned is None:
+                await self._woken.wait()
+                continue
+            request, named = planned
+            for key in named:
+                self.copies[key].asked = True
+            self._in_flight = True
+            try:
+                response = await self._channel.request(
+                    ApiKey.FETCH, request, timeout_ms=self._timeout_ms
+                )
+            except PeerError as error:
+                await self._on_no_answer(error)
+                continue
+            finally:
+                self._in_flight = False
+            await self._take(response)
+
+    async def _on_no_answer(self, error: PeerError) -> None:
+        self._plan.begin_anew()
+        if self._woken.is_set() and error.kind is PeerErrorKind.DISCONNECTED:
+            return  # we hung up ourselves
+        log.info("%s: no answer: %s", self.name, error)
+        await self._clock.sleep(min(FIRST_BACKOFF_MS, self._backoff_ms()) / 1000)
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    async def _take(self, response: FetchResponse) -> None:
+        if not self._plan.on_answer(response.error_code, response.session_id):
+            log.info("%s: session over: %s", self.name, ErrorCode(response.error_code).name)
+            if response.error_code not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ):
+                await self._clock.sleep(self._backoff_ms() / 1000)
+            return
+        now_ms = self._clock.now_ms()
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                copy = self.copies.get(key)
+                if copy is None or not copy.asked or copy.resting:
+                    continue
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    await self._start_again(key, copy)
+                else:
+                    self._take_partition(key, copy, data, now_ms)
+
+    def _take_partition(self, key: Key, copy: Copy, data: PartitionData, now_ms: int) -> None:
+        partition = copy.partition
+        if data.error_code:
+            self._on_error(key, copy, ErrorCode(data.error_code))
+            return
+        try:
+            if data.diverging_epoch is not None:
+                ending = data.diverging_epoch
+                self._cut(key, copy, cut_at(partition.log, ending.epoch, ending.end_offset))
+                return
+            start = partition.log.log_start_offset
+            info = partition.append_as_follower(
+                data.records or b"",
+                now_ms,
+                data.high_watermark,
+                data.log_start_offset,  # type: ignore[arg-type]
+            )
+        except LogError as error:
+            self._host.failed(partition, error)
+            self._on_error(key, copy, error.code)
+            return
+        copy.failures = 0
+        copy.lag = max(data.high_watermark - partition.log.end_offset, 0)
+        if info is not None:
+            self._plan.moved(key)
+            rest_ms = self._host.copied(partition, info)
+            if rest_ms:
+                self._rest(key, copy, rest_ms)
+        elif partition.log.log_start_offset != start:
+            self._plan.moved(key)
+
+    def _on_error(self, key: Key, copy: Copy, error: ErrorCode) -> None:
+        rest_ms = min(FIRST_BACKOFF_MS << min(copy.failures, 10), self._backoff_ms())
+        copy.failures += 1
+        level = logging.DEBUG if error in _UNEVENTFUL else logging.WARNING
+        partition = copy.partition
+        log.log(
+            level, "%s: %s-%d: %s, again in %d ms",
+            self.name, partition.topic, partition.index, error.name, rest_ms,
+        )  # fmt: skip
+        self._rest(key, copy, rest_ms)
+
+    def _rest(self, key: Key, copy: Copy, rest_ms: int) -> None:
+        copy.resting = True
+        self._plan.leave_out(key)
+
+        def again() -> None:
+            if self.copies.get(key) is copy:
+                copy.resting = copy.asked = False
+                self._plan.want(key, copy.partition)
+                self._wake()
+
+        self._clock.call_later(rest_ms / 1000, again)
+
+    # --- another history -------------------------------------------------------------------------
+
+    def _cut(self, key: Key, copy: Copy, offset: int) -> None:
+        partition = copy.partition
+        before = partition.log.end_offset
+        partition.log.truncate_to(offset, self._clock.now_ms())
+        self._host.truncated(partition, before)
+        self._plan.moved(key)
+
+    async def _start_again(self, key: Key, copy: Copy) -> None:
+        """Our end is outside the leader's log: it was cut in an unclean election, or what comes
+        next for us has been deleted there."""
+        partition = copy.partition
+        try:
+            end = await self._leader_offset(partition, LATEST)
+            start = await self._leader_offset(partition, EARLIEST_LOCAL)
+        except (PeerError, LogError) as error:
+            log.info("%s: %s-%d: %s", self.name, partition.topic, partition.index, error)
+            self._plan.begin_anew()
+            self._on_error(key, copy, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return
+        if self.copies.get(key) is not copy:
+            return  # moved on while we asked
+        own = partition.log
+        if end < own.end_offset:
+            self._cut(key, copy, end)
+        elif start > own.end_offset:
+            before = own.end_offset
+            own.truncate_fully_and_start_at(start, self._clock.now_ms())
+            log.warning("%s: copied anew from offset %d on", own.directory, start)
+            self._host.truncated(partition, before)
+            self._plan.moved(key)
+        else:
+            self._on_error(key, copy, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+    async def _leader_offset(self, partition: Partition, timestamp: int) -> int:
+        return await leader_offset(
+            self._channel, partition, self._broker_id, timestamp, self._timeout_ms
+        )

@@ -1,0 +1,99 @@
+"""What the replicas of a broker show of themselves, under Kafka's names.
+
+In: the replica manager. Out: gauges and meters. Never: a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.log.records_in import AppendInfo
+from broker.metrics.registry import Metrics
+from broker.replica.partition import Partition
+
+if TYPE_CHECKING:
+    from broker.replica.manager import ReplicaManager
+
+
+class Measures:
+    """The meters of the replicas; the gauges read the manager when somebody asks."""
+
+    def __init__(self, metrics: Metrics, manager: ReplicaManager) -> None:
+        self._bytes_in = metrics.meter("BrokerTopicMetrics", "BytesInPerSec")
+        self._bytes_out = metrics.meter("BrokerTopicMetrics", "BytesOutPerSec")
+        self._messages_in = metrics.meter("BrokerTopicMetrics", "MessagesInPerSec")
+        self.replicated_in = metrics.meter("BrokerTopicMetrics", "ReplicationBytesInPerSec")
+        self.replicated_out = metrics.meter("BrokerTopicMetrics", "ReplicationBytesOutPerSec")
+        self.reassigned_in = metrics.meter("BrokerTopicMetrics", "ReassignmentBytesInPerSec")
+        self.reassigned_out = metrics.meter("BrokerTopicMetrics", "ReassignmentBytesOutPerSec")
+        self.isr_expands = metrics.meter("ReplicaManager", "IsrExpandsPerSec")
+        self.isr_shrinks = metrics.meter("ReplicaManager", "IsrShrinksPerSec")
+        self.failed_isr_updates = metrics.meter("ReplicaManager", "FailedIsrUpdatesPerSec")
+        self._gauges(metrics, manager)
+
+    def produced(self, info: AppendInfo) -> None:
+        """A client's batch was appended."""
+        self._bytes_in.mark(info.size_bytes)
+        self._messages_in.mark(info.records)
+
+    def fetched(self, partition: Partition, replica_id: int, size_bytes: int) -> None:
+        """A consumer (-1) or a follower was sent so much."""
+        if replica_id < 0:
+            self._bytes_out.mark(size_bytes)
+            return
+        self.replicated_out.mark(size_bytes)
+        if replica_id in partition.adding:
+            self.reassigned_out.mark(size_bytes)
+
+    def _gauges(self, metrics: Metrics, manager: ReplicaManager) -> None:
+        def count(test: Callable[[Partition], bool]) -> Callable[[], int]:
+            return lambda: sum(map(test, manager.partitions()))
+
+        def led(test: Callable[[Partition], bool]) -> Callable[[], int]:
+            return count(lambda p: p.is_leader and test(p))
+
+        metrics.gauge("ReplicaManager", "PartitionCount", lambda: len(manager.partitions()))
+        metrics.gauge("ReplicaManager", "LeaderCount", count(lambda p: p.is_leader))
+        metrics.gauge("ReplicaManager", "OfflineReplicaCount", lambda: manager.offline_count)
+        metrics.gauge("ReplicaManager", "UnderReplicatedPartitions", led(_is_under_replicated))
+        metrics.gauge(
+            "ReplicaManager", "UnderMinIsrPartitionCount",
+            led(lambda p: len(p.isr) < p.log.config.min_insync_replicas),
+        )  # fmt: skip
+        metrics.gauge(
+            "ReplicaManager", "AtMinIsrPartitionCount",
+            led(lambda p: len(p.isr) == p.log.config.min_insync_replicas),
+        )  # fmt: skip
+        metrics.gauge(
+            "ReplicaManager", "ReassigningPartitions", led(lambda p: bool(p.adding or p.removing))
+        )
+        metrics.gauge("ReplicaFetcherManager", "MaxLag", manager.max_lag, clientId="Replica")
+        metrics.gauge(
+            "ReplicaFetcherManager",
+            "FailedPartitionsCount",
+            manager.failed_copies,
+            clientId="Replica",
+        )
+        sessions = manager.fetch_sessions
+        metrics.gauge("FetchSessionCache", "NumIncrementalFetchSessions", sessions.__len__)
+        metrics.gauge(
+            "FetchSessionCache",
+            "NumIncrementalFetchPartitionsCached",
+            lambda: sessions.partition_count,
+        )
+        for purgatory in (manager.produce_purgatory, manager.fetch_purgatory):
+            metrics.gauge(
+                "DelayedOperationPurgatory",
+                "PurgatorySize",
+                purgatory.__len__,
+                delayedOperation=purgatory.name,
+            )
+        metrics.gauge("Log", "Size", lambda: sum(p.log.size_bytes for p in manager.partitions()))
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    """Replicas that a reassignment is still adding are not missed, as in Kafka."""
+    settled = len([r for r in partition.replicas if r not in partition.adding])
+    in_sync = len([r for r in partition.isr if r not in partition.adding])
+    return in_sync < settled

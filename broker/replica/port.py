@@ -1,0 +1,40 @@
+"""What the replicas of a broker need of the rest of the cluster.
+
+In: nothing. Out: Protocols; the server room fills them in. Never: which controller is behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from broker.metadata.image import MetadataImage
+
+
+class Channel(Protocol):
+    """An ordered connection to one broker. ``request`` raises ``PeerError``."""
+
+    async def request(self, api_key: int, body: object, *, timeout_ms: int) -> Any: ...
+    def disconnect(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Controllers(Protocol):
+    """The way to the active controller. Raises ``PeerError`` when the time is over."""
+
+    async def request(self, api_key: int, body: object, *, timeout_ms: int) -> Any: ...
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The cluster around one broker.
+
+    ``channel(broker id, name)`` opens a connection of our own to a broker; ``broker_epoch`` is the
+    epoch of our registration, -1 before it.
+    """
+
+    channel: Callable[[int, str], Channel]
+    controllers: Controllers
+    broker_epoch: Callable[[], int]
+    image: Callable[[], MetadataImage]

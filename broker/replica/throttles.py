@@ -1,0 +1,63 @@
+"""A broker's two replication throttles, and what else the configuration says of replication.
+
+In: partitions, bytes. Out: whether to hold back. Never: a throttle on a replica in sync.
+"""
+
+from __future__ import annotations
+
+from broker.clock.port import Clock
+from broker.config.views import BrokerConfig
+from broker.replica.partition import Partition
+from broker.replica.selector import RACK_AWARE
+from broker.replica.throttle import ReplicationQuota, is_throttled
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+
+
+class Throttles:
+    """Invariant: the rates are those of the configuration given last."""
+
+    def __init__(self, broker_id: int, config: BrokerConfig, clock: Clock) -> None:
+        self._broker_id = broker_id
+        self._clock = clock
+        samples = config["replication.quota.window.num"]
+        self._window_ms = config["replication.quota.window.size.seconds"] * 1000
+        self.leader = ReplicationQuota(samples, self._window_ms)
+        self.follower = ReplicationQuota(samples, self._window_ms)
+        self.serves_from_followers = False
+        self.reconfigure(config)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Take the rates in force."""
+        self.leader.bytes_per_second = config[LEADER_RATE]
+        self.follower.bytes_per_second = config[FOLLOWER_RATE]
+        self.serves_from_followers = config["replica.selector.class"] in RACK_AWARE
+
+    def holds_back(self, partition: Partition, replica_id: int) -> bool:
+        """As leader: whether a follower gets nothing of the partition for now."""
+        if replica_id in partition.isr or not self._names(partition, LEADER_REPLICAS):
+            return False
+        return self.leader.is_exceeded(self._now_ms())
+
+    def led(self, partition: Partition, replica_id: int, size_bytes: int) -> None:
+        """As leader: a follower got so much."""
+        if replica_id not in partition.isr and self._names(partition, LEADER_REPLICAS):
+            self.leader.record(size_bytes, self._now_ms())
+
+    def followed(self, partition: Partition, size_bytes: int) -> int:
+        """As follower: so much came; how many milliseconds to rest."""
+        if self._broker_id in partition.isr or not self._names(partition, FOLLOWER_REPLICAS):
+            return 0
+        now_ms = self._now_ms()
+        self.follower.record(size_bytes, now_ms)
+        return self._window_ms if self.follower.is_exceeded(now_ms) else 0
+
+    def _names(self, partition: Partition, key: str) -> bool:
+        throttled = partition.log.config.values.get(key)
+        return bool(throttled) and is_throttled(throttled, partition.index, self._broker_id)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
