@@ -74,12 +74,14 @@ class Producer:
             await self.write(topic, partition, 1 + dice.randrange(0, MOST_RECORDS))
             await asyncio.sleep(pause_s * (0.5 + dice.random()))
 
-    async def write(self, topic: str, partition: int, count: int) -> bool:
+    async def write(
+        self, topic: str, partition: int, count: int, *, within_s: float = DELIVERY_TIMEOUT_S
+    ) -> bool:
         """One batch of `count` values; whether it was acknowledged."""
         values = [f"{self.name}.{self._count + index}" for index in range(count)]
         self._count += count
         ops = [self._sent(topic, partition, value) for value in values]
-        ends = self.client.clock.monotonic() + DELIVERY_TIMEOUT_S
+        ends = self.client.clock.monotonic() + within_s
         tried = False
         error = "never sent"
         while self.client.clock.monotonic() < ends:
