@@ -64,6 +64,7 @@ class ActiveController:
         clock: Clock,
         network: Network,
         config: Callable[[], BrokerConfig],
+        site: int = 0,
         *,
         watches_sessions: bool = True,
     ) -> None:
@@ -72,6 +73,7 @@ class ActiveController:
         self._network = network
         self._config = config
         self._watches_sessions = watches_sessions
+        self.site = site
         self._sessions = Sessions(0)
         self._tick_task: TaskHandle | None = None
         self._probes: dict[int, TaskHandle] = {}

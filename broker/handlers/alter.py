@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from broker.config.keys import TOPIC_KEYS, ConfigType
 from broker.config.views import topic_default
 from broker.controller.decisions.configs import ConfigResult, ResourceAlteration, alter_configs
+from broker.controller.decisions.rules import Rules
 from broker.handlers.context import RequestContext
 from broker.metadata.image import ResourceType
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -21,8 +22,10 @@ def alter(
     validate_only: bool,
     context: RequestContext,
     done: Callable[[list[ConfigResult]], None],
+    failed: Callable[[ErrorCode], None],
 ) -> None:
-    """Alter what the client may alter; `done` hears of every resource."""
+    """Alter what the client may alter; `done` hears of every resource, or `failed` why none could
+    be altered."""
     services = context.services
     allowed = [resource for resource in resources if _may(resource, context)]
     refused = [
@@ -35,9 +38,11 @@ def alter(
         for key in TOPIC_KEYS.values()
         if key.type is ConfigType.LIST
     }
+    rules = Rules.of(services.config)
     services.controller.write(
-        lambda image: alter_configs(image, allowed, lists, validate_only),
+        lambda image: alter_configs(image, allowed, lists, validate_only, rules),
         lambda results: done([*results, *refused]),
+        failed,
     )
 
 

@@ -16,6 +16,7 @@ from broker.handlers.context import RequestContext
 from broker.handlers.topics import create
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
 from bus.protocol.generated.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -40,7 +41,13 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
         made = [_result(result, given, context) for result in results]
         context.reply(CreateTopicsResponse(topics=made + refused))
 
-    create(context.services, allowed, done, request.validate_only)
+    create(
+        context.services,
+        allowed,
+        done,
+        request.validate_only,
+        lambda error: context.refuse(ApiKey.CREATE_TOPICS, request, error),
+    )
     return None
 
 

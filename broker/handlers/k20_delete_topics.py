@@ -12,6 +12,7 @@ from broker.controller.decisions.topics import TopicResult, delete_topics
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
 from bus.protocol.generated.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -24,7 +25,7 @@ FIRST_STATE_VERSION = 6
 def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse | None:
     """Ask the controller."""
     names, ids = _asked(request, context)
-    image = context.services.image
+    image = context.services.controller.image
     if not context.services.config["delete.topic.enable"]:
         return _all_failed(names, ids, ErrorCode.TOPIC_DELETION_DISABLED)
     named = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
@@ -45,7 +46,9 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         context.reply(DeleteTopicsResponse(responses=deleted + refused))
 
     context.services.controller.write(
-        lambda newest: delete_topics(newest, allowed, allowed_ids), done
+        lambda newest: delete_topics(newest, allowed, allowed_ids),
+        done,
+        lambda error: context.refuse(ApiKey.DELETE_TOPICS, request, error),
     )
     return None
 

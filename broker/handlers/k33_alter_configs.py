@@ -15,6 +15,7 @@ from broker.controller.decisions.configs import (
 )
 from broker.handlers.alter import alter
 from broker.handlers.context import RequestContext
+from bus.protocol.apis import ApiKey
 from bus.protocol.generated.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -30,7 +31,13 @@ def handle(request: AlterConfigsRequest, context: RequestContext) -> None:
         context.reply(AlterConfigsResponse(responses=[_result(result) for result in results]))
 
     alterations = [_alteration(resource) for resource in request.resources]
-    alter(alterations, request.validate_only, context, done)
+    alter(
+        alterations,
+        request.validate_only,
+        context,
+        done,
+        lambda error: context.refuse(ApiKey.ALTER_CONFIGS, request, error),
+    )
 
 
 def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:

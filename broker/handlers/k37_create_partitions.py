@@ -12,6 +12,7 @@ from broker.controller.decisions.topics import TopicResult
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
 from bus.protocol.generated.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -51,6 +52,7 @@ def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
             image, growths, services.topic_defaults(), start, request.validate_only
         ),
         done,
+        lambda error: context.refuse(ApiKey.CREATE_PARTITIONS, request, error),
     )
 
 

@@ -1,7 +1,8 @@
 """IncrementalAlterConfigs (44).
 
 Behaviour: sets, unsets, appends to or subtracts from single keys; a resource changes as a whole or
-not at all.
+not at all. A broker's loggers are that broker's own affair, everything else the controller's: a
+request about loggers alone is never sent on.
 
 Versions: 0-1.
 """
@@ -16,7 +17,9 @@ from broker.controller.decisions.configs import (
 )
 from broker.handlers.alter import alter
 from broker.handlers.context import RequestContext
+from broker.metadata.image import ResourceType
 from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
 from bus.protocol.generated.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -30,6 +33,10 @@ def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse | None:
     """Ask the controller."""
+    services = context.services
+    if not services.controller.is_active and not _is_about_loggers(request):
+        services.forward(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, context)
+        return None
     unknown = [
         config.config_operation
         for resource in request.resources
@@ -45,8 +52,19 @@ def handle(
         context.reply(IncrementalAlterConfigsResponse(responses=[_result(r) for r in results]))
 
     alterations = [_alteration(resource) for resource in request.resources]
-    alter(alterations, request.validate_only, context, done)
+    alter(
+        alterations,
+        request.validate_only,
+        context,
+        done,
+        lambda error: context.refuse(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, error),
+    )
     return None
+
+
+def _is_about_loggers(request: IncrementalAlterConfigsRequest) -> bool:
+    kinds = {resource.resource_type for resource in request.resources}
+    return kinds == {ResourceType.BROKER_LOGGER}
 
 
 def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:

@@ -12,6 +12,8 @@ from enum import IntEnum
 
 from broker.config.keys import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigType, Dynamic, parse
 from broker.controller.decisions.decision import Decision, RefusedError
+from broker.controller.decisions.min_isr import check_min_isr, elr_records
+from broker.controller.decisions.rules import Rules
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import ConfigRecord
@@ -80,6 +82,7 @@ def alter_configs(
     resources: Sequence[ResourceAlteration],
     effective: Mapping[str, str],
     validate_only: bool = False,
+    rules: Rules | None = None,
 ) -> Decision[tuple[ConfigResult, ...]]:
     """Alter each resource for itself.
 
@@ -91,7 +94,9 @@ def alter_configs(
     for resource in resources:
         try:
             values = _altered(image, resource, effective)
-            records += config_records(ResourceType(resource.resource_type), resource.name, values)
+            kind = ResourceType(resource.resource_type)
+            records += elr_records(image, rules or Rules(), kind, resource.name, values)
+            records += config_records(kind, resource.name, values)
             results.append(ConfigResult(resource.resource_type, resource.name))
         except RefusedError as error:
             refusal = error.refusal
@@ -116,6 +121,7 @@ def _altered(
         changed = dict.fromkeys(current)
     for alteration in resource.alterations:
         changed[alteration.name] = _new_value(resource, alteration, current, effective)
+    check_min_isr(image, ResourceType(resource.resource_type), resource.name, changed)
     return changed
 
 

@@ -70,7 +70,8 @@ def bootstrap(
     records: list[object] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
     if level >= ELR_DEFAULT_LEVEL:
         records.append(FeatureLevelRecord(name=ELR_VERSION, feature_level=1))
-        records.append(_min_isr_record(rules or Rules()))
+        if rules is not None:
+            records.append(_min_isr_record(rules))
     return Decision(tuple(records), None)
 
 

@@ -1,0 +1,62 @@
+"""DescribeAcls (29).
+
+Behaviour: the rules of access that fit a filter, from the image. Without `authorizer.class.name`
+there are none to speak of: SECURITY_DISABLED, as in Kafka.
+
+Versions: 1-3. 3 has user resources.
+"""
+
+from __future__ import annotations
+
+from broker.controller.decisions.acls import AclFilter, find_acls
+from broker.handlers.acls import security_is_off
+from broker.handlers.context import RequestContext
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+
+
+def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+    """Look through the rules."""
+    if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if security_is_off(context):
+        return _failed(ErrorCode.SECURITY_DISABLED)
+    wanted = AclFilter(
+        request.resource_type_filter,
+        request.resource_name_filter,
+        request.pattern_type_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    found: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for _, acl in find_acls(context.services.image, wanted):
+        key = (acl.resource_type, acl.resource_name, acl.pattern_type)
+        found.setdefault(key, []).append(
+            AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
+            )
+        )
+    return DescribeAclsResponse(
+        error_message=None,
+        resources=[
+            DescribeAclsResource(
+                resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls
+            )
+            for (kind, name, pattern), acls in found.items()
+        ],
+    )
+
+
+def _failed(error: ErrorCode) -> DescribeAclsResponse:
+    return DescribeAclsResponse(error_code=error, error_message=error.text)

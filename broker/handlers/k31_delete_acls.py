@@ -1,0 +1,79 @@
+"""DeleteAcls (31).
+
+Behaviour: removes the rules that fit each filter and names them. Without `authorizer.class.name`:
+SECURITY_DISABLED, as in Kafka.
+
+Versions: 1-3. 3 has user resources.
+"""
+
+from __future__ import annotations
+
+from broker.controller.decisions.acls import AclFilter, delete_acls
+from broker.handlers.acls import security_is_off
+from broker.handlers.context import RequestContext
+from broker.metadata.image import AclImage
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+
+def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse | None:
+    """Ask the controller."""
+    if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        return _all_failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if security_is_off(context):
+        return _all_failed(request, ErrorCode.SECURITY_DISABLED)
+    filters = [_asked(one) for one in request.filters]
+
+    def done(found: tuple[tuple[AclImage, ...], ...]) -> None:
+        context.reply(DeleteAclsResponse(filter_results=[_result(acls) for acls in found]))
+
+    context.services.controller.write(
+        lambda image: delete_acls(image, filters),
+        done,
+        lambda error: context.refuse(ApiKey.DELETE_ACLS, request, error),
+    )
+    return None
+
+
+def _asked(one: DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        one.resource_type_filter,
+        one.resource_name_filter,
+        one.pattern_type_filter,
+        one.principal_filter,
+        one.host_filter,
+        one.operation,
+        one.permission_type,
+    )
+
+
+def _result(acls: tuple[AclImage, ...]) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(
+        error_message=None,
+        matching_acls=[
+            DeleteAclsMatchingAcl(
+                error_message=None,
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                pattern_type=acl.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
+            )
+            for acl in acls
+        ],
+    )
+
+
+def _all_failed(request: DeleteAclsRequest, error: ErrorCode) -> DeleteAclsResponse:
+    failed = DeleteAclsFilterResult(error_code=error, error_message=error.text)
+    return DeleteAclsResponse(filter_results=[failed for _ in request.filters])

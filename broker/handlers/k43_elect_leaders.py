@@ -1,0 +1,65 @@
+"""ElectLeaders (43).
+
+Behaviour: gives leadership to preferred replicas, or, with the unclean type, to any replica of a
+partition that nobody leads. Without a list all partitions are looked at, and only those are named
+that needed an election. Answered when the elections are committed.
+
+Versions: 0-2. 1 has the election type and an error for all.
+"""
+
+from __future__ import annotations
+
+from broker.controller.decisions.elections import ElectionResult, elect_leaders
+from broker.controller.decisions.partition_change import Election
+from broker.controller.decisions.rules import Rules
+from broker.handlers.context import RequestContext
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+_ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+
+
+def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse | None:
+    """Ask the controller."""
+    election = _ELECTIONS.get(request.election_type)
+    if election is None:
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        return ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    wanted = None
+    if request.topic_partitions is not None:
+        wanted = [
+            (topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
+        ]
+    rules = Rules.of(context.services.config)
+    context.services.controller.write(
+        lambda image: elect_leaders(image, rules, election, wanted),
+        lambda results: context.reply(_response(results)),
+        lambda error: context.refuse(ApiKey.ELECT_LEADERS, request, error),
+    )
+    return None
+
+
+def _response(results: tuple[ElectionResult, ...]) -> ElectLeadersResponse:
+    topics: dict[str, list[PartitionResult]] = {}
+    for result in results:
+        topics.setdefault(result.topic, []).append(
+            PartitionResult(
+                partition_id=result.index,
+                error_code=result.error,
+                error_message=result.message or (result.error.text if result.error else None),
+            )
+        )
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic=name, partition_result=partitions)
+            for name, partitions in topics.items()
+        ]
+    )

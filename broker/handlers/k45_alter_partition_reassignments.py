@@ -1,0 +1,71 @@
+"""AlterPartitionReassignments (45).
+
+Behaviour: begins to move replicas, changes where they shall go, or cancels (no replicas named);
+each partition succeeds or fails for itself. Answered when that is committed, not when the moves
+are complete: ListPartitionReassignments tells.
+
+Versions: 0-1. 1 may forbid a change of the replication factor.
+"""
+
+from __future__ import annotations
+
+from broker.controller.decisions.reassignment import Move, MoveResult, alter_reassignments
+from broker.controller.decisions.rules import Rules
+from broker.handlers.context import RequestContext
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+def handle(
+    request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> AlterPartitionReassignmentsResponse | None:
+    """Ask the controller."""
+    if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return AlterPartitionReassignmentsResponse(error_code=error, error_message=error.text)
+    moves = [
+        Move(
+            topic.name,
+            partition.partition_index,
+            None if partition.replicas is None else tuple(partition.replicas),
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    rules = Rules.of(context.services.config)
+    may_change = request.allow_replication_factor_change
+    context.services.controller.write(
+        lambda image: alter_reassignments(image, rules, moves, may_change),
+        lambda results: context.reply(_response(results, may_change)),
+        lambda error: context.refuse(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, error),
+    )
+    return None
+
+
+def _response(
+    results: tuple[MoveResult, ...], may_change: bool
+) -> AlterPartitionReassignmentsResponse:
+    topics: dict[str, list[ReassignablePartitionResponse]] = {}
+    for result in results:
+        topics.setdefault(result.topic, []).append(
+            ReassignablePartitionResponse(
+                partition_index=result.index,
+                error_code=result.error,
+                error_message=result.message,
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_change,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )
