@@ -41,6 +41,7 @@ def mount_deploy(app: typer.Typer) -> None:
     app.command("run")(run)
     app.command("account")(account)
     app.command("test", context_settings=ANY_ARGUMENTS)(run_tests)
+    app.command("simulate", context_settings=ANY_ARGUMENTS)(simulate)
     app.command("bench")(bench)
     app.command("package")(package)
     app.command("setup")(setup)
@@ -177,6 +178,25 @@ def run_tests(
     raise typer.Exit(testing.run(quick=quick, arguments=ctx.args))
 
 
+def simulate(
+    ctx: typer.Context,
+    seeds: Annotated[str, typer.Option(help="Which worlds, as 1..300.")] = "1..20",
+    seed: Annotated[int | None, typer.Option(help="This one only.")] = None,
+    controller: Annotated[str, typer.Option(help="kraft, zookeeper or both.")] = "both",
+    trace: Annotated[bool, typer.Option(help="Print all that happens in them.")] = False,
+    jobs: Annotated[int, typer.Option(help="Worlds at a time.")] = 1,
+) -> None:
+    """Whole clusters with clients in virtual time, with faults drawn from a seed; all is checked.
+
+    Exit status 1 if a world was not sound; its seed gives the same world again.
+    """
+    from deploy import simulate as work
+
+    words = ["--seeds", seeds, "--controller", controller, "--jobs", str(jobs), *ctx.args]
+    words += [] if seed is None else ["--seed", str(seed)]
+    raise typer.Exit(work.run(words + (["--trace"] if trace else [])))
+
+
 def bench(
     ctx: typer.Context,
     figure: Annotated[
@@ -184,11 +204,31 @@ def bench(
     ] = None,
     repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
+    only: Annotated[
+        str, typer.Option(help="With `cluster`: single,batches,default,ack,memory,kill,…")
+    ] = "",
+    size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
+    small: Annotated[
+        bool, typer.Option(help="With `cluster`: quick and rough, to try the bench itself.")
+    ] = False,
+    controller: Annotated[
+        ControllerKind, typer.Option(help="With `cluster`: who keeps our metadata.")
+    ] = ControllerKind.KRAFT,
     as_json: AsJson = False,
 ) -> None:
-    """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end."""
+    """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.
+
+    `bench cluster` compares three brokers with three nodes of Apache Kafka instead.
+    """
     from deploy.bench import run as work
 
+    if figure == ["cluster"]:
+        from deploy.bench.cluster.size import SMALL, Size, parse_size
+
+        wanted = SMALL if small else Size(log_bytes=parse_size(size))
+        status = work.run_cluster(only, repeat=repeat, size=wanted, controller=controller,
+                                  write=write, as_json=as_json)  # fmt: skip
+        raise typer.Exit(status)
     raise typer.Exit(work.run(figure or [], repeat=repeat, write=write, as_json=as_json))
 
 

@@ -8,8 +8,11 @@ In: words. Out: one JSON line on stdout. Never: knowing which broker it talks to
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import os
+import select
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +24,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 FLUSH_TIMEOUT_S = 60
 ADMIN_TIMEOUT_S = 30
 PARTITIONS = 4
+LIBRARY_DEFAULTS = 0
+GAP_PAUSE_S = 0.005  # between the records of the longest-gap figures
 IDLE_PAUSE_S = 0.01  # between the single records of the latency figure
 
 
@@ -65,6 +70,35 @@ def acknowledge(words: argparse.Namespace) -> dict[str, Any]:
     return {"samples": len(times_ms), **percentiles(times_ms)}
 
 
+def gap(words: argparse.Namespace) -> dict[str, Any]:
+    """A record to partition 0 every few milliseconds until stdin ends: the longest time between two
+    acknowledgements. Prints one line when the first came, so that the mishap may begin."""
+    producer = Producer({**_producer_settings(words), "linger.ms": 0})
+    value = os.urandom(words.record_bytes)
+    acked_s: list[float] = []
+    producer.produce(words.topic, value, partition=0)
+    producer.flush(FLUSH_TIMEOUT_S)
+    print(json.dumps({"acknowledged": True}), flush=True)
+    lost, deadline = 0, time.perf_counter() + words.seconds
+
+    def told(error: object, _: object) -> None:
+        nonlocal lost
+        if error is None:
+            acked_s.append(time.perf_counter())
+        else:
+            lost += 1
+
+    while time.perf_counter() < deadline and not select.select([sys.stdin], [], [], 0)[0]:
+        with contextlib.suppress(BufferError):
+            producer.produce(words.topic, value, partition=0, on_delivery=told)
+        producer.poll(GAP_PAUSE_S)
+    left = producer.flush(FLUSH_TIMEOUT_S)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(acked_s)]
+    if not gaps or left:
+        raise SystemExit(f"{len(acked_s)} acknowledgements came, {left} did not")
+    return {"longest_s": max(gaps), "acknowledged": len(acked_s), "lost": lost}
+
+
 def consume(words: argparse.Namespace) -> dict[str, Any]:
     """Everything the topic holds, from its beginning, by assignment."""
     consumer = Consumer(
@@ -78,7 +112,7 @@ def consume(words: argparse.Namespace) -> dict[str, Any]:
             "check.crcs": False,
         }
     )
-    partitions = [TopicPartition(words.topic, n, 0) for n in range(PARTITIONS)]
+    partitions = [TopicPartition(words.topic, n, 0) for n in range(words.partitions)]
     want = sum(consumer.get_watermark_offsets(p, timeout=ADMIN_TIMEOUT_S)[1] for p in partitions)
     consumer.assign(partitions)
     records = octets = 0
@@ -99,7 +133,7 @@ def consume(words: argparse.Namespace) -> dict[str, Any]:
 def create(words: argparse.Namespace) -> dict[str, Any]:
     """The topic all others use."""
     admin = AdminClient({"bootstrap.servers": words.bootstrap, "log_level": 0})
-    made = admin.create_topics([NewTopic(words.topic, PARTITIONS, 1)])
+    made = admin.create_topics([NewTopic(words.topic, words.partitions, words.replication)])
     made[words.topic].result(ADMIN_TIMEOUT_S)
     return {"topic": words.topic}
 
@@ -114,11 +148,16 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 
 def _producer_settings(words: argparse.Namespace) -> dict[str, Any]:
-    return {
+    common = {
         "bootstrap.servers": words.bootstrap,
         "log_level": 0,
         "acks": "all",
         "compression.type": "none",
+    }
+    if words.batch == LIBRARY_DEFAULTS:
+        return {**common, "queue.buffering.max.kbytes": 1 << 17}
+    return {
+        **common,
         "batch.num.messages": words.batch,
         "batch.size": max(words.record_bytes + 1024, words.batch * words.record_bytes + 1024),
         "linger.ms": 0 if words.batch == 1 else 5,
@@ -133,6 +172,7 @@ PROGRAMS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "produce": produce,
     "acknowledge": acknowledge,
     "consume": consume,
+    "gap": gap,
 }
 
 
@@ -144,7 +184,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--topic", default="bench")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--limit", type=int, default=1 << 40)
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=1, help="0: the library's own batches")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
+    parser.add_argument("--replication", type=int, default=1, help="-1: the brokers' default")
     parser.add_argument("--record-bytes", type=int, default=1024)
     words = parser.parse_args(arguments)
     print(json.dumps(PROGRAMS[words.program](words)), flush=True)

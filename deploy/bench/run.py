@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from rich.console import Console
@@ -17,8 +17,11 @@ from rich.table import Table
 
 from deploy.account_print import PLAIN_WIDTH
 from deploy.bench import broker_side, flow_side
+from deploy.bench.cluster import measure as cluster
+from deploy.bench.cluster.size import Size
 from deploy.bench.figures import FIGURES, Figure, Row, Samples, row
 from deploy.bench.machine import facts
+from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.settings_sources import unknown
@@ -29,11 +32,34 @@ KEPT = PROJECT_ROOT / "docs" / "benchmarks.json"
 
 def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int:
     """Measure; every target has a folder and ports of its own."""
+    one_broker = [name for name in FIGURES if not name.startswith(cluster.PREFIX)]
     for name in names:
-        if name not in FIGURES:
-            raise OperatorError(unknown("figure", name, FIGURES))
+        if name not in one_broker:
+            raise OperatorError(unknown("figure", name, one_broker))
+    return _finish(_measure(names or one_broker, repeat), write=write, as_json=as_json)
+
+
+def run_cluster(
+    only: str,
+    *,
+    repeat: int,
+    size: Size,
+    controller: ControllerKind,
+    write: bool,
+    as_json: bool,
+) -> int:
+    """The figures of three brokers, or those that begin with the words of `only`."""
+    if write and (size.small or controller is not ControllerKind.KRAFT):
+        raise OperatorError("only full runs under KRaft are kept in docs/benchmarks.md")
+    names = cluster.chosen(only)
+    found = cluster.measure(names, repeat, size, controller, _say)
+    return _finish(found, write=write, as_json=as_json)
+
+
+def _finish(found: Iterable[Samples], *, write: bool, as_json: bool) -> int:
+    """Rows as they come: what is measured is kept even if the rest fails."""
     rows = []
-    for samples in _measure(names or list(FIGURES), repeat):
+    for samples in found:
         rows.append(row(samples))
         if write:
             keep(rows)

@@ -1,0 +1,93 @@
+"""Runs the cluster's figures, one side after the other, so that each has the machine alone.
+
+In: names of figures, how often, how large. Out: samples. Never: a figure that one side could not
+reach passed over: it is said, and the other side's stands alone.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from bus.errors import BusError
+from deploy.bench.cluster import faults, metadata, throughput
+from deploy.bench.cluster.size import Size
+from deploy.bench.cluster.targets import ClusterTarget, kafka_cluster, our_cluster
+from deploy.bench.figures import Samples
+from deploy.cluster.layout import ControllerKind
+from deploy.errors import OperatorError
+
+Group = Callable[[ClusterTarget, Sequence[str], Size], Iterator[tuple[str, float]]]
+Start = Callable[[Path], AbstractContextManager[ClusterTarget]]
+Say = Callable[[str], None]
+
+
+def _one(name: str, work: Callable[[ClusterTarget, Size], float]) -> Group:
+    """A figure that needs a cluster of its own."""
+
+    def group(
+        target: ClusterTarget, names: Sequence[str], size: Size
+    ) -> Iterator[tuple[str, float]]:
+        yield name, work(target, size)
+
+    return group
+
+
+# What one cluster is used for: a fault or ten thousand partitions would spoil the next figure.
+GROUPS: tuple[tuple[tuple[str, ...], Group], ...] = (
+    (throughput.NAMES, throughput.measure),
+    (faults.GAPS, faults.gaps),
+    ((faults.CONTROLLER,), _one(faults.CONTROLLER, faults.controller)),
+    ((metadata.CREATE,), _one(metadata.CREATE, metadata.create_many)),
+    ((metadata.METADATA,), _one(metadata.METADATA, metadata.metadata_answer)),
+    ((faults.RESTART,), _one(faults.RESTART, faults.restart)),
+)
+NAMES = tuple(name for names, _ in GROUPS for name in names)
+PREFIX = "cluster-"
+
+
+def chosen(only: str) -> list[str]:
+    """`single,batches,ack` as names of figures; a part of a name takes all that begin with it."""
+    wanted: list[str] = []
+    for word in filter(None, (part.strip() for part in only.split(","))):
+        found = [name for name in NAMES if name.removeprefix(PREFIX).startswith(word)]
+        if not found:
+            known = ", ".join(name.removeprefix(PREFIX) for name in NAMES)
+            raise OperatorError(f"there is no figure of the cluster '{word}'; known: {known}")
+        wanted += found
+    return [name for name in NAMES if name in wanted] if only else list(NAMES)
+
+
+def measure(
+    names: Sequence[str], repeat: int, size: Size, controller: ControllerKind, say: Say
+) -> Iterator[Samples]:
+    """Group by group, so that what is measured can be kept even if a later one fails."""
+    starts: Sequence[Start] = (lambda folder: our_cluster(folder, controller), kafka_cluster)
+    for group_names, group in GROUPS:
+        wanted = [name for name in group_names if name in names]
+        found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in wanted}
+        for run in range(1, repeat + 1) if wanted else ():
+            for side, start in enumerate(starts):
+                for name, value in _side(start, group, wanted, size, say):
+                    found[name][side].append(value)
+                    say(f"  {name} {run}/{repeat}: {value:.4g}")
+        yield from (
+            Samples(figure=name, ours=ours, kafka=kafka)
+            for name, (ours, kafka) in found.items()
+            if ours
+        )
+
+
+def _side(
+    start: Start, group: Group, names: Sequence[str], size: Size, say: Say
+) -> Iterator[tuple[str, float]]:
+    """One cluster in a fresh folder; what it cannot do is said."""
+    with tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as folder:
+        try:
+            with start(Path(folder)) as target:
+                say(f"{target.name}: {', '.join(names)}")
+                yield from group(target, names, size)
+        except (OperatorError, BusError) as error:
+            say(f"  not measured: {error}")
