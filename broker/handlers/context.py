@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
@@ -25,6 +25,11 @@ from broker.security.authorizer import Authorizer, Operation, Resource
 from broker.security.principal import ANONYMOUS, Principal
 from bus.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from broker.controller.active import ActiveController
+    from broker.controller.kraft.node import RaftNode
+    from broker.handlers.auto_topics import AutoTopics
+
 Chunks = Sequence["bytes | bytearray | memoryview"]
 
 
@@ -38,6 +43,8 @@ class Session:
     software_name: str = "unknown"
     software_version: str = "unknown"
     side: Side = Side.BROKER
+    broker_id: int = -1
+    """The broker that reports on this connection, for a probe when it is lost."""
     on_not_controller: Callable[[], None] | None = None
     """For a request in an envelope: its broker shall ask another controller."""
 
@@ -66,6 +73,18 @@ class Services:
     """Handles a request that came in an envelope."""
     link: ControllerLink
     """This broker's own requests to the active controller."""
+    auto_topics: AutoTopics
+    """Topics asked for by using them, where another node is the active controller."""
+    site_number: int = 0
+    """In bits 48-55 of every producer id this cluster hands out."""
+    is_alone: bool = False
+    """Whether the whole cluster is this one process."""
+    quorum: RaftNode | None = None
+    """This process' replica of the metadata log; None under ZooKeeper."""
+    zookeeper: Any | None = None
+    """The ZooKeeper plane's controller side; None under KRaft."""
+    active: ActiveController | None = None
+    """What the active controller remembers; idle elsewhere."""
 
 
 class CloseClient(Exception):

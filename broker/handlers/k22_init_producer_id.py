@@ -28,7 +28,8 @@ def handle(
     context.services.producer_ids.take(
         lambda producer_id: context.reply(
             InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-        )
+        ),
+        lambda error: context.reply(_failure(error)),
     )
     return None
 

@@ -5,11 +5,11 @@ Never: a response of an API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
 from broker.controller.decisions.topics import NewTopic, TopicResult, create_topics
-from broker.handlers.context import Services
+from broker.handlers.context import RequestContext, Services
 from broker.log.errors import LogError
 from broker.metadata.image import Endpoint, MetadataImage
 from bus.errors import ErrorCode
@@ -36,11 +36,33 @@ def endpoint_of(image: MetadataImage, broker_id: int, listener: str) -> Endpoint
     return (same or list(broker.endpoints))[0]
 
 
+def leader_of(image: MetadataImage, topic: str, index: int) -> tuple[int, int] | None:
+    """Leader and leader epoch of a partition by the newest metadata."""
+    found = image.topics.get(topic)
+    if found is None or index >= len(found.partitions):
+        return None
+    return found.partitions[index].leader, found.partitions[index].leader_epoch
+
+
+def node_endpoints(
+    context: RequestContext, nodes: Iterable[int]
+) -> list[tuple[int, str, int, str | None]]:
+    """Id, host, port and rack of brokers, once each: where a client goes now (KIP-951)."""
+    image, listener = context.services.image, context.session.listener
+    places = []
+    for node in sorted(set(nodes)):
+        endpoint = endpoint_of(image, node, listener)
+        if endpoint is not None:
+            places.append((node, endpoint.host, endpoint.port, image.brokers[node].rack))
+    return places
+
+
 def create(
     services: Services,
     topics: Sequence[NewTopic],
     done: Callable[[tuple[TopicResult, ...]], None],
     validate_only: bool = False,
+    failed: Callable[[ErrorCode], None] | None = None,
 ) -> None:
     """Ask the controller for new topics; ids and the starting broker are drawn here."""
     clock = services.clock
@@ -51,18 +73,24 @@ def create(
             image, topics, services.topic_defaults(), ids, start, validate_only
         ),
         done,
+        failed,
     )
 
 
 def auto_create(services: Services, name: str) -> ErrorCode:
-    """Create a topic because somebody asked for it. NONE if it exists now."""
+    """Create a topic because somebody asked for it. NONE if it exists now; where another node is
+    the active controller, it will soon."""
+    if not services.controller.is_active:
+        return services.auto_topics.ask(automatic_topic(services, name))
     outcome = [ErrorCode.LEADER_NOT_AVAILABLE]
 
     def created(results: tuple[TopicResult, ...]) -> None:
         outcome[0] = results[0].error
 
     try:
-        create(services, [automatic_topic(services, name)], created)
+        create(
+            services, [automatic_topic(services, name)], created, failed=lambda _error: None
+        )
     except LogError:
         return ErrorCode.LEADER_NOT_AVAILABLE  # nothing can be stored now; the client comes again
     if outcome[0] is ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -79,11 +107,12 @@ def automatic_topic(services: Services, name: str) -> NewTopic:
     config = services.config
     if name != OFFSETS_TOPIC:
         return NewTopic(name)
-    alive = max(len(services.image.alive_brokers()), 1)
+    factor = config["offsets.topic.replication.factor"]
     return NewTopic(
         name,
         partitions=config["offsets.topic.num.partitions"],
-        replication_factor=min(config["offsets.topic.replication.factor"], alive),
+        # A cluster that is one process has no second broker to wait for.
+        replication_factor=1 if services.is_alone else factor,
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",

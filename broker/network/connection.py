@@ -51,7 +51,9 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if peer else ""
         self._transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
-        if not self._listener.admit(self):
+        if self._listener.admit(self):
+            self._update_reading()
+        else:
             self.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -179,7 +181,8 @@ class Connection(asyncio.BufferedProtocol):
     def _update_reading(self) -> None:
         if self.closed:
             return
-        wanted = self._writable and self._room and len(self._responses) < MAX_IN_FLIGHT
+        has_place = self._writable and self._room and len(self._responses) < MAX_IN_FLIGHT
+        wanted = has_place and self._listener.is_open
         if wanted == self._reading:
             return
         self._reading = wanted

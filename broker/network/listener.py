@@ -33,6 +33,7 @@ class Listener:
         dispatch: Dispatch,
         monotonic: Callable[[], float],
         soon: Callable[[Callable[[], None]], object],
+        on_closed: Callable[[Connection], None] | None = None,
     ) -> None:
         self._network = network
         self._limits = limits
@@ -41,16 +42,25 @@ class Listener:
         self._soon = soon
         self.budget = ReceiveBudget(limits.receive_budget_bytes)
         self._shared = memoryview(bytearray(READ_BUFFER_BYTES))
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
+        self._on_closed = on_closed
+        self.is_open = True
         self._per_ip: Counter[str] = Counter()
         self._woken: list[Connection] = []
         self._turn = False
         self._server: Server | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Bind; the port in use."""
+    async def start(self, host: str, port: int, *, held: bool = False) -> int:
+        """Bind; the port in use. `held`: connections stand, but nothing is read before `open`."""
+        self.is_open = not held
         self._server = await self._network.listen(host, port, lambda: Connection(self))
         return self._server.port
+
+    def open(self) -> None:
+        """Answer from now on, those first who came first."""
+        self.is_open = True
+        for connection in list(self._connections):
+            connection.pump()
 
     async def stop(self) -> None:
         """Accept no more and close every connection after its written responses."""
@@ -99,17 +109,19 @@ class Listener:
         if self._per_ip[connection.host] >= self._limits.max_connections_per_ip:
             log.warning("refusing %s: max.connections.per.ip reached", connection.host)
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._per_ip[connection.host] += 1
         return True
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""
         if connection in self._connections:
-            self._connections.discard(connection)
+            del self._connections[connection]
             self._per_ip[connection.host] -= 1
             if not self._per_ip[connection.host]:
                 del self._per_ip[connection.host]
+            if self._on_closed is not None:
+                self._on_closed(connection)
 
     def begin_turn(self) -> None:
         """A connection starts to work on what it received."""

@@ -1,11 +1,14 @@
-"""One broker: its rooms put together, started in order and stopped in the reverse order.
+"""One process of a cluster: its rooms put together, started in order and stopped in reverse.
 
-In: configuration and the three ports. Out: a serving broker until `stop`.
-Never: a rule of Kafka; and no room is reached around another.
+In: configuration and the three ports. Out: a broker, a controller or both, until `stop`.
+Never: a rule of Kafka; no room is reached around another; and nothing global, so that several
+brokers live in one process of the simulation.
 
-Start (X-GAP-17, KRaft): directories and cluster id, metadata log replayed, logs loaded, replicas
-and groups made from the image, the controller leads, listeners bound, broker registered and
-unfenced. Stop: listeners, groups, replicas, logs with their clean-shutdown file, controller.
+Start (X-GAP-17): whose cluster is it, directories, listeners bound but silent, the plane runs,
+the controllers' listener answers, the broker registers, logs are loaded, replicas and groups made
+from an image at or past the registration, clients are answered, the broker is unfenced. Stop:
+leadership handed over, listeners, groups, replicas, the plane, logs with their clean-shutdown
+file.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import logging
 
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
-from broker.controller.decisions import cluster
-from broker.controller.decisions.cluster import Registration
+from broker.controller.zk.port import ZooKeeperSession
 from broker.disk.port import Disk
 from broker.handlers.context import CloseClient, Session
+from broker.handlers.dispatch import Dispatcher
+from broker.handlers.sides import Side
+from broker.log.manager import LogManager
 from broker.metadata.image import Endpoint
 from broker.metrics.registry import Metrics
 from broker.network.connection import CloseConnection, Connection
@@ -27,16 +32,21 @@ from broker.network.limits import SWEEP_S
 from broker.network.listener import Dispatch, Listener
 from broker.network.port import Network, Server
 from broker.network.responses import Slot
-from broker.server.listeners import ListenerAddress, advertised, broker_listeners
+from broker.server.listeners import ListenerAddress, advertised
+from broker.server.plane import Plane, PlaneRooms, Ports
+from broker.server.planes import make_plane
+from broker.server.roles import roles_of
 from broker.server.rooms import Rooms, build_rooms, connection_limits
 from broker.settings import ProcessSettings
 from bus.errors import BusError
 
 log = logging.getLogger("broker.server")
 
+NOBODY = -1
+
 
 class Broker:
-    """A broker with its own controller."""
+    """One process. Made, `start`ed, `stop`ped; dropped without `stop` it is a killed one."""
 
     def __init__(
         self,
@@ -45,19 +55,30 @@ class Broker:
         disk: Disk,
         network: Network,
         settings: ProcessSettings | None = None,
+        zookeeper: ZooKeeperSession | None = None,
     ) -> None:
+        """`zookeeper` stands for the ensemble of `zookeeper.connect`; None: a session with it."""
         self.config = config
         self.clock = clock
-        self.settings = settings or ProcessSettings()
-        self.metrics = Metrics()
-        self.addresses: list[ListenerAddress] = []
-        self.metrics_port = -1
         self.disk = disk
         self.network = network
-        self._listeners: list[Listener] = []
+        self.settings = settings or ProcessSettings()
+        self.roles = roles_of(config)
+        self.metrics = Metrics()
+        self.addresses: list[ListenerAddress] = []
+        self.controller_addresses: list[ListenerAddress] = []
+        self.metrics_port = -1
+        self.plane: Plane = make_plane(
+            Ports(
+                config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper
+            )
+        )
+        self._listeners: dict[Side, list[Listener]] = {}
         self._http: Server | None = None
         self._tasks: list[TaskHandle] = []
+        self._logs: LogManager | None = None
         self._rooms: Rooms | None = None
+        self._plane_rooms: PlaneRooms | None = None
         self._stopping = asyncio.Event()
 
     @property
@@ -67,17 +88,31 @@ class Broker:
             raise RuntimeError("the broker has not been started")
         return self._rooms
 
+    @property
+    def client_side(self) -> Side:
+        """The side of the listeners for clients and brokers."""
+        return Side.ZOOKEEPER_BROKER if self.roles.zookeeper else Side.BROKER
+
+    @property
+    def controller_side(self) -> Side:
+        """The side that answers what the active controller is asked."""
+        return Side.ZOOKEEPER_BROKER if self.roles.zookeeper else Side.CONTROLLER
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Both, each once. Requests in envelopes are dispatched as at a controller's listener."""
+        return tuple(dict.fromkeys((self.client_side, Side.CONTROLLER)))
+
     async def start(self) -> None:
-        """Everything up to and including serving."""
-        rooms = self._rooms = build_rooms(self)
-        rooms.start()
+        """Everything up to and including serving; waits as long as the controllers are away."""
+        rooms = await self._make_rooms()
         await self._listen(rooms)
-        self._register(rooms)
-        self._tasks = [
-            self.clock.spawn(self._sweep_idle(), name="idle-connections"),
-            self.clock.spawn(self._expire_offsets(), name="offsets-expiry"),
-        ]
-        log.info("broker %d of cluster %s serves", rooms.node_id, rooms.cluster_id)
+        await self.plane.start(self._endpoints(self.controller_addresses))
+        self._open(Side.CONTROLLER)
+        self._tasks.append(self.clock.spawn(self._sweep_idle(), name="idle-connections"))
+        if self.roles.broker:
+            await self._start_broker(rooms)
+        log.info("node %d of cluster %s serves", rooms.node_id, rooms.cluster_id)
 
     async def wait_for_stop_request(self) -> None:
         """Until `request_stop`."""
@@ -89,38 +124,75 @@ class Broker:
 
     async def stop(self) -> None:
         """Stop cleanly: what was acknowledged is flushed, the next start need not recover."""
+        await self.plane.leave()
         for task in self._tasks:
             task.cancel()
-        for listener in self._listeners:
-            await listener.stop()
+        await self._close(self.client_side)
         if self._http is not None:
             await self._http.close()
         if self._rooms is not None:
-            await self._rooms.stop()
-        log.info("broker stopped")
+            await self._rooms.stop_broker()
+        await self.plane.stop()
+        await self._close(Side.CONTROLLER)
+        if self._rooms is not None and self._rooms.is_broker_started:
+            await self._rooms.logs.stop(self.plane.broker_epoch())
+        elif self._logs is not None:
+            self._logs.let_go()
+        log.info("node %d stopped", self.config.node_id)
 
     # -- parts of the start -----------------------------------------------------------
 
+    async def _make_rooms(self) -> Rooms:
+        cluster_id = await self.plane.open()
+        logs = LogManager(config=self.config, disk=self.disk, clock=self.clock)
+        logs.prepare(cluster_id)
+        self._logs = logs
+        self.plane.prepare(logs)
+        rooms = self._rooms = build_rooms(self, logs)
+        rooms.begin()
+        self._plane_rooms = PlaneRooms(
+            logs=logs,
+            publisher=rooms.publisher,
+            services=rooms.services,
+            replicas=rooms.replicas,
+            groups=rooms.groups,
+            local_call=rooms.dispatchers[self.controller_side].call,
+        )
+        self.plane.attach(self._plane_rooms)
+        return rooms
+
+    async def _start_broker(self, rooms: Rooms) -> None:
+        await self.plane.join(self._endpoints(self.addresses))
+        rooms.logs.begin_life(self.plane.broker_epoch())
+        await rooms.start_broker(self.plane)
+        if self._plane_rooms is not None:
+            self._plane_rooms.is_broker_started = True
+        self._open(self.client_side)
+        self._tasks.append(self.clock.spawn(self._expire_offsets(), name="offsets-expiry"))
+        await self.plane.serve()
+
     async def _listen(self, rooms: Rooms) -> None:
-        limits = connection_limits(self.config)
-        config = self.config
-        for wanted in broker_listeners(
-            config["listeners"],
-            config["controller.listener.names"] or (),
-            config["listener.security.protocol.map"],
+        for side, wanted, told in (
+            (Side.CONTROLLER, self.roles.controller_listeners, self.controller_addresses),
+            (self.client_side, self.roles.broker_listeners, self.addresses),
         ):
-            listener = Listener(
-                self.network,
-                limits,
-                _dispatcher(rooms, wanted.name),
-                self.clock.monotonic,
-                lambda callback: self.clock.call_later(0, callback),
-            )
-            port = await listener.start(wanted.host, wanted.port)
-            self._listeners.append(listener)
-            bound = ListenerAddress(wanted.name, wanted.host, port)
-            self.addresses.append(advertised(bound, config["advertised.listeners"]))
+            for one in wanted:
+                listener = self._listener(rooms.dispatchers[side], side, one.name)
+                port = await listener.start(one.host, one.port, held=True)
+                self._listeners.setdefault(side, []).append(listener)
+                bound = ListenerAddress(one.name, one.host, port)
+                told.append(advertised(bound, self.config["advertised.listeners"]))
         await self._listen_for_metrics()
+
+    def _listener(self, dispatcher: Dispatcher, side: Side, name: str) -> Listener:
+        return Listener(
+            self.network,
+            connection_limits(self.config),
+            _dispatch(dispatcher, side, name),
+            self.clock.monotonic,
+            lambda callback: self.clock.call_later(0, callback),
+            self._connection_closed,
+        )
 
     async def _listen_for_metrics(self) -> None:
         if self.settings.metrics_port < 0:
@@ -128,7 +200,7 @@ class Broker:
         self.metrics.gauge(
             "socket-server-metrics",
             "connection-count",
-            lambda: sum(listener.connection_count for listener in self._listeners),
+            lambda: sum(one.connection_count for one in self._all_listeners()),
         )
         self._http = await self.network.listen(
             self.settings.metrics_host,
@@ -137,31 +209,32 @@ class Broker:
         )
         self.metrics_port = self._http.port
 
-    def _register(self, rooms: Rooms) -> None:
-        """Tell the controller that this broker is here, then that it serves."""
-        controller = rooms.controller
-        endpoints = tuple(Endpoint(one.name, one.host, one.port) for one in self.addresses)
-        registration = Registration(
-            broker_id=rooms.node_id,
-            incarnation_id=self.clock.new_uuid(),
-            endpoints=endpoints,
-            log_dirs=tuple(sorted(rooms.logs.directory_ids.values())),
-            rack=self.config["broker.rack"],
-        )
-        epoch = controller.end_offset
-        controller.write(
-            lambda image: cluster.register_broker(image, registration, epoch), _ignore
-        )
-        if not rooms.logs.was_clean:
-            controller.write(
-                lambda image: cluster.renew_leadership(image, rooms.node_id), _ignore
-            )
-        controller.write(lambda image: cluster.unfence_broker(image, rooms.node_id), _ignore)
+    def _open(self, side: Side) -> None:
+        for listener in self._listeners.get(side, ()):
+            listener.open()
+
+    async def _close(self, side: Side) -> None:
+        for listener in self._listeners.pop(side, ()):
+            await listener.stop()
+
+    def _all_listeners(self) -> list[Listener]:
+        return [one for listeners in self._listeners.values() for one in listeners]
+
+    def _endpoints(self, addresses: list[ListenerAddress]) -> tuple[Endpoint, ...]:
+        return tuple(Endpoint(one.name, one.host, one.port) for one in addresses)
+
+    def _connection_closed(self, connection: Connection) -> None:
+        """A broker's connection to the active controller is gone: news for a probe."""
+        session = connection.session
+        if isinstance(session, Session) and session.broker_id != NOBODY:
+            active = self.rooms.services.active
+            if active is not None:
+                active.connection_lost(session.broker_id)
 
     async def _sweep_idle(self) -> None:
         while True:
             await self.clock.sleep(SWEEP_S)
-            for listener in self._listeners:
+            for listener in self._all_listeners():
                 listener.close_stalled()
                 listener.close_idle()
 
@@ -171,18 +244,14 @@ class Broker:
             self.rooms.groups.expire()
 
 
-def _ignore(_: object) -> None:
-    """The reply of a decision that cannot fail."""
-
-
-def _dispatcher(rooms: Rooms, listener_name: str) -> Dispatch:
+def _dispatch(dispatcher: Dispatcher, side: Side, listener_name: str) -> Dispatch:
     """The join of network and handlers: who asks, and what cannot be answered."""
-    handle = rooms.dispatcher.dispatch
+    handle = dispatcher.dispatch
 
     def dispatch(frame: memoryview, connection: Connection, slot: Slot) -> None:
         session = connection.session
         if not isinstance(session, Session):
-            session = connection.session = Session(connection.host, listener_name)
+            session = connection.session = Session(connection.host, listener_name, side=side)
         try:
             handle(frame, session, slot.fill)
         except (CloseClient, BusError) as error:

@@ -19,7 +19,10 @@ import uvloop
 from broker.clock.real import RealClock
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
+from broker.controller.kraft.places import PlaceError
 from broker.controller.kraft.quorum_state import QuorumStateError
+from broker.controller.kraft.snapshots import SnapshotDamaged
+from broker.controller.kraft.soundness import MetadataLogDamaged
 from broker.disk.port import DirectoryLocked
 from broker.disk.real import RealDisk
 from broker.log.directories import WrongDirectory
@@ -27,6 +30,7 @@ from broker.network.port import ListenError
 from broker.network.real import RealNetwork
 from broker.server.broker import Broker
 from broker.server.listeners import ListenerError
+from broker.server.plane import StartError
 from broker.settings import SettingError, split
 
 log = logging.getLogger("broker.server")
@@ -39,6 +43,10 @@ OPERATOR_ERRORS = (
     WrongDirectory,
     DirectoryLocked,
     QuorumStateError,
+    StartError,
+    MetadataLogDamaged,
+    SnapshotDamaged,
+    PlaceError,
 )
 """What an operator must mend; everything else that ends a start is a bug and shows its trace."""
 
@@ -66,13 +74,27 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, broker.request_stop)
-    await broker.start()
-    _settle_collector()
-    (ready or announce)(broker)
     try:
-        await broker.wait_for_stop_request()
+        if await _started(broker):
+            _settle_collector()
+            (ready or announce)(broker)
+            await broker.wait_for_stop_request()
     finally:
         await broker.stop()
+
+
+async def _started(broker: Broker) -> bool:
+    """Start, unless somebody asks for the end while the broker still waits for its controllers."""
+    starting = asyncio.ensure_future(broker.start())
+    stopping = asyncio.ensure_future(broker.wait_for_stop_request())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait((starting,))
+        return False
+    starting.result()
+    return True
 
 
 def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
@@ -92,7 +114,8 @@ def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
 
 def announce(broker: Broker) -> None:
     """The one line that says where the broker is."""
-    where = ",".join(f"{one.host}:{one.port}" for one in broker.addresses)
+    served = broker.addresses or broker.controller_addresses
+    where = ",".join(f"{one.host}:{one.port}" for one in served)
     print(
         f"broker {broker.rooms.node_id} ready on {where} metrics {broker.metrics_port} "
         f"cluster {broker.rooms.cluster_id}",

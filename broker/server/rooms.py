@@ -1,6 +1,7 @@
 """The rooms of one broker and how they are joined.
 
-In: the broker's configuration and ports. Out: `Rooms`. Never: listening, and no rule of Kafka.
+In: the broker's configuration, its ports and its plane. Out: `Rooms`. Never: listening, and no
+rule of Kafka.
 """
 
 from __future__ import annotations
@@ -9,27 +10,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.config.views import BrokerConfig, TopicConfig
-from broker.controller.controller import SingleVoterController
 from broker.controller.decisions.topics import Defaults
-from broker.controller.kraft.metadata_log import MetadataLog, VoterIdentity
 from broker.controller.port import Controller
 from broker.controller.producer_ids import ProducerIds
 from broker.coordinator.appender import OFFSETS_TOPIC, Appender
 from broker.coordinator.service import GroupCoordinator
 from broker.coordinator.shard import GroupLimits
+from broker.handlers.auto_topics import AutoTopics
 from broker.handlers.context import Services
 from broker.handlers.dispatch import Dispatcher
 from broker.handlers.forward import Forwarder
 from broker.handlers.sides import Side
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
-from broker.metadata.image import ResourceType
+from broker.metadata.image import MetadataImage, ResourceType
 from broker.metadata.publisher import Publisher
 from broker.network.limits import ConnectionLimits
-from broker.peer.controller_link import ControllerLink, Route
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
+from broker.replica.port import Cluster
 from broker.security.authorizer import Authorizer
+from broker.server.links import Links
+from broker.server.plane import Plane, everything
 from broker.server.subscribers import GroupSubscriber, ReplicaSubscriber
 
 if TYPE_CHECKING:
@@ -44,59 +46,56 @@ _MINUTE_MS = 60_000
 
 @dataclass(slots=True)
 class Rooms:
-    """One broker's rooms."""
+    """One process' rooms. In one that is a controller only those of a broker are never started.
+
+    Invariant: `is_broker_started` from the moment at which the publisher's subscribers know an
+    image; before it nobody tells them of changes.
+    """
 
     node_id: int
     cluster_id: str
-    root: str
-    voter: VoterIdentity
     timer: Timer
     logs: LogManager
     replicas: ReplicaManager
-    controller: SingleVoterController
+    controller: Controller
     groups: GroupCoordinator
     services: Services
-    dispatcher: Dispatcher
+    dispatchers: dict[Side, Dispatcher]
     publisher: Publisher
+    links: Links
+    forwarder: Forwarder
+    is_broker_started: bool = False
 
-    def start(self) -> None:
-        """Load everything from disk and take the lead."""
-        whole = self.controller.load()
-        self._put_image(whole)
-        self._apply_dynamic_config(whole)
-        self.logs.load(self.services.topic_config)
-        self._remove_strays()
+    def begin(self) -> None:
+        """Hear of metadata: every process acts on configurations."""
         self.publisher.subscribe(self._put_image)
         self.publisher.subscribe(self._apply_dynamic_config)
+
+    async def start_broker(self, plane: Plane) -> None:
+        """Load the logs, then become what the newest image says."""
+        self._apply_dynamic_config(everything(plane.image))
+        # On a worker thread: recovering gigabytes must not keep a quorum's voter from voting.
+        await self.logs.disk.run(self.logs.load, self.services.topic_config)
+        whole = everything(plane.image)
+        if plane.knows_topics_at_join:
+            self.replicas.remove_strays(whole.image)
         self.publisher.subscribe(
             ReplicaSubscriber(self.node_id, self.replicas, self.services.topic_config)
         )
         self.publisher.subscribe(GroupSubscriber(self.node_id, self.groups))
         self.publisher.publish(whole)
+        self.is_broker_started = True
         self.logs.start()
         self.replicas.start()
-        self.controller.lead(self.voter)
 
-    async def stop(self) -> None:
-        """Stop in the reverse order."""
+    async def stop_broker(self) -> None:
+        """Serve no more."""
         self.timer.stop()
-        await self.groups.stop()
-        await self.replicas.stop()
-        await self.logs.stop()
-        self.controller.stop()
-
-    def _remove_strays(self) -> None:
-        """Logs of topics that were deleted while this broker was down."""
-        image = self.controller.image
-
-        def known(topic: str, index: int, topic_id: bytes | None) -> bool:
-            found = image.topics.get(topic)
-            if found is None or index >= len(found.partitions):
-                return False
-            return topic_id in (None, found.topic_id)
-
-        for log in list(self.logs.unknown(known)):
-            self.logs.delete(log.topic, log.index)
+        self.forwarder.stop()
+        if self.is_broker_started:
+            await self.groups.stop()
+            await self.replicas.stop()
+        self.links.close()
 
     def _put_image(self, changes: Changes) -> None:
         """Handlers and rooms see one and the same image."""
@@ -112,42 +111,39 @@ class Rooms:
             )
 
 
-def build_rooms(broker: Broker) -> Rooms:
+def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
     """Make every room of a broker; nothing is started yet."""
-    config, clock, disk = broker.config, broker.clock, broker.disk
-    logs = LogManager(config=config, disk=disk, clock=clock)
-    cluster_id = logs.prepare(None)
-    root = config.metadata_log_dir
-    publisher = Publisher()
-    store = MetadataLog(root, disk=disk, clock=clock, config=config)
-    controller = SingleVoterController(store, cluster_id, publisher.publish)
-    timer = Timer(clock)
+    config, clock, plane = broker.config, broker.clock, broker.plane
+    controller = plane.controller
+    publisher, timer = Publisher(), Timer(clock)
+    dispatchers: dict[Side, Dispatcher] = {}
+    links = Links(broker.network, clock, config, plane, lambda: services.image,
+                  lambda key, body: dispatchers[broker.controller_side].call(key, body))
+    forwarder = Forwarder(
+        clock, links.to_controller("forwarding", pipelined=True),
+        lambda: services.config["request.timeout.ms"],
+    )
     replicas = ReplicaManager(
-        broker_id=config.node_id,
-        log_manager=logs,
-        clock=clock,
-        timer=timer,
+        broker_id=config.node_id, log_manager=logs, clock=clock, timer=timer,
         metrics=broker.metrics,
     )
+    requests = links.to_controller("requests", pipelined=True)
+    if not broker.roles.alone:
+        replicas.join(
+            Cluster(
+                channel=links.to_broker,
+                controllers=links.to_controller("alter-partition"),
+                broker_epoch=plane.broker_epoch,
+                image=lambda: services.image,
+            )
+        )
     groups = GroupCoordinator(
         appender=Appender(replicas, clock, config["offsets.commit.timeout.ms"]),
         timer=timer,
         clock=clock,
         limits=group_limits(config),
-        partition_count=lambda: offsets_partitions(controller, config),
+        partition_count=lambda: offsets_partitions(services.image, config),
     )
-    link = ControllerLink(
-        broker.network,
-        clock,
-        Route(
-            node_id=config.node_id,
-            leader=lambda: controller.leader_id,
-            address=lambda _: None,
-            local=lambda key, body: inner.call(key, body),
-        ),
-        name="requests",
-    )
-    forwarder = Forwarder(clock, link, lambda: services.config["request.timeout.ms"])
     services = Services(
         node_id=config.node_id,
         config=config,
@@ -156,39 +152,44 @@ def build_rooms(broker: Broker) -> Rooms:
         replicas=replicas,
         logs=logs,
         groups=groups,
-        producer_ids=ProducerIds(controller, config.node_id, broker.settings.site_number),
+        producer_ids=ProducerIds(requests, clock, config.node_id, plane.broker_epoch),
         authorizer=Authorizer(),
-        topic_defaults=lambda: topic_defaults(services, root),
+        topic_defaults=lambda: topic_defaults(services),
         topic_config=lambda name: topic_config(services, name),
-        volume_bytes=lambda path: (disk.total_bytes(path), disk.free_bytes(path)),
-        image=controller.image,
+        volume_bytes=lambda path: (broker.disk.total_bytes(path), broker.disk.free_bytes(path)),
+        image=controller.committed,
         forward=forwarder.forward,
-        dispatch_inner=lambda frame, session, fill: inner.dispatch(frame, session, fill),
-        link=link,
+        dispatch_inner=lambda frame, session, fill: dispatchers[Side.CONTROLLER].dispatch(
+            frame, session, fill
+        ),
+        link=requests,
+        auto_topics=AutoTopics(clock, requests),
+        site_number=broker.settings.site_number,
+        is_alone=broker.roles.alone,
     )
-    inner = Dispatcher(services, broker.metrics, Side.CONTROLLER)
+    for side in broker.sides:
+        dispatchers[side] = Dispatcher(services, broker.metrics, side)
     return Rooms(
         node_id=config.node_id,
-        cluster_id=cluster_id,
-        root=root,
-        voter=VoterIdentity(config.node_id, logs.directory_ids[root], "127.0.0.1", 0),
+        cluster_id=logs.cluster_id,
         timer=timer,
         logs=logs,
         replicas=replicas,
         controller=controller,
         groups=groups,
         services=services,
-        dispatcher=Dispatcher(services, broker.metrics),
+        dispatchers=dispatchers,
         publisher=publisher,
+        links=links,
+        forwarder=forwarder,
     )
 
 
-def topic_defaults(services: Services, root: str) -> Defaults:
+def topic_defaults(services: Services) -> Defaults:
     """What -1 means for a new topic."""
     return Defaults(
         partitions=services.config["num.partitions"],
         replication_factor=services.config["default.replication.factor"],
-        directories={services.node_id: services.logs.directory_ids[root]},
     )
 
 
@@ -197,9 +198,9 @@ def topic_config(services: Services, name: str) -> TopicConfig:
     return TopicConfig.of(services.config, services.image.topic_config(name))
 
 
-def offsets_partitions(controller: Controller, config: BrokerConfig) -> int:
+def offsets_partitions(image: MetadataImage, config: BrokerConfig) -> int:
     """How many partitions `__consumer_offsets` has, or will have."""
-    topic = controller.image.topics.get(OFFSETS_TOPIC)
+    topic = image.topics.get(OFFSETS_TOPIC)
     if topic is None:
         return int(config["offsets.topic.num.partitions"])
     return len(topic.partitions)

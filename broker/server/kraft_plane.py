@@ -1,0 +1,241 @@
+"""The KRaft plane: a Raft node in this process, and this broker's registration with its leader.
+
+In: configuration and ports, then the rooms. Out: `Plane`. Core: `kraft.node.RaftNode` and
+`controller.active.ActiveController`. Never: a decision, nor an election.
+
+What is committed before this broker has registered is only remembered: the rooms are told the
+whole of the first image at or past the registration, and from then on every change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from broker.controller.active import ActiveController
+from broker.controller.decisions import cluster
+from broker.controller.decisions.rules import Rules
+from broker.controller.kraft.node import RaftNode
+from broker.controller.port import Controller
+from broker.log.directories import read_identity
+from broker.log.manager import LogManager
+from broker.metadata.delta import Changes
+from broker.metadata.image import Endpoint, MetadataImage
+from broker.peer.controller_link import ControllerLink, Route
+from broker.peer.port import Address
+from broker.server.plane import PlaneRooms, Ports, StartError
+from broker.server.registration import BrokerLifecycle, Self
+from bus.errors import ErrorCode, check
+
+log = logging.getLogger("broker.server")
+
+
+class KraftPlane:
+    """`broker.server.plane.Plane` with a quorum."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._node: RaftNode | None = None
+        self._active: ActiveController | None = None
+        self._rooms: PlaneRooms | None = None
+        self._is_loaded = False
+        self._image = MetadataImage()
+        self._newer = asyncio.Event()
+        self._lifecycle: BrokerLifecycle | None = None
+        self._link: ControllerLink | None = None
+
+    @property
+    def controller(self) -> Controller:
+        """The Raft node; after `prepare`."""
+        return self.node
+
+    @property
+    def image(self) -> MetadataImage:
+        """What is committed."""
+        return self._image
+
+    @property
+    def knows_topics_at_join(self) -> bool:
+        """The image is at or past the registration."""
+        return True
+
+    @property
+    def node(self) -> RaftNode:
+        """The Raft node; after `prepare`."""
+        check(self._node is not None, "a plane is prepared before it is used")
+        return self._node  # type: ignore[return-value]
+
+    async def open(self) -> str | None:
+        """What the settings or the directories say; only a process that is a whole cluster may
+        make an id."""
+        config, settings = self._ports.config, self._ports.settings
+        if settings.cluster_id:
+            return settings.cluster_id
+        disk = self._ports.disk
+        known = [read_identity(disk, d) for d in (*config.log_dirs, config.metadata_log_dir)]
+        if self._ports.roles.alone or any(known):
+            return None
+        raise StartError(
+            f"the log directories of node {config.node_id} ({', '.join(config.log_dirs)}) are not "
+            "formatted; set `cluster.id` to the same id on every node, or run "
+            "`databus broker format`"
+        )
+
+    def prepare(self, logs: LogManager) -> None:
+        """Make the Raft node of these directories."""
+        ports = self._ports
+        self._node = RaftNode(
+            ports.config,
+            ports.clock,
+            ports.disk,
+            ports.network,
+            ports.config.metadata_log_dir,
+            logs.cluster_id,
+            ports.config.node_id,
+            logs.directory_ids[ports.config.metadata_log_dir],
+            self._publish,
+            metrics=ports.metrics,
+        )
+        self._node.on_active(self._on_active)
+        self._node.on_inactive(self._on_inactive)
+
+    def attach(self, rooms: PlaneRooms) -> None:
+        """Take in the metadata that the disk holds."""
+        self._rooms = rooms
+        rooms.services.quorum = self.node
+        self._active = rooms.services.active = ActiveController(
+            self.node,
+            self._ports.clock,
+            self._ports.network,
+            lambda: rooms.services.config,
+        )
+        changes = self.node.load()
+        self._is_loaded = True
+        self._publish(changes)
+
+    def controller_address(self, node_id: int) -> Address | None:
+        """As the voters or the bootstrap servers say."""
+        return self.node.address_of(node_id)
+
+    def on_leader_change(self, changed: Callable[[], None]) -> None:
+        """Raft's news."""
+        self.node.on_leader_change(lambda _leader, _epoch: changed())
+
+    async def start(self, controller_endpoints: tuple[Endpoint, ...]) -> None:
+        """Run the Raft node; with one voter it is active when this returns."""
+        first = controller_endpoints[0] if controller_endpoints else None
+        self.node.start(None if first is None else (first.host, first.port))
+
+    async def join(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Register, then wait for an image that knows of it."""
+        rooms, ports = self._attached(), self._ports
+        self._link = ControllerLink(
+            ports.network,
+            ports.clock,
+            Route(
+                ports.config.node_id,
+                lambda: self.node.leader_id,
+                self.controller_address,
+                rooms.local_call,
+            ),
+            name="lifecycle",
+        )
+        self.on_leader_change(self._link.leader_changed)
+        lifecycle = self._lifecycle = BrokerLifecycle(
+            self._self(rooms),
+            ports.clock,
+            self._link,
+            ports.config,
+            metadata_offset=lambda: self._image.offset,
+            offline_directories=lambda: rooms.replicas.offline_dirs,
+        )
+        rooms.replicas.on_directory_failed = lifecycle.wake
+        epoch = await lifecycle.register(endpoints)
+        lifecycle.start()
+        while self._image.offset < epoch:
+            self._newer.clear()
+            await self._newer.wait()
+
+    async def serve(self) -> None:
+        """Until unfenced."""
+        check(self._lifecycle is not None, "a broker joins before it serves")
+        await self._lifecycle.ready()  # type: ignore[union-attr]
+
+    async def leave(self) -> None:
+        """Hand over, unless there is nobody to hand anything to."""
+        if self._lifecycle is None:
+            return
+        me = self._ports.config.node_id
+        if any(other.broker_id != me for other in self._image.alive_brokers()):
+            await self._lifecycle.leave()
+        self._lifecycle.stop()
+
+    async def stop(self) -> None:
+        """The quorum is told if its leader goes."""
+        if self._link is not None:
+            self._link.close()
+        if self._active is not None:
+            self._active.on_inactive()
+        if self._is_loaded:
+            await self.node.stop()
+
+    def broker_epoch(self) -> int:
+        """The epoch of the registration, -1 before it."""
+        return -1 if self._lifecycle is None else self._lifecycle.epoch
+
+    # -- news of the quorum -----------------------------------------------------------
+
+    def _publish(self, changes: Changes) -> None:
+        self._image = changes.image
+        rooms = self._attached()
+        if rooms.is_broker_started:
+            rooms.publisher.publish(changes)
+        else:
+            rooms.services.image = changes.image
+        self._newer.set()
+        if self._lifecycle is not None:
+            self._notice_fencing(changes)
+
+    def _notice_fencing(self, changes: Changes) -> None:
+        """A heartbeat that is due in two seconds is sent now if the image shows us fenced."""
+        me = self._ports.config.node_id
+        if me in changes.changed_brokers and self._lifecycle is not None:
+            found = changes.image.brokers.get(me)
+            if found is None or found.fenced:
+                self._lifecycle.wake()
+
+    def _on_active(self, epoch: int, image: MetadataImage) -> None:
+        """Lead: an empty cluster gets its first records."""
+        rules = Rules.of(self._attached().services.config)
+        self.node.write(lambda newest: cluster.bootstrap(newest, rules), _ignore, _not_stored)
+        if self._active is not None:
+            self._active.on_active()
+
+    def _on_inactive(self) -> None:
+        if self._active is not None:
+            self._active.on_inactive()
+
+    def _attached(self) -> PlaneRooms:
+        check(self._rooms is not None, "a plane has rooms before it is used")
+        return self._rooms  # type: ignore[return-value]
+
+    def _self(self, rooms: PlaneRooms) -> Self:
+        config = self._ports.config
+        return Self(
+            node_id=config.node_id,
+            cluster_id=rooms.logs.cluster_id,
+            incarnation_id=self._ports.clock.new_uuid(),
+            rack=config["broker.rack"],
+            directories=tuple(rooms.logs.directory_ids[d] for d in config.log_dirs),
+            previous_epoch=rooms.logs.previous_broker_epoch(),
+        )
+
+
+def _ignore(_: object) -> None:
+    """The reply of a decision that cannot fail."""
+
+
+def _not_stored(error: ErrorCode) -> None:
+    """Another leads already; it writes these records itself."""
+    log.info("the first records of the cluster were not stored here: %s", error.name)

@@ -1,0 +1,93 @@
+"""Every connection this process opens to others, made in one place and closed in one place.
+
+In: the plane and the image. Out: channels to brokers, links to the active controller.
+Never: what goes over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.clock.port import Clock
+from broker.config.views import BrokerConfig
+from broker.metadata.image import BrokerImage, Endpoint, MetadataImage
+from broker.network.port import Network
+from broker.peer.channel import ChannelLimits, PeerChannel
+from broker.peer.controller_link import ControllerLink, LocalCall, Route
+from broker.peer.port import Address
+from broker.server.plane import Plane
+
+
+class Links:
+    """Makes them; ends the links to controllers. Channels to brokers are their users' to close."""
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        config: BrokerConfig,
+        plane: Plane,
+        image: Callable[[], MetadataImage],
+        local_call: LocalCall,
+    ) -> None:
+        self._network = network
+        self._clock = clock
+        self._config = config
+        self._plane = plane
+        self._image = image
+        self._limits = ChannelLimits(
+            setup_timeout_ms=config["socket.connection.setup.timeout.ms"]
+        )
+        self._route = Route(
+            config.node_id,
+            lambda: plane.controller.leader_id,
+            plane.controller_address,
+            local_call,
+        )
+        self._to_controllers: list[ControllerLink] = []
+        plane.on_leader_change(self._leader_changed)
+
+    def to_controller(self, name: str, *, pipelined: bool = False) -> ControllerLink:
+        """A link of this purpose to whoever is the active controller."""
+        link = ControllerLink(
+            self._network,
+            self._clock,
+            self._route,
+            name=name,
+            pipelined=pipelined,
+            limits=self._limits,
+        )
+        self._to_controllers.append(link)
+        return link
+
+    def to_broker(self, broker_id: int, name: str) -> PeerChannel:
+        """A channel to a broker's listener for brokers, wherever the image says it is."""
+        return PeerChannel(
+            self._network,
+            self._clock,
+            lambda: self._broker_address(broker_id),
+            client_id=f"broker-{self._config.node_id}-{name}",
+            name=f"broker {broker_id} ({name})",
+            limits=self._limits,
+        )
+
+    def close(self) -> None:
+        """End the links to controllers."""
+        for link in self._to_controllers:
+            link.close()
+
+    def _leader_changed(self) -> None:
+        for link in self._to_controllers:
+            link.leader_changed()
+
+    def _broker_address(self, broker_id: int) -> Address | None:
+        broker = self._image().brokers.get(broker_id)
+        endpoint = None if broker is None else inter_broker_endpoint(broker, self._config)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+
+def inter_broker_endpoint(broker: BrokerImage, config: BrokerConfig) -> Endpoint | None:
+    """The listener brokers use among themselves: the one named so, else the first plaintext."""
+    wanted = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
+    named = [endpoint for endpoint in broker.endpoints if endpoint.name == wanted]
+    return next(iter((*named, *broker.endpoints)), None)

@@ -1,0 +1,77 @@
+"""What this process is, and which of its listeners are whose.
+
+In: the configuration. Out: `Roles`, or a ListenerError or ConfigError that names the key.
+Never: sockets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.config.key import ConfigError
+from broker.config.keys import BROKER_KEYS
+from broker.config.views import BrokerConfig
+from broker.server.listeners import ListenerAddress, ListenerError, parse_listeners
+
+BROKER, CONTROLLER = "broker", "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """One process' part in the cluster.
+
+    `alone`: the whole quorum is this process, made by itself if it is new. `zookeeper`: the
+    ensemble's address, then there are no quorum and no controller listeners.
+    """
+
+    broker: bool
+    controller: bool
+    alone: bool
+    zookeeper: str | None
+    broker_listeners: tuple[ListenerAddress, ...]
+    controller_listeners: tuple[ListenerAddress, ...]
+
+
+def roles_of(config: BrokerConfig) -> Roles:
+    """The roles of a configuration; raises ConfigError and ListenerError."""
+    zookeeper = ("zookeeper.connect" in BROKER_KEYS and config["zookeeper.connect"]) or None
+    wanted = (BROKER,) if zookeeper else tuple(config["process.roles"])
+    listeners = parse_listeners(config["listeners"])
+    names = {name.strip() for name in config["controller.listener.names"] or ()}
+    _check_protocols(config, listeners)
+    clients = tuple(one for one in listeners if zookeeper or one.name not in names)
+    controllers = tuple(one for one in listeners if not zookeeper and one.name in names)
+    voters = config["controller.quorum.voters"]
+    if BROKER in wanted and not clients:
+        raise ListenerError("`listeners` has no listener for clients")
+    quorum = bool(voters or config["controller.quorum.bootstrap.servers"])
+    if quorum and CONTROLLER in wanted and not controllers and not zookeeper:
+        raise ListenerError(
+            f"this controller needs a listener named {' or '.join(sorted(names))} in `listeners`"
+        )
+    if not quorum and not zookeeper and CONTROLLER not in wanted:
+        raise ConfigError(
+            "controller.quorum.bootstrap.servers",
+            "a broker without the controller's role needs controller.quorum.bootstrap.servers "
+            "or controller.quorum.voters to find the controllers",
+        )
+    return Roles(
+        broker=BROKER in wanted,
+        controller=CONTROLLER in wanted and not zookeeper,
+        alone=not quorum and not zookeeper,
+        zookeeper=zookeeper,
+        broker_listeners=clients if BROKER in wanted else (),
+        controller_listeners=controllers if CONTROLLER in wanted else (),
+    )
+
+
+def _check_protocols(config: BrokerConfig, listeners: list[ListenerAddress]) -> None:
+    pairs = config["listener.security.protocol.map"].split(",")
+    by_name = dict(pair.strip().split(":", 1) for pair in pairs if ":" in pair)
+    for listener in listeners:
+        protocol = by_name.get(listener.name, "PLAINTEXT" if listener.name == "CONTROLLER"
+                               else listener.name)
+        if protocol != "PLAINTEXT":
+            raise ListenerError(
+                f"listener {listener.name} asks for {protocol}; only PLAINTEXT is served yet"
+            )
