@@ -16,7 +16,7 @@ from broker.handlers.context import Chunks, CloseClient, RequestContext, Service
 from broker.handlers.forward import or_forward
 from broker.handlers.registry import SERVED, Handle, is_served, load_handler, version_range
 from broker.handlers.sides import Side
-from broker.metrics.registry import Meter, Metrics
+from broker.metrics.registry import Histogram, Meter, Metrics
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import encode_response, request_header
 
@@ -32,6 +32,7 @@ class Endpoint:
     handle: Handle
     encode: Callable[[int, Any], Chunks]
     requests: Meter
+    total_time_ms: Histogram
 
 
 class Dispatcher:
@@ -47,6 +48,7 @@ class Dispatcher:
         self._services = services
         self._metrics = metrics
         self._side = side
+        self._now = services.clock.monotonic
         self._endpoints: dict[tuple[int, int], Endpoint] = {}
 
     def dispatch(
@@ -64,11 +66,24 @@ class Dispatcher:
         request, _ = endpoint.decode(frame, offset)
         context = RequestContext(
             self._services, session, version, header.correlation_id, header.client_id,
-            endpoint.encode, fill,
+            endpoint.encode, self._timed(endpoint.total_time_ms, fill),
         )
         response = endpoint.handle(request, context)
         if response is not None:
             context.reply(response)
+
+    def _timed(
+        self, total_time_ms: Histogram, fill: Callable[[Chunks], None]
+    ) -> Callable[[Chunks], None]:
+        """Measures until the answer is there, waiting included; about half a microsecond."""
+        now = self._now
+        began = now()
+
+        def filled(chunks: Chunks) -> None:
+            total_time_ms.update((now() - began) * 1000)
+            fill(chunks)
+
+        return filled
 
     def _resolve(self, key: int, version: int) -> Endpoint | None:
         """Make the endpoint; None for a version of ApiVersions that we do not know."""
@@ -85,6 +100,9 @@ class Dispatcher:
             encode=partial(encode_response, key, version),
             requests=self._metrics.meter(
                 "RequestMetrics", "RequestsPerSec", request=APIS[key].name, version=str(version)
+            ),
+            total_time_ms=self._metrics.histogram(
+                "RequestMetrics", "TotalTimeMs", request=APIS[key].name
             ),
         )
         self._endpoints[key, version] = endpoint
