@@ -122,6 +122,18 @@ class Election:
             ask = Vote(core.me, core.epoch, core.log.end, pre_vote, voter.key)
             core.send(voter.key.id, ask, now)
 
+    def deadline_ms(self) -> int:
+        """When a request for a vote that had to pause may go."""
+        core = self._core
+        if core.role not in (Role.PROSPECTIVE, Role.CANDIDATE):
+            return NEVER_MS
+        lines = [
+            core.line(one, Vote)
+            for one in core.voters.latest.ids
+            if one != core.me.id and not self._ballot.has(one)
+        ]
+        return min((line.ready_at_ms for line in lines if not line.in_flight), default=NEVER_MS)
+
     def on_vote_answer(self, voter_id: int, ask: Vote, answer: Answer, now: Moment) -> None:
         """A vote was given or refused."""
         core = self._core

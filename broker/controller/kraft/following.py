@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.controller.kraft.core import Core
+from broker.controller.kraft.core import NEVER_MS, Core
 from broker.controller.kraft.messages import (
     NO_LEADER,
     Answer,
@@ -78,9 +78,7 @@ class Following:
 
     def _seek(self, now: Moment) -> None:
         """Ask one after the other who leads; a fetch is refused with the answer."""
-        core = self._core
-        others = [voter for voter in core.voters.latest.ids if voter != core.me.id]
-        known = [*others, *self._bootstrap]
+        core, known = self._core, self._known()
         if not known:
             return
         to = known[self._turn % len(known)]
@@ -94,9 +92,20 @@ class Following:
         """When a fetch that had to pause may go."""
         core = self._core
         if core.role not in SEEKERS:
-            return 1 << 62
-        paused = [line.ready_at_ms for line in core.lines.values() if not line.in_flight]
-        return min(paused, default=1 << 62)
+            return NEVER_MS
+        if core.leader_id != NO_LEADER:
+            kind = Fetch if self._snapshot is None else FetchSnapshot
+            line = core.line(core.leader_id, kind)
+            return NEVER_MS if line.in_flight else line.ready_at_ms
+        lines = [core.line(one, Fetch) for one in self._known()]
+        if any(line.in_flight for line in lines):
+            return NEVER_MS
+        return max((line.ready_at_ms for line in lines), default=NEVER_MS)
+
+    def _known(self) -> list[int]:
+        """Whom to ask who leads."""
+        core = self._core
+        return [*(one for one in core.voters.latest.ids if one != core.me.id), *self._bootstrap]
 
     # -- answers ----------------------------------------------------------------------------
 

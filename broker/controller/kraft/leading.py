@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.controller.kraft.core import Core
+from broker.controller.kraft.core import NEVER_MS, Core
 from broker.controller.kraft.messages import (
     NO_LEADER,
     Answer,
@@ -50,6 +50,7 @@ class Progress:
 class Term:
     """One epoch in which this machine leads."""
 
+    epoch: int
     start_offset: int
     progress: dict[int, Progress] = field(default_factory=dict)
     fetched: set[int] = field(default_factory=set)
@@ -68,7 +69,9 @@ class Leading:
     def begin(self, now: Moment) -> None:
         """The election is won; the LeaderChange record goes to the log's end."""
         core = self._core
-        self.term = Term(core.log.end.offset, check_at_ms=self._check_at(now), begun_ms=now.now_ms)
+        self.term = Term(
+            core.epoch, core.log.end.offset, check_at_ms=self._check_at(now), begun_ms=now.now_ms
+        )
 
     def _check_at(self, now: Moment) -> int:
         return now.now_ms + self._core.settings.check_quorum_ms
@@ -77,7 +80,9 @@ class Leading:
     def is_established(self) -> bool:
         """Whether something of this epoch is committed: only then this leader knows what is."""
         term = self.term
-        return term is not None and self._core.high_watermark > term.start_offset
+        if term is None or self._core.role is not Role.LEADER:
+            return False
+        return self._core.high_watermark > term.start_offset
 
     # -- timers -----------------------------------------------------------------------------
 
@@ -108,12 +113,26 @@ class Leading:
 
     def deadline_ms(self) -> int:
         """When `poll` has something to do although nothing came."""
-        term = self.term
-        if self._core.role is not Role.LEADER or term is None:
-            return self._core.deadline_ms
-        step_ms = max(self._core.settings.fetch_timeout_ms // 4, 1)
-        silent = len(self._core.voters.latest.voters) - 1
-        return min(term.check_at_ms, term.begun_ms + step_ms) if silent > 0 else 1 << 62
+        core, term = self._core, self.term
+        if term is None:
+            return NEVER_MS
+        others = [v.key.id for v in core.voters.latest.voters if v.key.id != core.me.id]
+        if core.role is Role.RESIGNED:
+            lines = [core.line(one, EndEpoch) for one in others if one not in term.ended_told]
+            return min((x.ready_at_ms for x in lines if not x.in_flight), default=NEVER_MS)
+        if core.role is not Role.LEADER or not others:
+            return NEVER_MS
+        return min([term.check_at_ms, *(self._silent_at(one) for one in others)])
+
+    def _silent_at(self, node_id: int) -> int:
+        """When a voter must be told again, as far as is known now."""
+        line = self._core.line(node_id, BeginEpoch)
+        if line.in_flight:
+            return NEVER_MS
+        found = self.term.progress.get(node_id) if self.term else None
+        half_ms = self._core.settings.fetch_timeout_ms // 2
+        heard_ms = -half_ms if found is None else found.fetched_at_ms
+        return max(line.ready_at_ms, heard_ms + half_ms)
 
     def resign(self, now: Moment) -> None:
         """Lead no longer; the others are told and may elect at once."""

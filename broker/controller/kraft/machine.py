@@ -20,7 +20,6 @@ from broker.controller.kraft.membership import Membership
 from broker.controller.kraft.messages import (
     NO_LEADER,
     Answer,
-    BecameLeader,
     BeginEpoch,
     Committed,
     Effect,
@@ -106,10 +105,12 @@ class Machine:
         """When `poll` must be called although nothing has happened."""
         core = self.core
         timer_ms = NEVER_MS if core.role is Role.OBSERVER else core.deadline_ms
-        if core.role in (Role.PROSPECTIVE, Role.CANDIDATE, Role.RESIGNED):
-            ready = [one.ready_at_ms for one in core.lines.values() if not one.in_flight]
-            timer_ms = min([timer_ms, *ready])
-        return min(timer_ms, self.leading.deadline_ms(), self.following.deadline_ms())
+        return min(
+            timer_ms,
+            self.election.deadline_ms(),
+            self.leading.deadline_ms(),
+            self.following.deadline_ms(),
+        )
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in this order; the list is empty afterwards."""
@@ -138,7 +139,9 @@ class Machine:
             core.move(Event.REMOVED)
 
     def _begin_term(self, now: Moment) -> None:
-        if any(isinstance(effect, BecameLeader) for effect in self.core.effects):
+        """In the same call that won the election: the LeaderChange record is not appended yet."""
+        term = self.leading.term
+        if self.core.role is Role.LEADER and (term is None or term.epoch != self.core.epoch):
             self.leading.begin(now)
 
     def resign(self, now: Moment) -> None:
@@ -222,6 +225,7 @@ class Machine:
         match ask, answer:
             case Vote(), _:
                 self.election.on_vote_answer(to, ask, answer, now)
+                self._begin_term(now)
             case BeginEpoch(), _:
                 self.leading.on_begin_answer(to, answer, now)
             case EndEpoch(), _:

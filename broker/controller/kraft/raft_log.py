@@ -103,7 +103,7 @@ class RaftLog:
         """The largest epoch not above `epoch`, and where it ends here."""
         if epoch >= self.end.epoch:
             return self.end
-        if epoch <= self.start.epoch and self.start.offset > 0:
+        if epoch < self.start.epoch:
             return self.start
         found = self._log.end_offset_for_epoch(epoch)
         return OffsetAndEpoch(max(found.end_offset, 0), max(found.epoch, 0))
