@@ -12,6 +12,7 @@ from deploy.errors import Unavailable
 from deploy.testservers.process import JavaServer, accepts, free_port, launch
 
 MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+ENSEMBLE_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # With only these it is up in a second and needs half the memory of all 280 jars.
 NEEDED = (
     "zookeeper",
@@ -60,3 +61,82 @@ def start_zookeeper(folder: Path) -> JavaServer:
         "ZooKeeper", folder, port, zookeeper_jars(), [MAIN, str(config)], options=OPTIONS
     )
     return server.wait_until(lambda: accepts(port))
+
+
+def start_ensemble(folder: Path, size: int = 3) -> Ensemble:
+    """An ensemble whose members are all up; its quorum forms within a second or two."""
+    ports = [(free_port(), free_port(), free_port()) for _ in range(size)]
+    members = "".join(
+        f"server.{number}=127.0.0.1:{peer}:{election};127.0.0.1:{client}\n"
+        for number, (client, peer, election) in enumerate(ports, start=1)
+    )
+    configs = [
+        _ensemble_config(folder / str(number), number, members) for number in range(1, size + 1)
+    ]
+    ensemble = Ensemble(configs, [client for client, _, _ in ports])
+    try:
+        for number in range(size):
+            ensemble.launch(number)
+        for server in ensemble.servers:
+            if server is not None:
+                server.wait_until(lambda port=server.port: accepts(port))
+    except BaseException:
+        ensemble.stop()
+        raise
+    return ensemble
+
+
+def _ensemble_config(folder: Path, number: int, members: str) -> Path:
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    (folder / "data" / "myid").write_text(f"{number}\n", encoding="utf-8")
+    config = folder / "zoo.cfg"
+    config.write_text(
+        f"tickTime=500\ninitLimit=20\nsyncLimit=10\ndataDir={folder / 'data'}\n"
+        f"maxClientCnxns=0\n{members}",
+        encoding="utf-8",
+    )
+    return config
+
+
+class Ensemble:
+    """Several ZooKeeper servers; any one may be stopped and started again.
+
+    Invariant: `servers` holds a process this object started, or None, at each member's place.
+    """
+
+    def __init__(self, configs: list[Path], ports: list[int]) -> None:
+        self.configs = configs
+        self.ports = ports
+        self.servers: list[JavaServer | None] = [None] * len(configs)
+
+    @property
+    def address(self) -> str:
+        """All members, as `zookeeper.connect` wants them."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def launch(self, index: int) -> JavaServer:
+        """Start one member; it may not serve yet."""
+        config = self.configs[index]
+        server = launch(
+            f"ZooKeeper {index + 1}", config.parent, self.ports[index], zookeeper_jars(),
+            [ENSEMBLE_MAIN, str(config)], options=OPTIONS,
+        )  # fmt: skip
+        self.servers[index] = server
+        return server
+
+    def stop_member(self, index: int) -> None:
+        """Stop one member."""
+        server, self.servers[index] = self.servers[index], None
+        if server is not None:
+            server.stop()
+
+    def stop(self) -> None:
+        """Stop all members."""
+        for index in range(len(self.servers)):
+            self.stop_member(index)
+
+    def __enter__(self) -> Ensemble:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

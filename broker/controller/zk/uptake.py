@@ -174,7 +174,7 @@ async def leave_orderly(
     return True, [
         (topic.name, partition.index)
         for topic, partition in term.image.partitions()
-        if partition.leader == broker_id
+        if partition.leader == broker_id and len(partition.replicas) > 1
     ]
 
 
