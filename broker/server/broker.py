@@ -32,6 +32,7 @@ from broker.network.limits import SWEEP_S
 from broker.network.listener import Dispatch, Listener
 from broker.network.port import Network, Server
 from broker.network.responses import Slot
+from broker.server.gauges import BrokerState, ClusterGauges
 from broker.server.listeners import ListenerAddress, advertised
 from broker.server.plane import Plane, PlaneRooms, Ports
 from broker.server.planes import make_plane
@@ -80,6 +81,7 @@ class Broker:
         self._rooms: Rooms | None = None
         self._plane_rooms: PlaneRooms | None = None
         self._stopping = asyncio.Event()
+        self._state = BrokerState.STARTING
 
     @property
     def rooms(self) -> Rooms:
@@ -112,6 +114,7 @@ class Broker:
         self._tasks.append(self.clock.spawn(self._sweep_idle(), name="idle-connections"))
         if self.roles.broker:
             await self._start_broker(rooms)
+        self._state = BrokerState.RUNNING
         log.info("node %d of cluster %s serves", rooms.node_id, rooms.cluster_id)
 
     async def wait_for_stop_request(self) -> None:
@@ -124,6 +127,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Stop cleanly: what was acknowledged is flushed, the next start need not recover."""
+        self._state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         await self.plane.leave()
         for task in self._tasks:
             task.cancel()
@@ -159,6 +163,10 @@ class Broker:
             local_call=rooms.dispatchers[self.controller_side].call,
         )
         self.plane.attach(self._plane_rooms)
+        ClusterGauges(
+            self.metrics, self.plane.controller, lambda: rooms.services.image,
+            lambda: self._state, lambda: len(rooms.groups.groups()),
+        )  # fmt: skip
         return rooms
 
     async def _start_broker(self, rooms: Rooms) -> None:
