@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -35,6 +35,8 @@ class RunningBroker:
     cluster_id: str
     process: subprocess.Popen[str]
     properties: dict[str, str] = field(default_factory=dict)
+    node_id: int = 1
+    role: str = "broker,controller"
 
     @property
     def pid(self) -> int:
@@ -72,16 +74,60 @@ class RunningBroker:
                 self.process.stdout.close()
 
 
-def start_broker_process(
-    data_dir: Path | str, properties: Mapping[str, str] | None = None
-) -> RunningBroker:
-    """Start a broker on a free port of 127.0.0.1 (unless `listeners` is given); it serves when
-    this returns. Raises `BrokerDidNotStart`."""
+@dataclass(slots=True)
+class BrokerProcess:
+    """A broker process that was started and may not serve yet."""
+
+    directory: Path
+    properties: dict[str, str]
+    process: subprocess.Popen[str]
+    node_id: int
+    role: str
+
+    def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> RunningBroker:
+        """Until it serves. Raises `BrokerDidNotStart`; the process has ended then."""
+        match = _READY.search(self._first_line(timeout_s))
+        if match is None:
+            raise self._failure()
+        _, bootstrap, metrics_port, cluster_id = match.groups()
+        return RunningBroker(
+            bootstrap, self.directory, int(metrics_port), cluster_id, self.process,
+            self.properties, self.node_id, self.role,
+        )
+
+    def end(self) -> None:
+        """Kill it, if it lives."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def _first_line(self, timeout_s: float) -> str:
+        out = self.process.stdout
+        if out is None or not wait([out], timeout_s):  # type: ignore[list-item]
+            raise self._failure()
+        return out.readline()
+
+    def _failure(self) -> BrokerDidNotStart:
+        self.end()
+        tail = log_path(self.directory).read_text(encoding="utf-8", errors="replace")[-4000:]
+        return BrokerDidNotStart(f"node {self.node_id} did not start:\n{tail}")
+
+
+def begin_broker_process(
+    data_dir: Path | str,
+    properties: Mapping[str, str],
+    *,
+    prefix: Sequence[str] = (),
+    node_id: int = 1,
+    role: str = "broker,controller",
+) -> BrokerProcess:
+    """Start a process with these properties; it need not serve yet when this returns."""
     directory = Path(data_dir).absolute()
     directory.mkdir(parents=True, exist_ok=True)
-    given = {"listeners": "PLAINTEXT://127.0.0.1:0", "metrics.port": "0", **(properties or {})}
-    words = [sys.executable, "-m", "broker.server", "--data-dir", str(directory / "logs")]
-    for key, value in given.items():
+    words = [*prefix, sys.executable, "-m", "broker.server"]
+    words += ["--data-dir", str(directory / "logs")]
+    for key, value in properties.items():
         words += ["--override", f"{key}={value}"]
     with open(log_path(directory), "a", encoding="utf-8") as log:
         process = subprocess.Popen(
@@ -92,28 +138,18 @@ def start_broker_process(
             cwd=PROJECT_ROOT,
             text=True,
         )
-    match = _READY.search(_first_line(process, directory))
-    if match is None:
-        raise _failure(process, directory)
-    _, bootstrap, metrics_port, cluster_id = match.groups()
-    return RunningBroker(
-        bootstrap, directory, int(metrics_port), cluster_id, process, dict(given)
-    )
+    return BrokerProcess(directory, dict(properties), process, node_id, role)
+
+
+def start_broker_process(
+    data_dir: Path | str, properties: Mapping[str, str] | None = None
+) -> RunningBroker:
+    """Start a broker on a free port of 127.0.0.1 (unless `listeners` is given); it serves when
+    this returns. Raises `BrokerDidNotStart`."""
+    given = {"listeners": "PLAINTEXT://127.0.0.1:0", "metrics.port": "0", **(properties or {})}
+    return begin_broker_process(data_dir, given).wait_until_ready()
 
 
 def log_path(data_dir: Path) -> Path:
     """Where a broker started here logs to."""
     return data_dir / "broker.log"
-
-
-def _first_line(process: subprocess.Popen[str], directory: Path) -> str:
-    if process.stdout is None or not wait([process.stdout], READY_TIMEOUT_S):  # type: ignore[list-item]
-        raise _failure(process, directory)
-    return process.stdout.readline()
-
-
-def _failure(process: subprocess.Popen[str], directory: Path) -> BrokerDidNotStart:
-    process.kill()
-    process.wait()
-    tail = log_path(directory).read_text(encoding="utf-8")[-4000:]
-    return BrokerDidNotStart(f"the broker did not start:\n{tail}")

@@ -1,0 +1,294 @@
+"""A real cluster of broker processes on this machine, for tests, tools and benches of any room.
+
+In: a directory, how many brokers, what controls them. Out: a `RunningCluster` that serves.
+Never: a stand-in; every node is the program that `databus run broker` starts.
+
+Ports: each listener's port is drawn by the system and given back just before its node binds it;
+somebody else may take it in between, so a node that finds it taken draws again, the whole cluster
+with it as long as nobody has begun to serve. A node that is started again keeps its ports.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from broker.server.embedded import (
+    BrokerDidNotStart,
+    BrokerProcess,
+    RunningBroker,
+    begin_broker_process,
+    log_path,
+)
+
+KRAFT, ZOOKEEPER = "kraft", "zookeeper"
+ATTEMPTS = 5
+"""Draws of ports. One collision in a thousand starts was seen; five in a row are another fault."""
+
+START_TIMEOUT_S = 120.0
+"""All nodes of a cluster serve. Two seconds here; a loaded CI machine takes its time."""
+
+PORT_TAKEN = "cannot listen on"
+
+FIRST_CONTROLLER_ID = 100
+
+
+@dataclass(slots=True)
+class Node:
+    """One process of the plan."""
+
+    node_id: int
+    role: str
+    host: str
+    port: int
+    controller_port: int
+    directory: Path
+    prefix: tuple[str, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RunningCluster:
+    """Nodes that serve. Invariant: `nodes` has each node's newest process, dead or alive."""
+
+    cluster_id: str
+    nodes: dict[int, RunningBroker]
+    plan: dict[int, Node]
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, as clients want them."""
+        return ",".join(broker.bootstrap for broker in self.brokers)
+
+    @property
+    def brokers(self) -> list[RunningBroker]:
+        """The nodes that serve clients, by id."""
+        return [
+            self.nodes[node_id]
+            for node_id, node in sorted(self.plan.items())
+            if "broker" in node.role
+        ]
+
+    @property
+    def controllers(self) -> list[RunningBroker]:
+        """The nodes that are controllers, by id."""
+        return [
+            self.nodes[node_id]
+            for node_id, node in sorted(self.plan.items())
+            if "controller" in node.role
+        ]
+
+    @property
+    def controller_bootstrap(self) -> str:
+        """Addresses of all controller listeners."""
+        return ",".join(
+            f"{node.host}:{node.controller_port}"
+            for _, node in sorted(self.plan.items())
+            if "controller" in node.role
+        )
+
+    def node(self, node_id: int) -> RunningBroker:
+        """A node by its id."""
+        return self.nodes[node_id]
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL and wait."""
+        self.nodes[node_id].kill()
+
+    def terminate(self, node_id: int) -> int:
+        """SIGTERM and wait; the exit status."""
+        return self.nodes[node_id].stop()
+
+    def start_again(self, node_id: int) -> RunningBroker:
+        """The same node on the same ports and data; it serves when this returns."""
+        node = self.plan[node_id]
+        started = _begin(node)
+        self.nodes[node_id] = started.wait_until_ready(START_TIMEOUT_S)
+        return self.nodes[node_id]
+
+    def stop(self) -> None:
+        """End every node that lives: brokers first, all at once, each in its own time."""
+        living = [node for node in self.nodes.values() if node.process.poll() is None]
+        for node in living:
+            node.process.terminate()
+        for node in living:
+            node.stop()
+
+    def logs(self) -> str:
+        """The end of every node's log, for a failure's text."""
+        return "\n".join(
+            f"--- node {node_id}\n{_tail(node.directory)}"
+            for node_id, node in sorted(self.plan.items())
+        )
+
+    def __enter__(self) -> RunningCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start_cluster(
+    directory: Path | str,
+    brokers: int = 3,
+    controller: str = KRAFT,
+    properties: Mapping[str, str] | None = None,
+    separate_controllers: int = 0,
+    *,
+    zookeeper_connect: str | None = None,
+    hosts: Sequence[str] = (),
+    prefixes: Sequence[Sequence[str]] = (),
+    node_properties: Mapping[int, Mapping[str, str]] | None = None,
+) -> RunningCluster:
+    """Start brokers 1..n, with `separate_controllers` controllers 100.. or the first three brokers
+    as voters; under ZooKeeper at `zookeeper_connect`. They serve when this returns.
+
+    `hosts` and `prefixes` (words before a node's command, such as `ip netns exec a`) are by
+    position, brokers first; `node_properties` by node id. Raises BrokerDidNotStart with the logs.
+    """
+    root = Path(directory).absolute()
+    failure: BrokerDidNotStart | None = None
+    for _ in range(ATTEMPTS):
+        nodes = _plan(root, brokers, separate_controllers, controller, hosts, prefixes)
+        cluster_id = _configure(
+            nodes, controller, properties or {}, zookeeper_connect, node_properties or {}
+        )
+        try:
+            return _start(nodes, cluster_id)
+        except BrokerDidNotStart as error:
+            if PORT_TAKEN not in str(error):
+                raise
+            failure = error
+            for node in nodes:
+                shutil.rmtree(node.directory, ignore_errors=True)
+    raise failure or BrokerDidNotStart("no ports were free")
+
+
+def new_cluster_id() -> str:
+    """A cluster id as Kafka makes them; none begins with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _plan(
+    root: Path,
+    brokers: int,
+    separate: int,
+    controller: str,
+    hosts: Sequence[str],
+    prefixes: Sequence[Sequence[str]],
+) -> list[Node]:
+    combined = 0 if separate or controller == ZOOKEEPER else min(brokers, 3)
+    ids = [*range(1, brokers + 1), *range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + separate)]
+    nodes = []
+    for position, node_id in enumerate(ids):
+        role = "controller" if node_id >= FIRST_CONTROLLER_ID else "broker"
+        if role == "broker" and position < combined:
+            role = "broker,controller"
+        host = hosts[position] if position < len(hosts) else "127.0.0.1"
+        prefix = tuple(prefixes[position]) if position < len(prefixes) else ()
+        nodes.append(
+            Node(node_id, role, host, 0, 0, root / f"{role.partition(',')[0]}-{node_id}", prefix)
+        )
+    _draw_ports(nodes)
+    return nodes
+
+
+def _draw_ports(nodes: list[Node]) -> None:
+    """Different ones for all: the probes stay bound until the last is drawn."""
+    probes = []
+    try:
+        for node in nodes:
+            for attribute in ("port", "controller_port"):
+                probe = socket.socket()
+                probes.append(probe)
+                # A host of another network namespace cannot be bound here; its ports are free.
+                probe.bind(("127.0.0.1" if node.prefix else node.host, 0))
+                setattr(node, attribute, probe.getsockname()[1])
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def _configure(
+    nodes: list[Node],
+    controller: str,
+    properties: Mapping[str, str],
+    zookeeper_connect: str | None,
+    node_properties: Mapping[int, Mapping[str, str]],
+) -> str:
+    """Fill in every node's properties; the id the cluster will have, empty under ZooKeeper."""
+    cluster_id = "" if controller == ZOOKEEPER else new_cluster_id()
+    voters = ",".join(
+        f"{node.node_id}@{node.host}:{node.controller_port}"
+        for node in nodes
+        if "controller" in node.role
+    )
+    for node in nodes:
+        listeners = []
+        if "broker" in node.role:
+            listeners.append(f"PLAINTEXT://{node.host}:{node.port}")
+        if "controller" in node.role:
+            listeners.append(f"CONTROLLER://{node.host}:{node.controller_port}")
+        own = {
+            "node.id": str(node.node_id),
+            "listeners": ",".join(listeners),
+            "metrics.port": "0",
+            "metrics.host": node.host,
+        }
+        if controller == ZOOKEEPER:
+            own |= {"zookeeper.connect": zookeeper_connect or "", "broker.id": str(node.node_id)}
+        else:
+            own |= {
+                "cluster.id": cluster_id,
+                "process.roles": node.role,
+                "controller.quorum.voters": voters,
+            }
+        node.properties = {**own, **properties, **node_properties.get(node.node_id, {})}
+    return cluster_id
+
+
+def _start(nodes: list[Node], cluster_id: str) -> RunningCluster:
+    begun: list[BrokerProcess] = []
+    try:
+        for node in sorted(nodes, key=lambda one: "controller" not in one.role):
+            begun.append(_begin(node))
+        running = {one.node_id: one.wait_until_ready(START_TIMEOUT_S) for one in begun}
+    except BrokerDidNotStart as error:
+        for one in begun:
+            one.end()
+        others = "\n".join(f"--- node {one.node_id}\n{_tail(one.directory)}" for one in nodes)
+        raise BrokerDidNotStart(f"{error}\n{others}") from error
+    except BaseException:
+        for one in begun:
+            one.end()
+        raise
+    first = next(iter(running.values()))
+    return RunningCluster(
+        cluster_id or first.cluster_id, running, {node.node_id: node for node in nodes}
+    )
+
+
+def _begin(node: Node) -> BrokerProcess:
+    return begin_broker_process(
+        node.directory, node.properties, prefix=node.prefix, node_id=node.node_id, role=node.role
+    )
+
+
+def _tail(directory: Path, size: int = 4000) -> str:
+    path = log_path(directory)
+    return path.read_text(encoding="utf-8", errors="replace")[-size:] if path.exists() else ""
