@@ -1,6 +1,7 @@
 """DescribeLogDirs (35).
 
-Behaviour: each log directory with the size of its partitions and of its volume.
+Behaviour: each log directory with the size of its partitions, how far they are behind the high
+watermark, and the size of its volume. One whose disk failed answers KAFKA_STORAGE_ERROR.
 
 Versions: 1-5. 3 has an error for the whole response, 4 the volume's sizes, 5 cordoned directories
 (none is here).
@@ -44,12 +45,19 @@ def _asked(request: DescribeLogDirsRequest, logs: Iterable[Log]) -> Iterable[Log
 
 
 def _directory(root: str, logs: list[Log], context: RequestContext) -> DescribeLogDirsResult:
+    services = context.services
+    if services.logs.directory_ids[root] in services.replicas.offline_dirs:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=root)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for log in logs:
         topics.setdefault(log.topic, []).append(
-            DescribeLogDirsPartition(partition_index=log.index, partition_size=log.size_bytes)
+            DescribeLogDirsPartition(
+                partition_index=log.index,
+                partition_size=log.size_bytes,
+                offset_lag=max(0, log.high_watermark - log.end_offset),
+            )
         )
-    total_bytes, usable_bytes = context.services.volume_bytes(root)
+    total_bytes, usable_bytes = services.volume_bytes(root)
     return DescribeLogDirsResult(
         log_dir=root,
         topics=[

@@ -17,7 +17,9 @@ from broker.controller.decisions.configs import (
 )
 from broker.handlers.alter import alter
 from broker.handlers.context import RequestContext
+from broker.handlers.loggers import alter_levels
 from broker.metadata.image import ResourceType
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.incremental_alter_configs import (
@@ -48,12 +50,21 @@ def handle(
             responses=[_unknown(resource, unknown[0]) for resource in request.resources]
         )
 
-    def done(results: list[ConfigResult]) -> None:
-        context.reply(IncrementalAlterConfigsResponse(responses=[_result(r) for r in results]))
-
     alterations = [_alteration(resource) for resource in request.resources]
+    here = [
+        _alter_loggers(one, request.validate_only, context)
+        for one in alterations
+        if one.resource_type == ResourceType.BROKER_LOGGER
+    ]
+    if len(here) == len(alterations):
+        return IncrementalAlterConfigsResponse(responses=[_result(one) for one in here])
+
+    def done(results: list[ConfigResult]) -> None:
+        everything = [*here, *results]
+        context.reply(IncrementalAlterConfigsResponse(responses=[_result(r) for r in everything]))
+
     alter(
-        alterations,
+        [one for one in alterations if one.resource_type != ResourceType.BROKER_LOGGER],
         request.validate_only,
         context,
         done,
@@ -65,6 +76,21 @@ def handle(
 def _is_about_loggers(request: IncrementalAlterConfigsRequest) -> bool:
     kinds = {resource.resource_type for resource in request.resources}
     return kinds == {ResourceType.BROKER_LOGGER}
+
+
+def _alter_loggers(
+    wanted: ResourceAlteration, validate_only: bool, context: RequestContext
+) -> ConfigResult:
+    services = context.services
+    if not context.may(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+        error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
+    elif wanted.name != str(services.node_id):
+        error, message = ErrorCode.INVALID_REQUEST, (
+            f"Unexpected broker id, expected {services.node_id} but received {wanted.name}"
+        )
+    else:
+        error, message = alter_levels(wanted.alterations, validate_only)
+    return ConfigResult(wanted.resource_type, wanted.name, error, message)
 
 
 def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bus.client.nodes import NodeConnection, Nodes
+from bus.client.nodes import Address, NodeConnection, Nodes
 from bus.client.operate import look
 from bus.client.operate.views import QuorumState
 from bus.errors import BusError, ErrorCode
@@ -90,14 +90,22 @@ class MetadataTail:
         if self._controller is not None and self._quorum is not None:
             return self._controller, self._quorum
         quorum = look.quorum(self._nodes)
-        listeners = quorum.endpoints.get(quorum.leader_id, ())
-        if not listeners:
-            raise BusError(
-                ErrorCode.LEADER_NOT_AVAILABLE, "the quorum does not say where its leader listens"
-            )
-        _, host, port = listeners[0]
-        self._controller, self._quorum = NodeConnection((host, port), self._client_id), quorum
+        address = self._leader_address(quorum)
+        self._controller, self._quorum = NodeConnection(address, self._client_id), quorum
         return self._controller, quorum
+
+    def _leader_address(self, quorum: QuorumState) -> Address:
+        """The controllers' listener; a node of ours that is a cluster by itself has none and
+        answers where its clients ask."""
+        for _, host, port in quorum.endpoints.get(quorum.leader_id, ()):
+            if port > 0:
+                return host, port
+        for broker in look.cluster(self._nodes).brokers:
+            if broker.broker_id == quorum.leader_id:
+                return broker.host, broker.port
+        raise BusError(
+            ErrorCode.LEADER_NOT_AVAILABLE, "the quorum does not say where its leader listens"
+        )
 
     def _fetched(self, connection: NodeConnection, quorum: QuorumState) -> Any:
         partition = fetch.FetchPartition(

@@ -1,0 +1,94 @@
+"""The loggers of this broker: names, levels, and how an operator changes them (KIP-412).
+
+In: Kafka's names of levels. Out: levels in force; changes at once, and gone with the process, as in
+Kafka. Never: what is logged. One logger per module; `root` is all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from broker.controller.decisions.configs import Alteration, AlterOperation
+from bus.errors import ErrorCode
+
+ROOT = "root"
+PREFIX = "broker"
+MODULES = (
+    "broker.config",
+    "broker.controller",
+    "broker.controller.state_change",
+    "broker.controller.zk",
+    "broker.coordinator",
+    "broker.handlers",
+    "broker.log",
+    "broker.network",
+    "broker.purgatory",
+    "broker.replica",
+    "broker.server",
+)
+"""What operators may set; `broker.handlers` are the requests, `broker.log` the cleaner too."""
+
+TRACE = 5
+LEVELS = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": TRACE,
+}
+
+
+def levels() -> dict[str, str]:
+    """The level in force of every logger, inherited ones included."""
+    names = {name: _word(logging.getLogger(name).getEffectiveLevel()) for name in MODULES}
+    return {**names, ROOT: _word(logging.getLogger(PREFIX).getEffectiveLevel())}
+
+
+def alter_levels(
+    changes: Sequence[Alteration], validate_only: bool
+) -> tuple[ErrorCode, str | None]:
+    """All changes or none. SET gives a level, DELETE takes it back to that of the parent."""
+    for change in changes:
+        fault = _fault(change)
+        if fault is not None:
+            return fault
+    if not validate_only:
+        for change in changes:
+            level = LEVELS[change.value or ""] if change.operation is AlterOperation.SET else 0
+            logging.getLogger(PREFIX if change.name == ROOT else change.name).setLevel(level)
+    return ErrorCode.NONE, None
+
+
+def _fault(change: Alteration) -> tuple[ErrorCode, str] | None:
+    if change.name not in (*MODULES, ROOT):
+        return ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!"
+    if change.operation is AlterOperation.SET:
+        if change.value in LEVELS:
+            return None
+        known = ", ".join(LEVELS)
+        return (
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {change.name} to {change.value} as it is not a "
+            f"supported log level. Valid log levels are {known}",
+        )
+    if change.operation is not AlterOperation.DELETE:
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource",
+        )
+    if change.name == ROOT:
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"Removing the log level of the {ROOT} logger is not allowed",
+        )
+    return None
+
+
+def _word(level: int) -> str:
+    """The nearest of Kafka's words at or above."""
+    for word, value in sorted(LEVELS.items(), key=lambda item: item[1]):
+        if level <= value:
+            return word
+    return "FATAL"
