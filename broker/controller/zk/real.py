@@ -79,6 +79,7 @@ class KazooSession:
         self._state = SessionState.CONNECTING
         self._session_id = 0
         self._pending: dict[asyncio.Future[Any], None] = {}
+        self._missing_root: str = self._client.chroot
 
     @property
     def state(self) -> SessionState:
@@ -204,6 +205,9 @@ class KazooSession:
     def _on_state(self, state: str, session_id: int) -> None:
         if self._state is SessionState.CLOSED:
             return
+        if state == KazooState.CONNECTED and self._missing_root:
+            self._make_root(state, session_id)
+            return
         if state == KazooState.CONNECTED:
             self._state, self._session_id = SessionState.CONNECTED, session_id
         elif state == KazooState.SUSPENDED:
@@ -214,6 +218,21 @@ class KazooSession:
             self._fail_pending(ZooKeeperErrorKind.SESSION_EXPIRED)
         if self._listener is not None:
             self._listener.on_session(self._state, self._session_id)
+
+    def _make_root(self, state: str, session_id: int) -> None:
+        """The chroot of `zookeeper.connect` is made first, as Kafka does; nobody else calls yet."""
+        root, loop = self._missing_root, self._loop
+        self._client.chroot = ""
+
+        def made(done: Any) -> None:
+            self._client.chroot = root
+            if done.exception is None:
+                self._missing_root = ""
+                self._on_state(state, session_id)
+
+        if loop is not None:
+            result = self._client.ensure_path_async(root)
+            result.rawlink(lambda done: _over(loop, made, done))
 
     def _on_watch(self, event: WatchEvent) -> None:
         if self._listener is not None and self._state is not SessionState.CLOSED:
