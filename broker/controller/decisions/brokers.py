@@ -221,9 +221,10 @@ def fence(image: MetadataImage, rules: Rules, broker_id: int, epoch: int) -> Dec
 
 
 def unfence(image: MetadataImage, rules: Rules, broker_id: int, epoch: int) -> Decision[Done]:
-    """A broker has caught up with the metadata: it may lead what nobody leads."""
+    """A broker has caught up with the metadata: it may lead what nobody leads. One that was about
+    to stop must begin another life first."""
     broker = broker_of_epoch(image, broker_id, epoch)
-    if broker is None or not broker.fenced:
+    if broker is None or not broker.fenced or broker.in_controlled_shutdown:
         return Decision((), Done(changed=False))
     record = BrokerRegistrationChangeRecord(
         broker_id=broker_id, broker_epoch=broker.epoch, fenced=UNFENCE

@@ -14,14 +14,12 @@ from broker.controller.decisions.decision import Decision
 from broker.controller.decisions.features import bootstrap, supported_ranges
 from broker.controller.decisions.rules import Rules
 from broker.metadata.image import Endpoint, MetadataImage
-from bus.errors import ErrorCode, check
+from bus.errors import check
 from bus.protocol.generated.metadata_records import PartitionChangeRecord, ProducerIdsRecord
 
 __all__ = [
-    "AllocatedIds",
     "ProducerIdBlock",
     "Registration",
-    "allocate_for_broker",
     "allocate_producer_ids",
     "bootstrap",
     "endpoints_of",
@@ -94,24 +92,6 @@ def allocate_producer_ids(
         broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=end
     )
     return Decision((record,), ProducerIdBlock(first, end))
-
-
-@dataclass(frozen=True, slots=True)
-class AllocatedIds:
-    """The answer to a broker that asks for a block."""
-
-    block: ProducerIdBlock = ProducerIdBlock(0, 0)
-    error: ErrorCode = ErrorCode.NONE
-
-
-def allocate_for_broker(
-    image: MetadataImage, broker_id: int, broker_epoch: int, site: int
-) -> Decision[AllocatedIds]:
-    """The next block, for a broker in the life that is registered."""
-    if brokers.broker_of_epoch(image, broker_id, broker_epoch) is None:
-        return Decision((), AllocatedIds(error=ErrorCode.STALE_BROKER_EPOCH))
-    decision = allocate_producer_ids(image, broker_id, broker_epoch, site)
-    return Decision(decision.records, AllocatedIds(decision.reply))
 
 
 def endpoints_of(listeners: Sequence[tuple[str, str, int]]) -> tuple[Endpoint, ...]:

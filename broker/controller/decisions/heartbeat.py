@@ -81,13 +81,14 @@ def state_of(broker: BrokerImage) -> BrokerState:
 
 
 def next_state(
-    state: BrokerState, beat: Heartbeat, caught_up: bool, leads: bool, others_know: bool
+    state: BrokerState, beat: Heartbeat, ready: bool, leads: bool, others_know: bool
 ) -> BrokerState:
-    """The table above. `others_know`: every other broker has read that this one leads nothing."""
+    """The table above. `ready`: it has read its registration and was not about to stop;
+    `others_know`: every other broker has read that this one leads nothing."""
     if state is BrokerState.FENCED:
         if beat.want_shut_down:
             return BrokerState.SHUTDOWN_NOW
-        if beat.want_fence or not caught_up:
+        if beat.want_fence or not ready:
             return BrokerState.FENCED
         return BrokerState.UNFENCED
     if beat.want_fence:
@@ -111,10 +112,12 @@ def answer_heartbeat(
     cordoned = directories.cordon(image, beat.broker_id, beat.cordoned_log_dirs)
     first = (*offline, *cordoned)
     image = _after(image, first)
-    state = state_of(image.brokers[beat.broker_id])
+    broker = image.brokers[beat.broker_id]
+    state = state_of(broker)
     leads = beat.want_shut_down and leads_anything(image, beat.broker_id)
     caught_up = beat.metadata_offset >= beat.epoch
-    wanted = next_state(state, beat, caught_up, leads, others_know)
+    ready = caught_up and not broker.in_controlled_shutdown
+    wanted = next_state(state, beat, ready, leads, others_know)
     records: tuple[object, ...] = ()
     if wanted is not state or (state is BrokerState.CONTROLLED_SHUTDOWN and leads):
         # A stopping broker may have come to lead again: it was all that was left.

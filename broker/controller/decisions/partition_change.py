@@ -128,7 +128,7 @@ def _complete_reassignment(new: _Next, terms: Terms) -> None:
 def _find_eligible(old: PartitionImage, new: _Next, wanted: Wanted, terms: Terms) -> None:
     """Replicas that left the in-sync set while it was below its minimum hold everything below
     the high watermark, which cannot rise without them (KIP-966); unless an unclean stop took it."""
-    if not terms.elr_enabled or len(new.isr) >= min(terms.min_isr, len(new.replicas)):
+    if not terms.elr_enabled or _enough(new, terms):
         new.elr = ()
         return
     candidates = [*old.elr, *(one for one in old.isr if one not in old.elr)]
@@ -143,6 +143,11 @@ def _find_eligible(old: PartitionImage, new: _Next, wanted: Wanted, terms: Terms
     )
 
 
+def _enough(new: _Next, terms: Terms) -> bool:
+    """Whether the watermark may rise with these replicas in sync."""
+    return len(new.isr) >= min(terms.min_isr, len(new.replicas))
+
+
 def _elect(old: PartitionImage, new: _Next, election: Election, terms: Terms) -> None:
     leader, unclean = _winner(old, new, election, terms)
     new.leader = leader
@@ -150,7 +155,10 @@ def _elect(old: PartitionImage, new: _Next, election: Election, terms: Terms) ->
         return
     new.unclean = unclean
     new.isr = (leader,)
-    new.elr = () if unclean else tuple(one for one in new.elr if one != leader)
+    # Alone it may be as many as the minimum (somebody lowered it while nobody led): then the
+    # watermark rises without the others.
+    alone = unclean or _enough(new, terms)
+    new.elr = () if alone else tuple(one for one in new.elr if one != leader)
 
 
 def _winner(
