@@ -109,6 +109,7 @@ class KraftPlane:
             self._ports.clock,
             self._ports.network,
             lambda: rooms.services.config,
+            self._ports.settings.site_number,
         )
         changes = self.node.load()
         self._is_loaded = True
@@ -195,22 +196,31 @@ class KraftPlane:
             rooms.services.image = changes.image
         self._newer.set()
         if self._lifecycle is not None:
-            self._notice_fencing(changes)
+            self._report_early(changes, self._lifecycle)
 
-    def _notice_fencing(self, changes: Changes) -> None:
-        """A heartbeat that is due in two seconds is sent now if the image shows us fenced."""
-        me = self._ports.config.node_id
-        if me in changes.changed_brokers and self._lifecycle is not None:
-            found = changes.image.brokers.get(me)
-            if found is None or found.fenced:
-                self._lifecycle.wake()
+    def _report_early(self, changes: Changes, lifecycle: BrokerLifecycle) -> None:
+        """A heartbeat that is due in two seconds is sent now if somebody waits for it: we are
+        fenced, or a broker wants to leave and must know that we have read so far."""
+        for broker_id in changes.changed_brokers:
+            found = changes.image.brokers.get(broker_id)
+            if broker_id == self._ports.config.node_id:
+                if found is None or found.fenced:
+                    lifecycle.wake()
+            elif found is not None and found.in_controlled_shutdown and not found.fenced:
+                lifecycle.wake()
 
     def _on_active(self, epoch: int, image: MetadataImage) -> None:
         """Lead: an empty cluster gets its first records."""
         rules = Rules.of(self._attached().services.config)
         self.node.write(lambda newest: cluster.bootstrap(newest, rules), _ignore, _not_stored)
-        if self._active is not None:
-            self._active.on_active()
+        if self._active is None:
+            return
+        self._active.on_active()
+        for broker in image.alive_brokers():
+            # The death of the last controller may have been that of a broker too, and its
+            # connections ended elsewhere: look at everybody once rather than wait for sessions.
+            if broker.broker_id != self._ports.config.node_id:
+                self._active.connection_lost(broker.broker_id)
 
     def _on_inactive(self) -> None:
         if self._active is not None:

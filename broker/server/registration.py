@@ -41,11 +41,17 @@ REGISTER_AGAIN_MS = 100
 """Between two registrations while the broker's last life is still counted as alive: its probe
 takes about 300 ms, so a restart after a kill waits little longer than that."""
 
-STARTING_INTERVAL_MS = 50
-"""Between heartbeats of a broker that wants to serve or to leave: it waits for the answer."""
+WAITING_INTERVAL_MS = 20
+"""Between heartbeats of a broker that wants to serve or to leave: its clients wait for it."""
+
+FAILED_INTERVAL_MS = 100
+"""Before a heartbeat that failed is sent again: an election takes some hundred milliseconds."""
 
 LEAVE_LIMIT_MS = 15_000
-"""A stop that nobody lets go on goes on: whoever stops us kills us after 30 s."""
+"""A stop that the controller does not let go on goes on: whoever stops us kills us after 30 s."""
+
+UNHEARD_LIMIT_MS = 3_000
+"""The same where no controller answers: the whole cluster is being stopped. Three elections."""
 
 SAY_AGAIN_S = 10.0
 """How often a broker that waits for its controllers says so."""
@@ -103,6 +109,7 @@ class BrokerLifecycle:
         self.epoch = -1
         self.state = State.STARTING
         self.is_fenced = True
+        self._heard_at = 0.0
         self._clock = clock
         self._link = link
         self._config = config
@@ -156,11 +163,16 @@ class BrokerLifecycle:
         self.state = State.LEAVING
         self.wake()
         deadline = self._clock.monotonic() + LEAVE_LIMIT_MS / 1000
-        limit = self._clock.call_later(LEAVE_LIMIT_MS / 1000, self._changed.set)
-        while self._left() is False and self._clock.monotonic() < deadline:
+        self._heard_at = self._clock.monotonic()
+        while not self._left():
+            now = self._clock.monotonic()
+            heard_until = self._heard_at + UNHEARD_LIMIT_MS / 1000
+            if now >= min(deadline, heard_until):
+                break
             self._changed.clear()
+            limit = self._clock.call_later(min(deadline, heard_until) - now, self._changed.set)
             await self._changed.wait()
-        limit.cancel()
+            limit.cancel()
         if not self._left():
             log.warning("broker %d stops without the controller's consent", self.me.node_id)
         self.state = State.GONE
@@ -240,8 +252,10 @@ class BrokerLifecycle:
                 self.state is State.RUNNING and self.is_fenced
             )
             interval_ms = self._config["broker.heartbeat.interval.ms"]
-            if impatient or not took:
-                interval_ms = min(interval_ms, STARTING_INTERVAL_MS)
+            if not took:
+                interval_ms = min(interval_ms, FAILED_INTERVAL_MS)
+            elif impatient:
+                interval_ms = min(interval_ms, WAITING_INTERVAL_MS)
             await self._pause(interval_ms / 1000)
         self._changed.set()
 
@@ -268,6 +282,7 @@ class BrokerLifecycle:
         return await self._took(answer)
 
     async def _took(self, answer: BrokerHeartbeatResponse) -> bool:
+        self._heard_at = self._clock.monotonic()
         code = ErrorCode.of(answer.error_code)
         if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             # The controller forgot this registration (an operator unregistered the broker, or
@@ -276,7 +291,7 @@ class BrokerLifecycle:
             self.is_fenced = True
             await self._try_again_to_register()
             return False
-        if code:
+        if code:  # NOT_CONTROLLER for the most part
             log.debug("heartbeat was answered with %s", code.name)
             return False
         if answer.is_fenced != self.is_fenced:
