@@ -86,6 +86,12 @@ class Services:
     active: ActiveController | None = None
     """What the active controller remembers; idle elsewhere."""
 
+    @property
+    def shown_controller_id(self) -> int:
+        """Whom clients shall ask for changes: the elected broker under ZooKeeper; under KRaft
+        this one, which carries them to the controllers that no client may reach."""
+        return self.node_id if self.zookeeper is None else self.controller.leader_id
+
 
 class CloseClient(Exception):
     """This client can only be answered by closing its connection; the text is the log line."""

@@ -47,7 +47,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     return MetadataResponse(
         brokers=brokers(context),
         cluster_id=image.cluster_id,
-        controller_id=context.services.node_id,
+        controller_id=context.services.shown_controller_id,
         topics=topics,
         cluster_authorized_operations=authorized,
     )

@@ -38,7 +38,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=image.cluster_id,
-        controller_id=context.services.node_id,
+        controller_id=context.services.shown_controller_id,
         brokers=_brokers(request.include_fenced_brokers, context),
         cluster_authorized_operations=authorized,
     )

@@ -202,8 +202,10 @@ def _broker_records(
 
 
 def _register(broker: UpdateMetadataBroker) -> RegisterBrokerRecord:
+    """UpdateMetadata does not say others' epochs; the controller checks them where it matters."""
     return RegisterBrokerRecord(
         broker_id=broker.id,
+        broker_epoch=NO_BROKER_EPOCH,
         end_points=[
             BrokerEndpoint(
                 name=end.listener, host=end.host, port=end.port,
