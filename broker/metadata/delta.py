@@ -84,14 +84,10 @@ class MetadataDelta:
     def apply(self, offset: int, epoch: int) -> Changes:
         """The next image, `offset` being that of the last record replayed."""
         topics, names = self._topics.apply()
+        changed: dict[str, Any] = {name: frozen(held) for name, held in self._maps.items()}
+        changed |= self._values
         image = replace(
-            self.base,
-            offset=offset,
-            epoch=epoch,
-            topics=topics,
-            topic_names=names,
-            **{name: frozen(values) for name, values in self._maps.items()},
-            **self._values,
+            self.base, offset=offset, epoch=epoch, topics=topics, topic_names=names, **changed
         )
         return Changes(
             image=image,

@@ -104,7 +104,13 @@ class ControlWorld:
     ) -> heartbeat.Answer:
         """A broker reports."""
         epoch = self.image.brokers[broker_id].epoch
-        beat = heartbeat.Heartbeat(broker_id, epoch, offset, **wants)
+        beat = heartbeat.Heartbeat(
+            broker_id,
+            epoch,
+            offset,
+            want_fence=wants.get("want_fence", False),
+            want_shut_down=wants.get("want_shut_down", False),
+        )
         return self.decide(
             heartbeat.answer_heartbeat(self.image, self.rules, beat, others_know)
         )
