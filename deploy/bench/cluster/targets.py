@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import psutil
 
+from broker.server.embedded_cluster import RunningCluster, start_cluster
 from deploy.bench.targets import KAFKA, OURS
 from deploy.cluster.layout import ControllerKind
 from deploy.testservers.kafka_cluster import KafkaCluster, start_kafka_cluster
 from deploy.testservers.zookeeper import start_zookeeper
-
-if TYPE_CHECKING:
-    from broker.server.embedded_cluster import RunningCluster
 
 NODES = (1, 2, 3)
 LARGE_MACHINE_BYTES = 16 << 30
@@ -70,7 +68,7 @@ class Ours:
         return self._cluster.bootstrap
 
     def pid(self, node_id: int) -> int:
-        return self._cluster.broker(node_id).pid
+        return self._cluster.node(node_id).pid
 
     def kill(self, node_id: int) -> None:
         self._cluster.kill(node_id)
@@ -113,19 +111,16 @@ def our_cluster(folder: Path, controller: ControllerKind) -> Iterator[ClusterTar
     """Three brokers of this repository."""
     if controller is ControllerKind.ZOOKEEPER:
         with start_zookeeper(folder / "zookeeper") as server:
-            connect = {"zookeeper.connect": server.address}
-            yield from _ours(folder, controller, connect)
+            yield from _ours(folder, controller, server.address)
     else:
-        yield from _ours(folder, controller, {})
+        yield from _ours(folder, controller, None)
 
 
 def _ours(
-    folder: Path, controller: ControllerKind, more: dict[str, str]
+    folder: Path, controller: ControllerKind, zookeeper: str | None
 ) -> Iterator[ClusterTarget]:
-    from broker.server.embedded_cluster import start_cluster  # asyncio and all: only when used
-
     cluster = start_cluster(
-        folder, brokers=len(NODES), controller=controller.value, properties={**COPIES, **more}
+        folder, len(NODES), controller.value, COPIES, zookeeper_connect=zookeeper
     )
     try:
         yield Ours(cluster)
