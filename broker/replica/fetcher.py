@@ -101,6 +101,7 @@ class Fetcher:
         self._backoff_ms = backoff_ms
         self._woken = asyncio.Event()
         self._in_flight = False
+        self._stopped = False
         self._task: TaskHandle | None = None
 
     # --- what to copy ----------------------------------------------------------------------------
@@ -134,6 +135,7 @@ class Fetcher:
 
     async def stop(self) -> None:
         """End."""
+        self._stopped = True
         self._channel.close()
         task, self._task = self._task, None
         if task is not None:
@@ -143,7 +145,7 @@ class Fetcher:
 
     async def run(self) -> None:
         """Ask, take, ask again."""
-        while True:
+        while not self._stopped:
             self._woken.clear()
             planned = self._plan.next_request(self._host.broker_epoch())
             if planned is None:

@@ -196,8 +196,14 @@ class ReplicaManager:
     def delete_partition(self, topic: str, index: int) -> None:
         """The partition is gone: answer who waits for it and take its log away."""
         self._offline.pop((topic, index), None)
+        partition = self.find(topic, index)
         self.stop_partition(topic, index)
-        self._logs.delete(topic, index)
+        try:
+            self._logs.delete(topic, index)
+        except LogError as error:
+            log.error("%s-%d stays on the disk until the next start: %s", topic, index, error)
+            if partition is not None:
+                self.failed(partition, error)
 
     def stop_partition(self, topic: str, index: int) -> None:
         """Serve and copy the partition no more; its log stays."""
@@ -317,6 +323,8 @@ class ReplicaManager:
             "%s: cut from %d to %d, as the leader of epoch %d has it",
             partition.log.directory, before, partition.log.end_offset, partition.leader_epoch,
         )  # fmt: skip
+        # Above the cut nothing is flushed any more: a recovery point up there would be believed.
+        self._logs.checkpoint_recovery_points()
         self.on_moved(partition, False)
 
     def failed(self, partition: Partition, error: LogError, /) -> None:
@@ -399,9 +407,16 @@ class ReplicaManager:
         self.checkpoint_high_watermarks()
 
     def shrink_in_sync_sets(self) -> None:
-        """Propose in-sync sets without the followers that do not keep up."""
+        """Propose in-sync sets without the followers that do not keep up; and whoever was waited
+        for because it was about to join is waited for no more."""
         for partition in self.partitions():
             partition.consider_shrinking()
+            partition.reconsider_watermark()
+
+    def on_brokers_changed(self) -> None:
+        """Brokers were fenced or came back: whom a watermark waits for may be another now."""
+        for partition in self.partitions():
+            partition.reconsider_watermark()
 
     def checkpoint_high_watermarks(self) -> None:
         """Write the watermarks of all partitions, if any has changed."""

@@ -41,7 +41,12 @@ class ReplicaSubscriber:
                 if topic.name not in configs:
                     configs[topic.name] = self._topic_config(topic.name)
                 self._put(topic, partition, configs[topic.name])
+            elif self._replicas.find(topic.name, partition.index) is not None:
+                # A reassignment has ended: the replica here is one no more.
+                self._replicas.delete_partition(topic.name, partition.index)
         self._update_configs(changes)
+        if changes.changed_brokers:
+            self._replicas.on_brokers_changed()
 
     def _put(self, topic: TopicImage, partition: PartitionImage, config: TopicConfig) -> None:
         try:
@@ -55,6 +60,9 @@ class ReplicaSubscriber:
                 replicas=list(partition.replicas),
                 isr=list(partition.isr),
                 config=config,
+                adding=partition.adding_replicas,
+                removing=partition.removing_replicas,
+                directories=partition.directories,
             )
         except LogError as error:
             # The disk refuses: its clients hear UNKNOWN_TOPIC_OR_PARTITION, the others are served.
@@ -65,7 +73,7 @@ class ReplicaSubscriber:
         names = {name for kind, name in changes.changed_configs if kind is ResourceType.TOPIC}
         if ResourceType.BROKER in kinds:
             names = set(changes.image.topics)
-        for name in names & set(changes.image.topics):
+        for name in sorted(names & set(changes.image.topics)):
             self._replicas.update_config(name, self._topic_config(name))
 
 

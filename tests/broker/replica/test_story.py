@@ -1,0 +1,279 @@
+"""Stories of one partition and its replicas, told without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bus.errors import ErrorCode
+from tests.broker.replica.story import Story, batch, run, until
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_followers_copy_and_acks_all_is_answered() -> None:
+    """Leader and followers hold the same bytes, and the watermark reaches all of them."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        for at in range(5):
+            answer, _ = await world.produce(1, batch(f"record {at}"))
+            assert (answer.error_code, answer.base_offset) == (0, at)
+        assert world.content(1) == world.content(2) == world.content(3)
+        await until(lambda: world[3].partition.high_watermark == 5, "the watermark arrives")
+
+    run(story)
+
+
+def test_a_silent_follower_leaves_the_in_sync_set_and_comes_back() -> None:
+    """acks=all waits for it until the controller has taken it out; it returns by catching up."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("first"))
+        world.isolate(3)
+        answer, _ = await world.produce(1, batch("second"))
+        assert not answer.error_code
+        assert world.controller.partition.isr == (1, 2)
+        assert world[1].partition.isr == [1, 2]
+        world.heal()
+        await until(lambda: world.controller.partition.isr == (1, 2, 3), "it comes back")
+        assert world.content(3) == world.content(1)
+        epochs = [state.broker_epoch for state in last_isr(world)]
+        assert epochs == [101, 102, 103], "the controller hears which life of a broker is meant"
+
+    run(story, replica_lag_time_max_ms="400")
+
+
+def last_isr(world: Story):  # type: ignore[no-untyped-def]
+    return world.controller.asked[-1].topics[0].partitions[0].new_isr_with_epochs
+
+
+def test_a_fenced_broker_does_not_come_back_into_the_set() -> None:
+    """KIP-841: whoever is fenced copies, but is not in sync."""
+
+    async def story(world: Story) -> None:
+        world.fenced.add(3)
+        world.controller.create((1, 2, 3))
+        world.controller.change(isr=(1, 2))
+        await world.produce(1, batch("first"))
+        await until(lambda: world[3].partition.log.end_offset == 1, "it copies")
+        await world.produce(1, batch("second"))
+        await until(lambda: world[3].partition.log.end_offset == 2, "it goes on copying")
+        assert world.controller.asked == []
+        world.fenced.clear()
+        world.controller.change()
+        world[1].put("third")
+        await until(lambda: world.controller.partition.isr == (1, 2, 3), "in sync again")
+
+    run(story)
+
+
+def test_a_deposed_leader_cuts_what_nobody_else_has() -> None:
+    """The unreplicated tail of the old leader goes; what was acknowledged stays (KIP-101)."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("acknowledged"))
+        world.isolate(1)
+        world[1].put("only here")
+        assert world[1].partition.log.end_offset == 2
+        world.controller.change(leader=2, isr=(2, 3))
+        await world.produce(2, batch("of the new leader"))
+        world.heal()
+        await until(lambda: world.controller.partition.isr == (2, 3, 1), "the old one follows")
+        assert world.content(1) == world.content(2) == world.content(3)
+        assert world[1].partition.log.leader_epochs.entries == [(0, 0), (1, 1)]
+
+    run(story)
+
+
+def test_a_follower_never_cuts_to_its_own_watermark() -> None:
+    """B-LDR-12 lost records: a follower whose watermark lags, restarted and then elected."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2))
+        await world.produce(1, batch("acknowledged"))
+        assert world[2].partition.log.end_offset == 1
+        world[2].partition.log.high_watermark = 0  # the last answer with it never came
+        await world.restart(2)
+        assert world[2].partition.log.end_offset == 1
+        world.isolate(1)
+        world.controller.change(leader=2, isr=(2,))
+        assert world[2].partition.log.end_offset == 1
+        assert world[2].partition.high_watermark == 1
+
+    run(story, count=2)
+
+
+def test_epochs_that_only_one_side_knows_are_walked_back_one_by_one() -> None:
+    """KIP-279: several short leaderships, each with a tail nobody else got."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2))
+        await world.produce(1, batch("common"))
+        for at in range(3):
+            world.isolate(2)
+            world.controller.change(leader=1, isr=(1,))
+            world[1].put(f"lost {at}")
+            world.cut.clear()
+            world.isolate(1)
+            world[2].hears = True
+            world.controller.change(leader=2, isr=(2,))  # unclean: the tail of 1 is given up
+            world[2].put(f"kept {at}")
+            world.cut.clear()
+            world[1].hears = True
+        world.heal()
+        await until(lambda: world.content(1) == world.content(2), "both agree")
+        texts = world.content(1)
+        assert b"kept 2" in texts
+        assert b"lost" not in texts
+
+    run(story, count=2)
+
+
+def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
+    """What it would need next has been deleted on the leader."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2))
+        for at in range(4):
+            await world.produce(1, batch(f"old {at}"))
+        world.isolate(2)
+        world.fenced.add(2)
+        world.controller.change(isr=(1,))
+        for at in range(4):
+            world[1].put(f"newer {at}")
+        world[1].partition.delete_records(6)
+        world.fenced.clear()
+        world.controller.change()
+        world.heal()
+        await until(lambda: world.controller.partition.isr == (1, 2), "it catches up")
+        log = world[2].partition.log
+        assert (log.log_start_offset, log.end_offset) == (6, 8)
+
+    run(story, count=2)
+
+
+def test_deleted_records_are_deleted_on_followers_too() -> None:
+    """The leader's log start comes with the next answer."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        for at in range(4):
+            await world.produce(1, batch(f"old {at}"))
+        await until(lambda: world[2].partition.high_watermark == 4, "watermark")
+        world[1].partition.delete_records(3)
+        await until(lambda: world[2].partition.log.log_start_offset == 3, "start of 2")
+        await until(lambda: world[3].partition.log.log_start_offset == 3, "start of 3")
+
+    run(story)
+
+
+def test_acks_all_hears_that_another_leads_now() -> None:
+    """A waiting producer is told at once, with the new leader's name and address (KIP-951)."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        world.isolate(2)
+        waiting = asyncio.ensure_future(world.produce(1, batch("waits")))
+        await asyncio.sleep(0)
+        world.controller.change(leader=3, isr=(3,))
+        answer, response = await waiting
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (3, 1)
+        assert [(end.node_id, end.port) for end in response.node_endpoints] == [(3, 3)]
+
+    run(story)
+
+
+def test_a_zombie_does_not_call_a_batch_out_of_order() -> None:
+    """It lacks the batches that the new leader has taken; only the followers can prove it right."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("zero", producer=7, sequence=0))
+        world.isolate(1)
+        world.controller.change(leader=2, isr=(2, 3))
+        await world.produce(2, batch("one", producer=7, sequence=1))
+        answer, _ = await world.produce(1, batch("two", producer=7, sequence=2), timeout_ms=300)
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer, _ = await world.produce(2, batch("two", producer=7, sequence=2))
+        assert not answer.error_code
+
+    run(story)
+
+
+def test_a_true_leader_calls_a_batch_out_of_order_soon() -> None:
+    """The followers ask again at once, and that is the proof."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("zero", producer=7, sequence=0))
+        answer, _ = await world.produce(1, batch("five", producer=7, sequence=5))
+        assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    run(story)
+
+
+def test_a_stale_partition_epoch_waits_for_newer_metadata() -> None:
+    """INVALID_UPDATE_VERSION: the controller knows more, so nothing is asked until we do too."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("first"))
+        world.controller.answers = [ErrorCode.INVALID_UPDATE_VERSION]
+        world.isolate(3)
+        world[1].put("second")
+        await until(lambda: len(world.controller.asked) == 1, "the set shall shrink")
+        await asyncio.sleep(0.5)
+        assert len(world.controller.asked) == 1
+        world.controller.change()
+        await until(lambda: world.controller.partition.isr == (1, 2), "asked with the new epoch")
+
+    run(story, replica_lag_time_max_ms="300")
+
+
+def test_a_change_of_the_set_outlives_a_controller_that_is_away() -> None:
+    """The proposal goes again until somebody takes it."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2))
+        world.controller.mute = True
+        world.isolate(2)
+        world[1].put("first")
+        await until(lambda: world[1].partition.leadership.pending is not None, "proposed")
+        assert world[1].partition.high_watermark == 0
+        world.controller.mute = False
+        await until(lambda: world[1].partition.high_watermark == 1, "taken")
+
+    run(story, count=2, replica_lag_time_max_ms="300")
+
+
+def test_an_idle_session_sends_nothing_but_its_number() -> None:
+    """After the first request a follower names only what moved."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2))
+        await world.produce(1, batch("first"))
+        await until(lambda: len(world[1].requests) > 4, "some fetches")
+        idle = [one for one in world[1].requests[3:] if one.session_epoch > 0]
+        assert idle
+        assert all(not one.topics for one in idle[-1:])
+
+    run(story, count=2)
+
+
+def test_a_leader_waits_with_leading_until_its_metadata_is_new() -> None:
+    """A restarted broker must not lead by what its disk says (an election may have passed)."""
+
+    async def story(world: Story) -> None:
+        world[1].replicas.hold_leadership()
+        world.controller.create((1, 2))
+        with pytest.raises(Exception, match="NOT_LEADER"):
+            world[1].put("too early")
+        world[1].replicas.release_leadership()
+        assert world[1].put("now") == 0
+
+    run(story, count=2)
