@@ -127,7 +127,8 @@ class Dispatcher:
 
     def _handler(self, key: int) -> Handle:
         handle = load_handler(key)
-        if SERVED[key].forwarded and self._side is not Side.CONTROLLER:
+        served = SERVED[key]
+        if served.forwarded and not served.decides and self._side is not Side.CONTROLLER:
             return or_forward(handle, key)
         return handle
 

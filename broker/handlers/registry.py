@@ -30,6 +30,8 @@ class Served:
     advertised_min: int | None = None
     listeners: Side | None = None
     forwarded: bool = False
+    decides: bool = False
+    """The handler itself knows which of its requests are forwarded."""
 
 
 _CONTROLLER_OR_ZOOKEEPER = Side.CONTROLLER | Side.ZOOKEEPER_BROKER
@@ -68,7 +70,7 @@ SERVED: Mapping[int, Served] = {
     37: Served("k37_create_partitions", forwarded=True),
     42: Served("k42_delete_groups"),
     43: Served("k43_elect_leaders", forwarded=True),
-    44: Served("k44_incremental_alter_configs"),
+    44: Served("k44_incremental_alter_configs", forwarded=True, decides=True),
     45: Served("k45_alter_partition_reassignments", forwarded=True),
     46: Served("k46_list_partition_reassignments", forwarded=True),
     47: Served("k47_offset_delete"),
