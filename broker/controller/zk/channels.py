@@ -96,6 +96,7 @@ class Line:
         self._clock = clock
         self._due = Due()
         self._wake = asyncio.Event()
+        self.confirmed = asyncio.Event()
         self._task: TaskHandle | None = None
 
     def start(self) -> None:
@@ -105,7 +106,8 @@ class Line:
         )
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Send nothing more; nobody waits for this broker any longer."""
+        self.confirmed.set()
         if self._task is not None:
             self._task.cancel()
 
@@ -121,6 +123,7 @@ class Line:
 
     def wake(self) -> None:
         """Something is due."""
+        self.confirmed.clear()
         self._wake.set()
 
     async def _run(self) -> None:
@@ -133,6 +136,7 @@ class Line:
                 except SendError as error:
                     log.info("broker %d was not told: %s", self.broker_id, error)
                     await self._clock.sleep(RETRY_S)
+            self.confirmed.set()
 
     async def _tell(self) -> None:
         due = self._due
@@ -252,6 +256,11 @@ class Lines:
     def all(self) -> list[Line]:
         """In the order of the brokers' ids."""
         return [self._lines[broker_id] for broker_id in sorted(self._lines)]
+
+    async def confirmed(self) -> None:
+        """Until every broker has confirmed what was due to it."""
+        for line in self.all():
+            await line.confirmed.wait()
 
     def wake(self) -> None:
         """Send whatever is due."""

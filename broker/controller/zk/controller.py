@@ -44,6 +44,10 @@ MAX_QUEUED = 20_000
 """Events that wait while ZooKeeper is slow or away. Each watched node and each broker has a few at
 most; the rest are writes, which are refused from here on, and their senders come again."""
 
+PROPAGATION_S = 1.0
+"""How long the answer to a change of topics waits for all brokers to have heard of it: a client
+that asks the next broker for its new topic finds it. Kafka waits for one broker only."""
+
 RETRY_ELECTION_S = 1.0
 """After an election that failed for a reason that no watch will tell the end of."""
 
@@ -136,6 +140,7 @@ class ZooKeeperController:
         else:
 
             async def event(term: Term) -> None:
+                topics = term.image.topics
                 try:
                     reply = await term.transact(decide)
                 except GivenUp as error:
@@ -145,9 +150,33 @@ class ZooKeeperController:
                     refuse(ErrorCode.NOT_CONTROLLER)
                     raise
                 else:
-                    done(reply)
+                    if term.image.topics.keys() == topics.keys():
+                        done(reply)
+                    else:
+                        self._once_known(term, lambda: done(reply))
 
             self._put(event, refuse)
+
+    def _once_known(self, term: Term, answer: Callable[[], None]) -> None:
+        """Call `answer` when all brokers have confirmed, or after PROPAGATION_S."""
+        answers = [answer]
+
+        def now() -> None:
+            if answers:
+                timer.cancel()
+                answers.pop()()
+
+        async def wait() -> None:
+            await term.lines.confirmed()
+            now()
+
+        task = self._clock.spawn(wait(), name="propagation")
+
+        def late() -> None:
+            task.cancel()
+            now()
+
+        timer = self._clock.call_later(PROPAGATION_S, late)
 
     def leave_orderly(
         self,
