@@ -1,0 +1,292 @@
+"""The active controller's memory: sessions, probes, controlled stops, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from broker.config.views import BrokerConfig
+from broker.controller.active import ActiveController
+from broker.controller.decisions import brokers
+from broker.controller.decisions.decision import Decision
+from broker.controller.decisions.features import supported_ranges
+from broker.controller.decisions.heartbeat import Answer, BrokerState, Heartbeat
+from broker.metadata.image import NO_LEADER, Endpoint, MetadataImage
+from broker.metadata.versions import MIN_LEVEL
+from bus.errors import ErrorCode
+from tests.broker.controller.decisions.world import CLUSTER, ControlWorld
+from tests.simulation.clock import SimClock
+from tests.simulation.loop import Life, VirtualLoop
+
+
+class AtOnce:
+    """A controller of one voter over the decisions' world."""
+
+    def __init__(self, world: ControlWorld) -> None:
+        self.world = world
+        self.is_active = True
+        self.epoch = 1
+        self.leader_id = 100
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.world.image
+
+    @property
+    def committed(self) -> MetadataImage:
+        return self.world.image
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.world.records)
+
+    def write(
+        self,
+        decide: Callable[[MetadataImage], Decision[Any]],
+        done: Callable[[Any], None],
+        failed: Callable[[ErrorCode], None] | None = None,
+    ) -> None:
+        if self.is_active:
+            done(self.world.decide(decide(self.image)))
+        elif failed is not None:
+            failed(ErrorCode.NOT_CONTROLLER)
+
+
+class SilentNetwork:
+    """Every connection is refused, or none is ever answered."""
+
+    def __init__(self) -> None:
+        self.refuses = False
+        self.asked = 0
+
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        self.asked += 1
+        if self.refuses:
+            raise ConnectionRefusedError("nobody listens")
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("never answered")
+
+
+class Stage:
+    """Three brokers in service, one topic, one active controller."""
+
+    def __init__(self, world: ControlWorld | None = None) -> None:
+        self.loop = VirtualLoop()
+        self.life = Life("controller")
+        self.clock = SimClock(self.loop, self.life, random.Random(1))
+        self.world = world or ControlWorld()
+        self.world.start(1, 2, 3)
+        self.world.create_at("t", (1, 2, 3))
+        self.network = SilentNetwork()
+        self.controller = AtOnce(self.world)
+        self.config = BrokerConfig({"broker.session.timeout.ms": "9000"})
+        self.active = ActiveController(
+            self.controller, self.clock, self.network, lambda: self.config, 3
+        )
+
+    def play(self, story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            self.active.on_active()
+            await story()
+            self.active.on_inactive()
+            await asyncio.sleep(0)
+
+        self.loop.run_until_complete(whole())
+        self.loop.close()
+
+    async def live(self, seconds: float, *broker_ids: int) -> None:
+        """These brokers report every second."""
+        for _ in range(int(seconds)):
+            await asyncio.sleep(1)
+            for broker_id in broker_ids:
+                self.beat(broker_id)
+
+    def beat(self, broker_id: int, offset: int | None = None, stop: bool = False) -> Answer:
+        answers: list[Answer] = []
+        broker = self.world.image.brokers[broker_id]
+        beat = Heartbeat(
+            broker_id,
+            broker.epoch,
+            self.controller.end_offset - 1 if offset is None else offset,
+            want_shut_down=stop,
+        )
+        self.active.heartbeat(beat, answers.append, lambda error: None)
+        return answers[0]
+
+    def register(self, broker_id: int, port: int) -> brokers.Registered:
+        replies: list[brokers.Registered] = []
+        asked = brokers.Registration(
+            broker_id=broker_id,
+            incarnation_id=bytes([port % 256]) * 16,
+            endpoints=(Endpoint("PLAINTEXT", f"host{broker_id}", port),),
+            log_dirs=(bytes([broker_id]) * 16,),
+            cluster_id=CLUSTER,
+            features=supported_ranges(),
+        )
+        self.active.register(asked, replies.append, lambda error: None)
+        return replies[0]
+
+    def fenced(self) -> list[int]:
+        return [one.broker_id for one in self.world.image.brokers.values() if one.fenced]
+
+
+def test_a_silent_broker_is_fenced_when_its_session_has_expired_and_not_before() -> None:
+    """And its leadership goes to the next in sync."""
+    stage = Stage()
+
+    async def story() -> None:
+        await stage.live(8, 2, 3)
+        assert stage.fenced() == []
+        await stage.live(2, 2, 3)
+        assert stage.fenced() == [1]
+        assert stage.world.partition("t").leader == 2
+
+    stage.play(story)
+
+
+def test_a_reset_connection_and_a_failed_probe_fence_at_once() -> None:
+    """A kill -9 costs no session: well within a second another leads."""
+    stage = Stage()
+
+    async def story() -> None:
+        stage.network.refuses = True
+        await asyncio.sleep(0.5)
+        stage.active.connection_lost(1)
+        assert stage.fenced() == []
+        await asyncio.sleep(0.4)
+        assert stage.fenced() == [1]
+
+    stage.play(story)
+
+
+def test_a_heartbeat_during_the_probe_saves_the_broker() -> None:
+    """The reset was of one connection only."""
+    stage = Stage()
+
+    async def story() -> None:
+        stage.active.connection_lost(1)
+        await asyncio.sleep(0.1)
+        stage.beat(1)
+        await asyncio.sleep(0.5)
+        assert stage.fenced() == []
+        assert stage.network.asked == 1
+
+    stage.play(story)
+
+
+def test_a_controller_that_stood_still_does_not_blame_the_brokers() -> None:
+    """SIGSTOP of the controller for a minute: the silence was its own."""
+    stage = Stage()
+
+    async def story() -> None:
+        await stage.live(2, 1, 2, 3)
+        stage.loop.pause(stage.life)
+        await asyncio.sleep(60)
+        stage.loop.resume(stage.life)
+        await stage.live(3, 1, 2, 3)
+        assert stage.fenced() == []
+
+    stage.play(story)
+
+
+def test_a_broker_that_stops_is_let_go_when_the_others_know() -> None:
+    """First it gives its leadership away, then all others must have read that."""
+    stage = Stage()
+
+    async def story() -> None:
+        old = stage.controller.end_offset - 1
+        for broker_id in (1, 2, 3):
+            stage.beat(broker_id, old)
+        assert stage.beat(1, old, stop=True).state is BrokerState.CONTROLLED_SHUTDOWN
+        assert stage.world.partition("t").leader == 2
+        stage.beat(2)
+        assert not stage.beat(1, old, stop=True).should_shut_down
+        stage.active.note_offset(3, stage.controller.end_offset - 1)
+        assert stage.beat(1, old, stop=True).should_shut_down
+        assert stage.fenced() == [1]
+
+    stage.play(story)
+
+
+def test_a_new_controller_lets_a_stopping_broker_go_too() -> None:
+    """What the old one remembered of it is found again in the records."""
+    stage = Stage()
+
+    async def story() -> None:
+        stage.beat(1, stop=True)
+        stage.active.on_active()
+        stage.beat(2)
+        stage.beat(3)
+        assert stage.beat(1, stop=True).should_shut_down
+
+    stage.play(story)
+
+
+def test_a_second_life_waits_until_the_first_is_known_to_be_over() -> None:
+    """Elsewhere on the network: refused and probed. At the same address, with the same
+    directories: the first life cannot hold them any more."""
+    stage = Stage()
+
+    async def story() -> None:
+        stage.network.refuses = True
+        assert stage.register(1, 7001).error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        await asyncio.sleep(0.5)
+        assert stage.register(1, 7001).error is ErrorCode.NONE
+        assert stage.register(2, 9002).error is ErrorCode.NONE
+        assert stage.fenced() == [1, 2]
+        assert stage.world.partition("t").leader == 3
+
+    stage.play(story)
+
+
+def test_leaders_come_home_by_the_interval() -> None:
+    """When the preferred replica is in sync again."""
+    stage = Stage()
+    stage.config = BrokerConfig({"leader.imbalance.check.interval.seconds": "5"})
+
+    async def story() -> None:
+        stage.world.fence(1)
+        stage.world.unfence(1)
+        stage.world.isr("t", 0, 2, 3, 1)
+        await stage.live(3, 1, 2, 3)
+        assert stage.world.partition("t").leader == 2
+        await stage.live(3, 1, 2, 3)
+        assert stage.world.partition("t").leader == 1
+
+    stage.play(story)
+
+
+def test_an_unclean_election_comes_at_once_when_somebody_allows_it() -> None:
+    """Not after the five minutes of its interval."""
+    stage = Stage(ControlWorld(MIN_LEVEL, min_isr=1))
+
+    async def story() -> None:
+        for broker_id in (3, 2, 1):
+            stage.world.fence(broker_id)
+        stage.world.unfence(2)
+        await stage.live(3, 2)
+        assert stage.world.partition("t").leader == NO_LEADER
+        stage.world.set_config("t", "unclean.leader.election.enable", "true")
+        await stage.live(1, 2)
+        assert stage.world.partition("t").leader == 2
+
+    stage.play(story)
+
+
+def test_one_that_is_not_the_controller_changes_nothing() -> None:
+    """Its writes are refused, its time stands still."""
+    stage = Stage()
+
+    async def story() -> None:
+        stage.controller.is_active = False
+        refused: list[ErrorCode] = []
+        stage.active.heartbeat(Heartbeat(1, 0, 0), lambda answer: None, refused.append)
+        assert refused == [ErrorCode.NOT_CONTROLLER]
+        await asyncio.sleep(20)
+        assert stage.fenced() == []
+
+    stage.play(story)
