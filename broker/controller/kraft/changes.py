@@ -84,11 +84,15 @@ def _carry(
     epoch = node.epoch
 
     def look() -> None:
+        core = node.machine.core
+        if appended() and core.high_watermark > core.voters.latest_offset:
+            told(Outcome(ErrorCode.NONE))  # also where a leader has just removed itself
+            return
         if node.epoch != epoch or not node.is_active:
             told(Outcome(ErrorCode.NOT_CONTROLLER, "another node leads the quorum now"))
             return
         if appended():
-            if not when_committed or not node.machine.membership.is_changing:
+            if not when_committed:
                 told(Outcome(ErrorCode.NONE))
                 return
         else:

@@ -127,8 +127,8 @@ class Following:
             self._refused(to, answer, now)
             return
         self._heard(now)
-        if ask.offset != core.log.end.offset:
-            return  # the log was truncated or restarted since
+        if (ask.offset, ask.last_epoch) != core.log.end:
+            return  # the log was truncated, restarted or extended since: asked by an older fetch
         if answer.diverging is not None:
             self._truncate(answer.diverging)
         elif answer.snapshot is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.clock.port import TaskHandle
 from broker.controller.kraft.messages import OffsetAndEpoch
+from broker.controller.kraft.presence import Presence
 from broker.disk.port import DiskError
 from broker.log.errors import LogError
 from broker.metadata.image import MetadataImage
@@ -42,6 +43,8 @@ class Housekeeping:
             node.clock.spawn(self._noops(), name="metadata no-ops"),
             node.clock.spawn(self._snapshots_by_age(), name="metadata snapshots"),
         ]
+        if node.endpoint is not None:
+            self._tasks.append(node.clock.spawn(Presence(node).run(), name="quorum presence"))
 
     def stop(self) -> None:
         """End."""

@@ -121,7 +121,6 @@ class RaftNode:
             self.config, self.clock, self._disk, self._root, self.me
         )
         self.log, self._state, self._static = opened.log, opened.state, opened.places.static
-        self._first_life = opened.is_new
         self.links = Links(
             self._network, self.clock, f"raft-client-{self.me.id}", opened.places.bootstrap
         )
@@ -501,10 +500,11 @@ class RaftNode:
     def _begin_to_lead(self, epoch: int, granting: tuple[int, ...]) -> None:
         value = control.leader_change(self.me.id, self.voters.ids, granting)
         self.log.append_control(ControlType.LEADER_CHANGE, value, epoch)
-        if self._first_life and self._static is None and self.machine.core.voters.static:
+        if self._static is None and self.machine.core.voters.latest_offset < 0:
+            # Only a format or a snapshot names the voters: those who read the log must hear it.
             self.log.append_control(ControlType.KRAFT_VERSION, control.kraft_version(), epoch)
-            self._append_voters(self._own_set())
-        self._first_life = False
+            alone = self.voters.is_only(self.me)
+            self._append_voters(self._own_set() if alone else self.voters)
         self.images.replay(self.log.batches(self.images.replayed_offset, self.log.end.offset))
         self._flush_soon()
 

@@ -27,7 +27,6 @@ class Opened:
     state: ElectionState
     voters: VoterHistory
     places: Places
-    is_new: bool
 
 
 def open_quorum(
@@ -42,7 +41,7 @@ def open_quorum(
     state = _remembered(disk, path)  # before the log: an error here leaves all as it is
     log = RaftLog(root, disk=disk, clock=clock, config=config)
     history = _history(log, places, me, config)
-    return Opened(log, state, history, places, is_new=log.end.offset == 0)
+    return Opened(log, state, history, places)
 
 
 def _remembered(disk: Disk, path: str) -> ElectionState:

@@ -37,7 +37,7 @@ def check_sound(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> No
         base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None
     )
     if not bases:
-        if latest is None and quorum_state.FILE_NAME in names:
+        if not (latest and latest.offset) and quorum_state.FILE_NAME in names:
             _check_memory(disk, directory)
         return
     if bases[0] > (latest.offset if latest is not None else 0):

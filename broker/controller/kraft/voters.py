@@ -14,8 +14,8 @@ from typing import NamedTuple
 from bus.errors import check
 
 NO_DIRECTORY = bytes(16)
-STATIC_OFFSET = -1
-"""Where the configured voters stand in the history: before every record."""
+STATIC_OFFSET = -2
+"""Where the configured voters stand in the history: before every record and every snapshot."""
 
 
 class ReplicaKey(NamedTuple):
@@ -116,7 +116,7 @@ class VoterHistory:
 
     @property
     def latest_offset(self) -> int:
-        """Where the newest set stands; -1 if it is the configured one or there is none."""
+        """Where the newest set stands; negative if no record in the log says it."""
         return self._entries[-1][0] if self._entries else STATIC_OFFSET
 
     def add(self, offset: int, voters: VoterSet) -> None:
@@ -124,11 +124,6 @@ class VoterHistory:
         check(offset > self.latest_offset, "sets of voters come in the order of the log")
         self._entries.append((offset, voters))
         self.static = False
-
-    def at(self, offset: int) -> VoterSet:
-        """The voters in force for a log that ends at `offset`."""
-        found = [voters for at, voters in self._entries if at < offset]
-        return found[-1] if found else VoterSet()
 
     def in_log_at(self, offset: int) -> VoterSet | None:
         """The voters of records below `offset`, None where only the configuration names them."""

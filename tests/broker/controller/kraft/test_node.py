@@ -1,0 +1,320 @@
+"""RaftNodes with real logs: decisions, commits, fail-over, snapshots, voters added and removed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker.controller.decisions.decision import Decision
+from broker.controller.kraft.changes import add_voter, remove_voter
+from broker.controller.kraft.format import AlreadyFormatted, write_initial_voters
+from broker.controller.kraft.messages import OffsetAndEpoch
+from broker.controller.kraft.node import RaftNode
+from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from broker.disk.real import RealDisk
+from bus.errors import ErrorCode
+from tests.broker.controller.kraft.node_world import (
+    NOT_CONTROLLER,
+    Nodes,
+    directory_id,
+    settings,
+    voters,
+    write,
+)
+
+THREE = {"controller.quorum.voters": voters([1, 2, 3])}
+
+
+def voter(node_id: int) -> Voter:
+    return Voter(ReplicaKey(node_id, directory_id(node_id)), (Endpoint("node", node_id),))
+
+
+def test_a_single_voter_answers_before_write_returns_and_keeps_it(tmp_path: Path) -> None:
+    """Through three lives, each under a higher epoch; also after a stop without farewell."""
+    world = Nodes(tmp_path)
+
+    async def story() -> None:
+        for life in range(3):
+            node = world.start(1)
+            assert node.is_active
+            assert node.epoch == life + 1
+            assert settings(node) == {f"life{one}": "1" for one in range(life)}
+            assert write(node, f"life{life}") == [f"life{life}"]
+            if life == 1:
+                await node.stop()
+                del world.nodes[1]
+            else:
+                world.kill(1)
+
+    world.run(story())
+
+
+def test_everybody_has_heard_before_the_answer_is_given(tmp_path: Path) -> None:
+    """A client that reads its answer finds at this node what it asked for."""
+    world = Nodes(tmp_path)
+
+    async def story() -> None:
+        node = world.start(1)
+        seen: list[str | None] = []
+        node.write(
+            lambda image: Decision((), image.offset),
+            lambda _: seen.append(world.heard[1][-1].image.topic_config("t").get("a")),
+        ) if write(node, "a") else None
+        assert seen == ["1"]
+
+    world.run(story())
+
+
+def test_three_voters_commit_and_all_publish_the_same(tmp_path: Path) -> None:
+    """Each node's image comes from the committed log alone."""
+    world = Nodes(tmp_path, THREE)
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        leader = await world.leader()
+        told = write(leader, "a") + write(leader, "b")
+        assert told == []
+        everybody = {"a": "1", "b": "1"}
+        await world.until(
+            lambda: all(settings(node) == everybody for node in world.nodes.values()),
+            "all have both settings",
+        )
+        follower = next(node for node in world.nodes.values() if node is not leader)
+        assert write(follower, "c") == [NOT_CONTROLLER]
+        assert follower.leader_id == leader.me.id
+
+    world.run(story())
+
+
+def test_a_cut_off_leader_fails_what_it_could_not_commit_and_forgets_it(tmp_path: Path) -> None:
+    """Its newest image goes back to what is committed; the new leader's history is everybody's."""
+    world = Nodes(tmp_path, THREE)
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        old = await world.leader()
+        write(old, "kept")
+        await world.until(lambda: settings(old) == {"kept": "1"}, "the first is committed")
+        others = [node_id for node_id in (1, 2, 3) if node_id != old.me.id]
+        world.cut = {frozenset((old.me.id, other)) for other in others}
+        told = write(old, "lost")
+        assert dict(old.image.topic_config("t")) == {"kept": "1", "lost": "1"}
+        await world.until(lambda: told, "the cut-off leader gives up", within_s=10)
+        assert told == [NOT_CONTROLLER]
+        assert dict(old.image.topic_config("t")) == {"kept": "1"}
+        new = await world.until(
+            lambda: next((world.nodes[o] for o in others if world.nodes[o].is_active), None),
+            "another leads",
+        )
+        write(new, "new")
+        world.cut = set()
+        await world.until(
+            lambda: all(
+                settings(node) == {"kept": "1", "new": "1"} for node in world.nodes.values()
+            ),
+            "all have the same history",
+        )
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_killed_leader_is_followed_by_another_within_half_a_second(
+    tmp_path: Path, seed: int
+) -> None:
+    """The reset connections are news: nobody waits for the fetch time-out of two seconds."""
+    world = Nodes(tmp_path, THREE)
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        leader = await world.leader()
+        await asyncio.sleep(0.1 * seed + 1)
+        world.kill(leader.me.id)
+        began = world.loop.time()
+        await world.leader()
+        assert world.loop.time() - began < 0.5
+
+    world.run(story())
+
+
+def test_a_leader_that_stops_names_its_successor(tmp_path: Path) -> None:
+    """EndQuorumEpoch: the next one leads a few messages later."""
+    world = Nodes(tmp_path, THREE)
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        leader = await world.leader()
+        await asyncio.sleep(1)
+        began = world.loop.time()
+        await leader.stop()
+        del world.nodes[leader.me.id]
+        await world.leader()
+        assert world.loop.time() - began < 0.1
+
+    world.run(story())
+
+
+def test_a_laggard_takes_the_leaders_snapshot(tmp_path: Path) -> None:
+    """The log before it is gone; the image is the same, what was deleted meanwhile too."""
+    small = {
+        **THREE,
+        "metadata.log.max.record.bytes.between.snapshots": "2000",
+        "metadata.max.retention.bytes": "3000",
+        "controller.quorum.fetch.snapshot.max.bytes": "300",
+    }
+    world = Nodes(tmp_path, small)
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        leader = await world.leader()
+        write(leader, "first")
+        await world.until(
+            lambda: all(settings(node) for node in world.nodes.values()), "all have the first"
+        )
+        absent = next(node_id for node_id in (1, 2, 3) if node_id != leader.me.id)
+        world.kill(absent)
+        for number in range(200):
+            await world.until(
+                lambda told=write(leader, f"n{number % 7}", str(number)): told, "it is committed"
+            )
+        await world.until(lambda: leader.log.start.offset > 0, "the log begins later")
+        assert leader.log.size_bytes < 100_000
+        back = world.start(absent)
+        await world.until(lambda: settings(back) == settings(leader), "it has caught up")
+        assert back.log.start.offset > 0
+        world.kill(absent)
+        again = world.start(absent)
+        assert settings(again), "what a snapshot holds is certain from the start"
+
+    world.run(story())
+
+
+def test_a_snapshot_and_the_log_behind_it_give_the_live_image(tmp_path: Path) -> None:
+    """A single voter with snapshots, through a kill."""
+    world = Nodes(
+        tmp_path,
+        {"metadata.log.max.record.bytes.between.snapshots": "1000",
+         "metadata.max.retention.bytes": "2000"},
+    )  # fmt: skip
+
+    async def story() -> None:
+        node = world.start(1)
+        for number in range(100):
+            write(node, f"n{number % 5}", str(number))
+            await asyncio.sleep(0.001)
+        live = settings(node)
+        world.kill(1)
+        node = world.start(1)
+        assert node.log.start.offset > 0
+        assert settings(node) == live
+        assert node.is_active
+        assert [one.key.id for one in node.voters.voters] == [1]
+
+    world.run(story())
+
+
+async def added(world: Nodes, leader: RaftNode, node_id: int) -> list[object]:
+    told: list[object] = []
+    add_voter(leader, voter(node_id), 5000, True, lambda one: told.append(one.error))
+    await world.until(lambda: told, "the change of voters has an outcome")
+    return told
+
+
+def test_a_voter_is_added_and_one_removed_while_the_quorum_works(tmp_path: Path) -> None:
+    """KIP-853: one at a time, the new one after it has caught up, the leader may remove itself."""
+    world = Nodes(tmp_path, {"controller.quorum.bootstrap.servers": "node:1"})
+
+    async def story() -> None:
+        write_initial_voters(RealDisk(), str(tmp_path / "1"), VoterSet.of([voter(1)]), 0)
+        leader = world.start(1)
+        assert leader.is_active
+        write(leader, "a")
+        for node_id in (2, 3):
+            observer = world.start(node_id)
+            await world.until(lambda node=observer: settings(node), "the observer has the log")
+            assert await added(world, leader, node_id) == [ErrorCode.NONE]
+        assert leader.voters.ids == (1, 2, 3)
+        told: list[object] = []
+        remove_voter(leader, voter(1).key, lambda one: told.append(one.error))
+        await world.until(lambda: told, "the leader has removed itself")
+        assert told == [ErrorCode.NONE]
+        new = await world.until(
+            lambda: next((n for n in world.nodes.values() if n.is_active), None), "another leads"
+        )
+        assert new.me.id in (2, 3)
+        assert new.voters.ids == (2, 3)
+        write(new, "b")
+        await world.until(
+            lambda: all(settings(n) == {"a": "1", "b": "1"} for n in world.nodes.values()),
+            "all have the new leader's record, the removed one as an observer",
+        )
+
+    world.run(story())
+
+
+def test_a_new_controller_joins_by_itself_if_it_may(tmp_path: Path) -> None:
+    """controller.quorum.auto.join.enable (KIP-853's follow-up)."""
+    world = Nodes(
+        tmp_path,
+        {"controller.quorum.bootstrap.servers": "node:1",
+         "controller.quorum.auto.join.enable": "true"},
+    )  # fmt: skip
+
+    async def story() -> None:
+        write_initial_voters(RealDisk(), str(tmp_path / "1"), VoterSet.of([voter(1)]), 0)
+        leader = world.start(1)
+        observer = world.start(2)
+        await world.until(lambda: observer.machine.following is not None, "it is there")
+        outcome: list[object] = []
+        add_voter(leader, voter(2), 5000, True, lambda one: outcome.append(one.error))
+        await world.until(lambda: outcome, "it has joined")
+        assert leader.voters.ids == (1, 2)
+
+    world.run(story())
+
+
+def test_a_directory_with_metadata_is_not_formatted_again(tmp_path: Path) -> None:
+    """Nothing is overwritten."""
+    write_initial_voters(RealDisk(), str(tmp_path), VoterSet.of([voter(1)]), 0)
+    with pytest.raises(AlreadyFormatted, match="nothing was changed"):
+        write_initial_voters(RealDisk(), str(tmp_path), VoterSet.of([voter(1)]), 0)
+
+
+def test_observers_are_told_the_truth_about_an_idle_cluster(tmp_path: Path) -> None:
+    """No-op records come while somebody fetches; alone the disk stays idle."""
+    world = Nodes(tmp_path, THREE)
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        leader = await world.leader()
+        end = leader.end_offset
+        await asyncio.sleep(3)
+        assert 4 <= leader.end_offset - end <= 6
+        alone = Nodes.start(world, 7, controller_quorum_voters="7@node:7")
+        end = alone.end_offset
+        await asyncio.sleep(3)
+        assert alone.end_offset == end
+
+    world.run(story())
+
+
+def test_a_snapshot_is_named_by_what_it_contains(tmp_path: Path) -> None:
+    """Offset after its last record, and that record's epoch."""
+    world = Nodes(tmp_path)
+
+    async def story() -> None:
+        node = world.start(1)
+        write(node, "a")
+        node.housekeeping.snapshot_soon()
+        await world.until(lambda: node.log.latest_snapshot, "the snapshot is written")
+        assert node.log.latest_snapshot == OffsetAndEpoch(node.committed.offset + 1, node.epoch)
+
+    world.run(story())
