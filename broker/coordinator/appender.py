@@ -1,11 +1,13 @@
 """The coordinator's way to `__consumer_offsets`: append records, read a partition back.
 
-In: coordinator records. Out: when they are stored, or the error a group's client understands.
-Never: what the records mean.
+In: coordinator records. Out: when they are stored, or the error a group's client understands; and
+apart from that when they stand in the log for good, which may be after the client was told that it
+took too long. Never: what the records mean.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from broker.clock.port import Clock
@@ -37,6 +39,9 @@ _CLIENT_ERRORS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
 
+_COMMITTED = frozenset({ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""The records stand in the log for good, whatever the client is told."""
+
 
 class Appender:
     """Partitions of `__consumer_offsets` on this broker."""
@@ -52,9 +57,14 @@ class Appender:
         return log.log_start_offset == log.end_offset
 
     def append(
-        self, index: int, records: Sequence[CoordinatorRecord], done: ErrorCallback
+        self,
+        index: int,
+        records: Sequence[CoordinatorRecord],
+        committed: Callable[[], None],
+        done: ErrorCallback,
     ) -> None:
-        """Store the records as one batch; `done` when every in-sync replica has it."""
+        """Store the records as one batch. `committed` when every in-sync replica has it, `done`
+        then or when it fails or takes too long."""
         now_ms = self._clock.now_ms()
         pairs = [encode(record) for record in records]
         batch = build_batch([Record(key, value, timestamp_ms=now_ms) for key, value in pairs])
@@ -66,22 +76,65 @@ class Appender:
         except LogError as error:
             done(client_error(error.code))
             return
-        self._wait(partition, info.last_offset + 1, done)
+        self._wait(partition, info.last_offset + 1, committed, done)
 
-    def _wait(self, partition: Partition, end_offset: int, done: ErrorCallback) -> None:
+    def _wait(
+        self,
+        partition: Partition,
+        end_offset: int,
+        committed: Callable[[], None],
+        done: ErrorCallback,
+    ) -> None:
+        """Until it is replicated or this broker leads no more; the client may be told before."""
+        epoch = partition.leader_epoch
+        answer = done
+
         def try_complete() -> bool:
-            error = partition.is_acknowledged(end_offset)
+            error = partition.is_acknowledged(end_offset, epoch)
             if error is None:
                 return False
-            done(client_error(error))
+            if error in _COMMITTED:
+                committed()
+            answer(client_error(error))
             return True
 
-        self._replicas.produce_purgatory.watch(
-            [partition.key],
-            self._commit_timeout_ms,
-            try_complete,
-            lambda: done(ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        )
+        def on_expire() -> None:
+            nonlocal answer
+            told, answer = answer, _nobody
+            wait()
+            told(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+        def wait() -> None:
+            self._replicas.produce_purgatory.watch(
+                [partition.key], self._commit_timeout_ms, try_complete, on_expire
+            )
+
+        wait()
+
+    async def until_replicated(self, index: int) -> None:
+        """Until all that the partition holds now is on every in-sync replica.
+
+        A new leader's log may end beyond what was ever acknowledged; read before that, an offset
+        could be shown to a client and then be cut off again under the next leader.
+        """
+        partition = self._replicas.get(OFFSETS_TOPIC, index)
+        end_offset = partition.log.end_offset
+        while partition.is_leader and partition.high_watermark < end_offset:
+            moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def try_complete(moved: asyncio.Future[None] = moved) -> bool:
+                if partition.is_leader and partition.high_watermark < end_offset:
+                    return False
+                _settle(moved)
+                return True
+
+            self._replicas.produce_purgatory.watch(
+                [partition.key],
+                self._commit_timeout_ms,
+                try_complete,
+                lambda moved=moved: _settle(moved),  # type: ignore[misc]
+            )
+            await moved
 
     async def read_all(self, index: int) -> AsyncIterator[CoordinatorRecord]:
         """Every record of the partition; other work goes on between pieces."""
@@ -97,6 +150,15 @@ class Appender:
                 yield record
             offset = _end_offset(data)
             await self._clock.sleep(0)
+
+
+def _settle(moved: asyncio.Future[None]) -> None:
+    if not moved.done():
+        moved.set_result(None)
+
+
+def _nobody(_error: ErrorCode) -> None:
+    """The client has been told that it took too long."""
 
 
 def client_error(error: ErrorCode) -> ErrorCode:

@@ -28,6 +28,7 @@ from broker.coordinator.group import ClassicGroup
 from broker.coordinator.records import CommittedOffset, CoordinatorRecord, OffsetRecord
 from broker.coordinator.shard import GroupLimits, Shard, group_subscription
 from broker.coordinator.states import GroupState
+from broker.log.errors import LogError
 from broker.purgatory.timer import Timer
 from bus.errors import ErrorCode
 
@@ -76,7 +77,7 @@ class GroupCoordinator:
     def lead(self, index: int) -> None:
         """This broker leads the partition now: read it, then serve its groups."""
         if index in self._shards:
-            return
+            return  # a new epoch of an unbroken leadership changes nothing that is loaded
         shard = self._shards[index] = Shard(index, self._limits)
         if self._appender.is_empty(index):
             shard.finish_loading(self._clock.now_ms())
@@ -87,10 +88,16 @@ class GroupCoordinator:
 
     def resign(self, index: int) -> None:
         """Another broker leads the partition, or it is gone."""
+        task = self._loading.pop(index, None)
+        if task is not None:
+            task.cancel()
         shard = self._shards.pop(index, None)
         if shard is None:
             return
-        for group in list(shard.groups.values()):
+        # Timers and late answers of the log find no group any more; the next coordinator arms its
+        # own, and a session that ran out here is none of its business.
+        groups, shard.groups = shard.groups, {}
+        for group in groups.values():
             effects = group.die(ErrorCode.NOT_COORDINATOR, self._clock.now_ms())
             self._carry_out(shard, group, effects)
 
@@ -101,9 +108,16 @@ class GroupCoordinator:
 
     async def _load(self, shard: Shard) -> None:
         count = 0
-        async for record in self._appender.read_all(shard.index):
-            shard.replay(record)
-            count += 1
+        try:
+            await self._appender.until_replicated(shard.index)
+            async for record in self._appender.read_all(shard.index):
+                shard.replay(record)
+                count += 1
+        except LogError as error:
+            log.error("__consumer_offsets-%d cannot be read: %s", shard.index, error)
+            return
+        if self._shards.get(shard.index) is not shard:
+            return
         for group_id, effects in shard.finish_loading(self._clock.now_ms()).items():
             self._carry_out(shard, shard.groups[group_id], effects)
         self._loading.pop(shard.index, None)
@@ -346,7 +360,7 @@ class GroupCoordinator:
 
     def _arm(self, shard: Shard, group: ClassicGroup, arm: Arm) -> None:
         def fired() -> None:
-            if shard.groups.get(group.group_id) is group:
+            if self._is_here(shard) and shard.groups.get(group.group_id) is group:
                 now_ms = self._clock.now_ms()
                 self._carry_out(shard, group, group.on_timer(arm.kind, arm.subject, now_ms))
 
@@ -368,12 +382,18 @@ class GroupCoordinator:
             return
 
         def stored(error: ErrorCode) -> None:
-            if not error:
+            done(error if self._is_here(shard) else ErrorCode.NOT_COORDINATOR)
+
+        def committed() -> None:
+            if self._is_here(shard):
                 for record in records:
                     shard.replay(record)
-            done(error)
 
-        self._appender.append(shard.index, records, stored)
+        self._appender.append(shard.index, records, committed, stored)
+
+    def _is_here(self, shard: Shard) -> bool:
+        """Whether we are still in the leadership that the shard was loaded in."""
+        return self._shards.get(shard.index) is shard
 
 
 def _log_failure(error: ErrorCode) -> None:

@@ -63,6 +63,7 @@ class ReplicaManager:
         self.fetch_purgatory = Purgatory("Fetch", timer)
         self.delete_records_purgatory = Purgatory("DeleteRecords", timer)
         self.proofs = Proofs(self.produce_purgatory, self.fetch_purgatory)
+        self.leadership_listeners: list[Callable[[Partition], None]] = []
         self.on_directory_failed: Callable[[], None] | None = None
         self.fetch_sessions = FetchSessions(
             log_manager.config["max.incremental.fetch.session.cache.slots"],
@@ -77,7 +78,6 @@ class ReplicaManager:
         self._assignments: Assignments | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
         self._topic_ids: dict[bytes, str] = {}
-        self._held: dict[TopicPartition, Callable[[], object]] | None = None
         self._offline: dict[TopicPartition, bytes] = {}
         self._offline_directories: list[str] = []
         self._watermarks = WatermarkCheckpoint(log_manager)
@@ -124,24 +124,18 @@ class ReplicaManager:
         if partition is None:
             partition = self._add(topic, topic_id, index, config)
 
-        def update(leader: int) -> None:
-            before = (partition.leader_id, partition.leader_epoch)
-            partition.update(
-                leader_id=leader,
-                leader_epoch=leader_epoch,
-                partition_epoch=partition_epoch,
-                replicas=replicas,
-                isr=isr,
-                adding=adding,
-                removing=removing,
-            )
-            if before != (partition.leader_id, partition.leader_epoch):
-                self._follow(partition)
-
-        if self._held is not None:
-            self._held[partition.key] = lambda: update(leader_id)
-        is_held = self._held is not None and leader_id == self.broker_id
-        update(NO_LEADER if is_held else leader_id)
+        before = (partition.leader_id, partition.leader_epoch)
+        partition.update(
+            leader_id=leader_id,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            replicas=replicas,
+            isr=isr,
+            adding=adding,
+            removing=removing,
+        )
+        if before != (partition.leader_id, partition.leader_epoch):
+            self._follow(partition)
         self._tell_directory(partition, replicas, directories)
         return partition
 
@@ -176,17 +170,6 @@ class ReplicaManager:
         if self.broker_id in replicas and directories[list(replicas).index(self.broker_id)] != ours:
             self._assignments.assign(partition.topic_id, partition.index, ours)
 
-    def hold_leadership(self) -> None:
-        """Lead nothing yet: the metadata on our disk may be older than an election that made
-        somebody else leader while we were away."""
-        self._held = {}
-
-    def release_leadership(self) -> None:
-        """The metadata is newer than our registration: what it says we lead, we lead."""
-        held, self._held = self._held, None
-        for update in (held or {}).values():
-            update()
-
     def resign_all(self) -> None:
         """Lead nothing from now on (our ZooKeeper session is over; another may lead by now)."""
         for partition in self.partitions():
@@ -210,8 +193,6 @@ class ReplicaManager:
         partition = self._partitions.pop((topic, index), None)
         if partition is None:
             return
-        if self._held:
-            self._held.pop(partition.key, None)
         if self._fetchers is not None:
             self._fetchers.leave(partition)
             self._fetchers.end_idle()
@@ -299,6 +280,11 @@ class ReplicaManager:
         if broker is None or not broker.is_active:
             return False
         return broker_epoch == -1 or broker.epoch in (-1, broker_epoch)
+
+    def on_leadership(self, partition: Partition, /) -> None:
+        """See ``Host``."""
+        for listener in self.leadership_listeners:
+            listener(partition)
 
     def propose(self, partition: Partition, proposal: IsrProposal, /) -> None:
         """See ``Host``."""

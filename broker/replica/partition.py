@@ -56,6 +56,9 @@ class Host(Protocol):
     def propose(self, partition: Partition, proposal: IsrProposal, /) -> None:
         """Ask the controller for another in-sync set."""
 
+    def on_leadership(self, partition: Partition, /) -> None:
+        """This broker leads the partition from now on, or leads it no more."""
+
     def failed(self, partition: Partition, error: LogError, /) -> None:
         """The log could not be written or read."""
 
@@ -149,15 +152,15 @@ class Partition:
         if leader_id == self._host.broker_id:
             self._lead(new_epoch)
         elif self.leadership is not None:
-            self.leadership = None
-            self._host.on_moved(self, False)  # whoever waits here has to hear that we lead no more
+            self._lead_no_more()
         elif new_epoch:
             self._host.on_moved(self, False)
         return True
 
     def _lead(self, new_epoch: bool) -> None:
         now_ms = self._host.monotonic_ms()
-        if self.leadership is None:
+        led_before = self.leadership is not None
+        if not led_before:
             self.led_since = self.leader_epoch
         if self.leadership is None or new_epoch:
             end = self.log.end_offset
@@ -167,12 +170,21 @@ class Partition:
             self.leadership = Leadership(self._host.broker_id, self.leader_epoch, end)
         self.leadership.assign(self.replicas, self.isr, now_ms)
         self._advance_watermark()
+        if not led_before:
+            self._host.on_leadership(self)
+
+    def _lead_no_more(self) -> None:
+        self.leadership = None
+        self._host.on_moved(self, False)  # whoever waits here has to hear of it
+        self._host.on_leadership(self)
 
     def resign(self) -> None:
         """Lead no more, whatever the metadata says: the session is lost, the disk has failed."""
         self.leader_id = NO_LEADER
-        self.leadership = None
-        self._host.on_moved(self, False)
+        if self.leadership is not None:
+            self._lead_no_more()
+        else:
+            self._host.on_moved(self, False)
 
     def check_leader(self, current_leader_epoch: int = ANY_EPOCH) -> Leadership:
         """This broker's leadership; LogError unless it leads, in the epoch the asker believes in

@@ -82,7 +82,7 @@ class Rooms:
         self.publisher.subscribe(
             ReplicaSubscriber(self.node_id, self.replicas, self.services.topic_config)
         )
-        self.publisher.subscribe(GroupSubscriber(self.node_id, self.groups))
+        self.publisher.subscribe(GroupSubscriber(self.replicas, self.groups))
         self.publisher.publish(whole)
         self.is_broker_started = True
         self.logs.start()

@@ -15,6 +15,7 @@ from broker.log.errors import LogError
 from broker.metadata.delta import Changes
 from broker.metadata.image import PartitionImage, ResourceType, TopicImage
 from broker.replica.manager import ReplicaManager
+from broker.replica.partition import Partition
 
 log = logging.getLogger("broker.server")
 
@@ -78,22 +79,21 @@ class ReplicaSubscriber:
 
 
 class GroupSubscriber:
-    """Leads and resigns partitions of `__consumer_offsets`; forgets deleted topics."""
+    """Leads and resigns partitions of `__consumer_offsets` as their replicas do; forgets deleted
+    topics."""
 
-    def __init__(self, node_id: int, groups: GroupCoordinator) -> None:
-        self._node_id = node_id
+    def __init__(self, replicas: ReplicaManager, groups: GroupCoordinator) -> None:
         self._groups = groups
+        replicas.leadership_listeners.append(self.on_leadership)
+
+    def on_leadership(self, partition: Partition) -> None:
+        """The replica here leads now, or leads no more, for whatever reason."""
+        if partition.topic == OFFSETS_TOPIC:
+            act = self._groups.lead if partition.is_leader else self._groups.resign
+            act(partition.index)
 
     def __call__(self, changes: Changes) -> None:
         """Carry the changes out."""
-        for topic in changes.deleted_topics:
-            if topic.name == OFFSETS_TOPIC:
-                for partition in topic.partitions:
-                    self._groups.resign(partition.index)
-        for topic, partition in changes.changed_partitions:
-            if topic.name == OFFSETS_TOPIC:
-                leads = partition.leader == self._node_id
-                (self._groups.lead if leads else self._groups.resign)(partition.index)
         gone = frozenset(topic.name for topic in changes.deleted_topics)
         if gone:
             self._groups.forget_topics(gone - set(changes.image.topics))

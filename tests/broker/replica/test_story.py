@@ -263,17 +263,3 @@ def test_an_idle_session_sends_nothing_but_its_number() -> None:
         assert all(not one.topics for one in idle[-1:])
 
     run(story, count=2)
-
-
-def test_a_leader_waits_with_leading_until_its_metadata_is_new() -> None:
-    """A restarted broker must not lead by what its disk says (an election may have passed)."""
-
-    async def story(world: Story) -> None:
-        world[1].replicas.hold_leadership()
-        world.controller.create((1, 2))
-        with pytest.raises(Exception, match="NOT_LEADER"):
-            world[1].put("too early")
-        world[1].replicas.release_leadership()
-        assert world[1].put("now") == 0
-
-    run(story, count=2)
