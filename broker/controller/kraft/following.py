@@ -49,6 +49,8 @@ class Following:
         self._turn = 0
         self._snapshot: SnapshotFetch | None = None
         self._told_watermark = -1
+        self._left: tuple[int, int] | None = None
+        """(epoch, leader id) that an observer could not fetch from; it asks others meanwhile."""
 
     # -- sending ----------------------------------------------------------------------------
 
@@ -58,7 +60,7 @@ class Following:
         if core.role not in SEEKERS:
             self._snapshot = None
             return
-        if core.leader_id == NO_LEADER:
+        if not self._has_leader():
             self._snapshot = None
             self._seek(now)
         elif self._snapshot is not None:
@@ -68,11 +70,19 @@ class Following:
         else:
             core.send(core.leader_id, self._fetch(), now)
 
+    def _has_leader(self) -> bool:
+        """Whether there is one to fetch from. A voter without one stands for election in time; an
+        observer can only ask around, also when the leader it knows does not answer."""
+        core = self._core
+        if core.leader_id in (NO_LEADER, core.me.id):
+            return False
+        return core.role is not Role.OBSERVER or self._left != (core.epoch, core.leader_id)
+
     def _fetch(self) -> Fetch:
         core = self._core
         end = core.log.end
         # In doubt about the leader its silence must not be taken for an idle log.
-        certain = core.has_fetched and core.leader_id != NO_LEADER
+        certain = core.has_fetched and self._has_leader()
         wait_ms = core.settings.max_wait_ms if certain else 0
         return Fetch(core.me, core.epoch, end.offset, end.epoch, wait_ms, core.high_watermark)
 
@@ -93,7 +103,7 @@ class Following:
         core = self._core
         if core.role not in SEEKERS:
             return NEVER_MS
-        if core.leader_id != NO_LEADER:
+        if self._has_leader():
             kind = Fetch if self._snapshot is None else FetchSnapshot
             line = core.line(core.leader_id, kind)
             return NEVER_MS if line.in_flight else line.ready_at_ms
@@ -112,8 +122,13 @@ class Following:
     def on_failure(self, to: int, refused: bool, now: Moment) -> None:
         """No answer to a fetch. `refused`: nobody listens there, or the connection was reset."""
         self._turn += 1
-        if refused and to == self._core.leader_id:
-            self._core.doubt(now)
+        if to == self._core.leader_id:
+            self._leave()
+            if refused:
+                self._core.doubt(now)
+
+    def _leave(self) -> None:
+        self._left = (self._core.epoch, self._core.leader_id)
 
     def on_fetch_answer(self, to: int, ask: Fetch, answer: FetchAnswer, now: Moment) -> None:
         """Records, a divergence, a snapshot, or the news of another leader."""
@@ -149,7 +164,7 @@ class Following:
 
     def _heard(self, now: Moment) -> None:
         core = self._core
-        core.has_fetched, core.backoffs = True, 0
+        core.has_fetched, core.backoffs, self._left = True, 0, None
         if core.role is Role.FOLLOWER:
             core.deadline_ms = now.now_ms + core.settings.fetch_timeout_ms
 
@@ -157,6 +172,7 @@ class Following:
         """An answer without records from the node we take for the leader."""
         self._pause(to, now)
         if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and to == self._core.leader_id:
+            self._leave()
             self._core.doubt(now)
 
     def pause(self, until_ms: int) -> None:
