@@ -2,7 +2,8 @@
 
 Behaviour: brokers and topics from the image. A null list (version 0: an empty one) means all
 topics. A topic that does not exist is created if both the client and `auto.create.topics.enable`
-allow it, and is answered with its partitions at once: with one voter it exists by then.
+allow it, and is answered with its partitions at once if it exists by then, which it does where
+this node is the only voter; else LEADER_NOT_AVAILABLE lets the client ask again.
 
 Versions: 0-13. 4 lets the client forbid creation, 10 has topic ids, 12 may ask by id alone, 13 has
 an error for the whole response.
@@ -11,7 +12,12 @@ an error for the whole response.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.topics import auto_create, endpoint_of, is_internal
+from broker.handlers.topics import (
+    auto_create,
+    endpoint_of,
+    is_internal,
+    offline_replicas,
+)
 from broker.metadata.image import PartitionImage, TopicImage
 from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from bus.errors import ErrorCode
@@ -120,12 +126,7 @@ def _topic(
 
 
 def _partition(partition: PartitionImage, context: RequestContext) -> MetadataResponsePartition:
-    alive = context.services.image.brokers
-    offline = [
-        replica
-        for replica in partition.replicas
-        if replica not in alive or alive[replica].fenced
-    ]
+    offline = offline_replicas(context.services.image, partition)
     leaderless = partition.leader < 0 or partition.leader in offline
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,

@@ -1,7 +1,8 @@
 """DescribeCluster (60).
 
-Behaviour: cluster id, controller and brokers. Only broker endpoints are known here; the
-controllers' are asked for at a controller listener.
+Behaviour: cluster id, controller and brokers; at a controller's listener the controllers instead
+(KIP-919): those that have registered, else the voters of the quorum. Asking one kind of listener
+for the other kind of endpoint is an error that says so.
 
 Versions: 0-2. 1 has the endpoint type, 2 fenced brokers.
 """
@@ -9,6 +10,7 @@ Versions: 0-2. 1 has the endpoint type, 2 fenced brokers.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
+from broker.handlers.sides import Side
 from broker.handlers.topics import endpoint_of
 from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Resource
 from bus.errors import ErrorCode
@@ -18,30 +20,65 @@ from bus.protocol.generated.describe_cluster import (
     DescribeClusterResponse,
 )
 
-BROKERS = 1
+BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """Describe the brokers."""
+    """Describe the brokers, or the controllers."""
     image = context.services.image
-    if request.endpoint_type != BROKERS:
-        return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="this listener knows brokers only",
-            cluster_id=image.cluster_id,
-        )
+    here = CONTROLLERS if context.session.side is Side.CONTROLLER else BROKERS
+    if request.endpoint_type not in (BROKERS, CONTROLLERS):
+        return _refused(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, context)
+    if request.endpoint_type != here:
+        return _refused(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, context)
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
         authorized = context.services.authorizer.allowed(
             context.session.principal, Resource.CLUSTER, CLUSTER_NAME
         )
     return DescribeClusterResponse(
-        endpoint_type=BROKERS,
+        endpoint_type=here,
         cluster_id=image.cluster_id,
-        controller_id=context.services.shown_controller_id,
-        brokers=_brokers(request.include_fenced_brokers, context),
+        controller_id=(
+            context.services.shown_controller_id
+            if here == BROKERS
+            else context.services.controller.leader_id
+        ),
+        brokers=(
+            _brokers(request.include_fenced_brokers, context)
+            if here == BROKERS
+            else _controllers(context)
+        ),
         cluster_authorized_operations=authorized,
     )
+
+
+def _refused(
+    request: DescribeClusterRequest, error: ErrorCode, context: RequestContext
+) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=error,
+        error_message=error.text,
+        endpoint_type=request.endpoint_type,
+        cluster_id=context.services.image.cluster_id,
+    )
+
+
+def _controllers(context: RequestContext) -> list[DescribeClusterBroker]:
+    """Those that have said where they are; of a voter that has not, the quorum's word."""
+    services = context.services
+    places = {
+        voter.key.id: (voter.endpoints[0].host, voter.endpoints[0].port)
+        for voter in (services.quorum.voters.voters if services.quorum is not None else ())
+        if voter.endpoints
+    }
+    for node_id, controller in sorted(services.image.controllers.items()):
+        if controller.endpoints:
+            places[node_id] = (controller.endpoints[0].host, controller.endpoints[0].port)
+    return [
+        DescribeClusterBroker(broker_id=node_id, host=host, port=port)
+        for node_id, (host, port) in sorted(places.items())
+    ]
 
 
 def _brokers(include_fenced: bool, context: RequestContext) -> list[DescribeClusterBroker]:

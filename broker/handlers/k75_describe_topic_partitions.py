@@ -9,7 +9,7 @@ Versions: 0.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.topics import is_internal
+from broker.handlers.topics import is_internal, offline_replicas
 from broker.metadata.image import PartitionImage, TopicImage
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
@@ -92,12 +92,7 @@ def _described(
 def _partition(
     partition: PartitionImage, context: RequestContext
 ) -> DescribeTopicPartitionsResponsePartition:
-    brokers = context.services.image.brokers
-    offline = [
-        replica
-        for replica in partition.replicas
-        if replica not in brokers or brokers[replica].fenced
-    ]
+    offline = offline_replicas(context.services.image, partition)
     leaderless = partition.leader < 0 or partition.leader in offline
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
@@ -106,7 +101,7 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
         offline_replicas=offline,
     )

@@ -11,7 +11,7 @@ from itertools import repeat
 from broker.controller.decisions.topics import NewTopic, TopicResult, create_topics
 from broker.handlers.context import RequestContext, Services
 from broker.log.errors import LogError
-from broker.metadata.image import Endpoint, MetadataImage
+from broker.metadata.image import Endpoint, MetadataImage, PartitionImage
 from bus.errors import ErrorCode
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -55,6 +55,17 @@ def node_endpoints(
         if endpoint is not None:
             places.append((node, endpoint.host, endpoint.port, image.brokers[node].rack))
     return places
+
+
+def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[int]:
+    """Replicas on brokers that are gone, fenced, or whose directory for it has failed."""
+    return [
+        replica
+        for replica in partition.replicas
+        if (broker := image.brokers.get(replica)) is None
+        or broker.fenced
+        or not broker.has_online_directory(partition.directory_of(replica))
+    ]
 
 
 def create(

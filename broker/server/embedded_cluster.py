@@ -112,12 +112,18 @@ class RunningCluster:
         return self.nodes[node_id]
 
     def stop(self) -> None:
-        """End every node that lives: brokers first, all at once, each in its own time."""
-        living = [node for node in self.nodes.values() if node.process.poll() is None]
-        for node in living:
-            node.process.terminate()
-        for node in living:
-            node.stop()
+        """End every node that lives: brokers at once, then those that are only controllers."""
+        for only_controllers in (False, True):
+            living = [
+                self.nodes[node_id]
+                for node_id, node in sorted(self.plan.items())
+                if (node.role == "controller") is only_controllers
+                and self.nodes[node_id].process.poll() is None
+            ]
+            for running in living:
+                running.process.terminate()
+            for running in living:
+                running.stop()
 
     def logs(self) -> str:
         """The end of every node's log, for a failure's text."""
