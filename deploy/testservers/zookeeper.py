@@ -6,6 +6,7 @@ In: a folder of its own. Out: a running server on a free port. Never: used by th
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 from pathlib import Path
 
 from deploy.errors import Unavailable
@@ -79,7 +80,7 @@ def start_ensemble(folder: Path, size: int = 3) -> Ensemble:
             ensemble.launch(number)
         for server in ensemble.servers:
             if server is not None:
-                server.wait_until(lambda port=server.port: accepts(port))
+                server.wait_until(partial(accepts, server.port))
     except BaseException:
         ensemble.stop()
         raise

@@ -10,7 +10,8 @@ nothing changed: a new controller calls all of them (C-FO-08).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
 
 from broker.controller.decisions import brokers as broker_decisions
 from broker.controller.decisions.decision import Decision
@@ -51,6 +52,8 @@ from bus.protocol.generated.metadata_records import (
 )
 
 log = logging.getLogger("broker.controller.zk")
+
+Found = TypeVar("Found")
 
 MAX_DELETES = 300
 """Nodes of a deleted topic that go in one `multi`."""
@@ -404,7 +407,7 @@ async def take_reassignment(term: Term) -> None:
 
 
 async def finish_reassignments(
-    term: Term, wanted: Mapping[tuple[str, int], Sequence[int]] | None = None
+    term: Term, wanted: dict[tuple[str, int], tuple[int, ...]] | None = None
 ) -> None:
     """What is done, or failed, leaves the node; an empty node is removed (G-07)."""
     if not term.asked_moves:
@@ -445,7 +448,9 @@ async def take_preferred_election(term: Term) -> None:
     await term.write((Delete(znodes.PREFERRED_ELECTION),))
 
 
-async def _read_tool(term: Term, path: str, decode: Callable[[bytes], object]) -> object:
+async def _read_tool(
+    term: Term, path: str, decode: Callable[[bytes], Found]
+) -> Found | None:
     """What a tool wrote, None if there is no node; the node's creation is watched."""
     if await term.office.session.exists(path, watch=True) is None:
         return None

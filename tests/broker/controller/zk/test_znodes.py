@@ -1,0 +1,110 @@
+"""Znodes byte for byte as three brokers of Apache Kafka 3.9.1 wrote them, and what else is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.controller.zk import znodes
+from broker.metadata.image import Endpoint
+
+BROKER = (
+    '{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":'
+    '["PLAINTEXT://127.0.0.1:24091"],"rack":"r1","jmx_port":-1,"port":24091,"host":"127.0.0.1",'
+    '"version":5,"timestamp":"1795267388932"}'
+)
+TOPIC = (
+    '{"partitions":{"0":[1,2,3],"1":[2,3,1],"2":[3,1,2]},"topic_id":"b58UleWOSSusg9gwP1DCFQ",'
+    '"adding_replicas":{},"removing_replicas":{},"version":3}'
+)
+STATE = '{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2,3]}'
+CONFIG = '{"version":1,"config":{"min.insync.replicas":"2","retention.ms":"86400000"}}'
+CONTROLLER = (
+    '{"version":2,"brokerid":1,"timestamp":"1795267389169","kraftControllerEpoch":-1}'
+)
+BLOCK = '{"version":1,"broker":3,"block_start":"1000","block_end":"1999"}'
+
+
+def test_a_broker_is_written_as_kafka_writes_it_and_read_back() -> None:
+    """Version 5, with the rack and the old host and port."""
+    info = znodes.BrokerInfo(1, (Endpoint("PLAINTEXT", "127.0.0.1", 24091),), "r1")
+    assert znodes.encode_broker(info, 1795267388932).decode() == BROKER
+    assert znodes.decode_broker(1, BROKER.encode()) == info
+
+
+def test_a_broker_of_kafka_0_8_has_one_plaintext_listener() -> None:
+    """Version 1 of the book (G-04)."""
+    text = b'{"version":1,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1"}'
+    assert znodes.decode_broker(7, text).endpoints == (Endpoint("PLAINTEXT", "h", 9092),)
+
+
+def test_an_ipv6_listener_survives_the_way_through_the_znode() -> None:
+    """Brackets are for the address's text only."""
+    info = znodes.BrokerInfo(1, (Endpoint("PLAINTEXT", "::1", 9092),))
+    assert znodes.decode_broker(1, znodes.encode_broker(info, 1)) == info
+
+
+def test_a_topic_is_written_as_kafka_writes_it_and_read_back() -> None:
+    """Version 3 with its topic id."""
+    info = znodes.decode_topic("vehicle", TOPIC.encode())
+    assert info.partitions == {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
+    assert znodes.encode_topic(info).decode() == TOPIC
+
+
+def test_a_topic_of_an_old_tool_has_no_id() -> None:
+    """Version 1: the controller gives it one."""
+    info = znodes.decode_topic("t", b'{"version":1,"partitions":{"0":[1]}}')
+    assert info == znodes.TopicInfo({0: (1,)})
+
+
+@pytest.mark.parametrize("text", [
+    b"", b"null", b"{", b"[]", b'{"partitions":3}', b'{"partitions":{"0":[]}}',
+    b'{"partitions":{"1":[1]}}', b'{"partitions":{"0":["x"]}}',
+    b'{"partitions":{"0":[1]},"topic_id":"short"}',
+])  # fmt: skip
+def test_what_is_no_topic_is_refused_with_its_path(text: bytes) -> None:
+    """Only `ZnodeError` leaves the parser, whatever somebody wrote."""
+    with pytest.raises(znodes.ZnodeError, match="/brokers/topics/t"):
+        znodes.decode_topic("t", text)
+
+
+def test_a_state_is_written_as_kafka_writes_it_and_read_back() -> None:
+    """Version 1."""
+    info = znodes.StateInfo(leader=1, leader_epoch=0, isr=(1, 2, 3), controller_epoch=1)
+    assert znodes.encode_state(info).decode() == STATE
+    assert znodes.decode_state("s", STATE.encode()) == info
+
+
+def test_configuration_controller_block_cluster_and_notes_are_kafkas() -> None:
+    """The other nodes of the record."""
+    values = {"min.insync.replicas": "2", "retention.ms": "86400000"}
+    assert znodes.encode_config(values).decode() == CONFIG
+    assert znodes.decode_config("c", CONFIG.encode()) == values
+    assert znodes.encode_controller(1, 1795267389169).decode() == CONTROLLER
+    assert znodes.decode_controller(CONTROLLER.encode()) == 1
+    assert znodes.encode_producer_block(3, 2000).decode() == BLOCK
+    assert znodes.decode_producer_block(BLOCK.encode()) == 2000
+    assert znodes.encode_cluster_id("MYXkFygBQCG7zXhRhL08NA") == (
+        b'{"version":"1","id":"MYXkFygBQCG7zXhRhL08NA"}'
+    )
+    assert znodes.encode_change("topics/vehicle") == (
+        b'{"version":2,"entity_path":"topics/vehicle"}'
+    )
+    assert znodes.encode_features({}) == b'{"features":{},"version":2,"status":1}'
+
+
+def test_notes_of_the_first_version_and_an_empty_block_are_understood() -> None:
+    """What stands in an ensemble that older Kafkas have used."""
+    first = b'{"version":1,"entity_type":"topics","entity_name":"t"}'
+    assert znodes.decode_change("n", first) == "topics/t"
+    assert znodes.decode_producer_block(b"") == 0
+
+
+def test_requests_of_the_tools_are_read() -> None:
+    """A reassignment as the book prints it; numbers of an election may be texts (E-33)."""
+    moves = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}'
+    assert znodes.decode_reassignment(moves) == {("t", 0): (2, 3)}
+    assert znodes.encode_reassignment({("t", 0): (2, 3)}) == moves
+    election = b'{"version":1,"partitions":[{"topic":"t","partition":"0"}]}'
+    assert znodes.decode_preferred_election(election) == [("t", 0)]
+    with pytest.raises(znodes.ZnodeError):
+        znodes.decode_preferred_election(b'{"partitions":[{}]}')
