@@ -29,6 +29,7 @@ from broker.controller.zk.port import (
     ZooKeeperSession,
 )
 from broker.controller.zk.requests import PartitionId
+from broker.controller.zk.states import ReplicaState
 from broker.controller.zk.term import Deposed, GivenUp, Office, Term
 from broker.metadata.image import MetadataImage
 from bus.errors import ErrorCode
@@ -199,6 +200,12 @@ class ZooKeeperController:
             done(known, left)
 
         self._put(event, failed)
+
+    def replica_state(self, topic: str, index: int, broker_id: int) -> ReplicaState:
+        """Where the replica state machine has a replica; NonExistent where there is no term."""
+        if self._term is None:
+            return ReplicaState.NON_EXISTENT
+        return self._term.replicas.state((topic, index, broker_id))
 
     # -- life -----------------------------------------------------------------------------
 

@@ -1,0 +1,48 @@
+"""Three brokers' ZooKeeper sides on a real server, each test in a chroot of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from itertools import count
+
+import pytest
+from kazoo.client import KazooClient
+
+from deploy.testservers.process import JavaServer
+from tests.broker.controller.zk.nodes import Node
+
+_roots = count()
+
+
+@pytest.fixture
+def root(zookeeper: JavaServer) -> str:
+    """`zookeeper.connect` with a fresh chroot."""
+    return f"{zookeeper.address}/test-{next(_roots)}"
+
+
+@pytest.fixture
+async def nodes(root: str) -> AsyncIterator[dict[int, Node]]:
+    """Brokers 1 to 3; the first one started is the controller."""
+    together: dict[int, Node] = {}
+    started = []
+    try:
+        for node_id in (1, 2, 3):
+            node = Node(node_id, root, together)
+            started.append(node)
+            await node.start()
+        yield together
+    finally:
+        for node in started:
+            with contextlib.suppress(Exception):
+                await node.stop()
+
+
+@pytest.fixture
+def tool(root: str) -> object:
+    """A person at the command line of ZooKeeper."""
+    client = KazooClient(hosts=root)
+    client.start()
+    yield client
+    client.stop()
+    client.close()

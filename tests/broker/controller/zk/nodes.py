@@ -1,0 +1,130 @@
+"""Brokers of a ZooKeeper cluster without their logs: session, member, follower, controller.
+
+Requests of a controller go straight to the other node's follower; everything else is real, the
+ensemble too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+from broker.clock.real import RealClock
+from broker.controller.decisions.decision import Decision
+from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.topics import Defaults, NewTopic, TopicResult, create_topics
+from broker.controller.zk import znodes
+from broker.controller.zk.channels import SendError
+from broker.controller.zk.controller import ZooKeeperController
+from broker.controller.zk.follower import Follower, Local
+from broker.controller.zk.member import Member, ensure_paths, find_or_make_cluster_id
+from broker.controller.zk.port import SessionState, WatchEvent, ZooKeeperSession
+from broker.controller.zk.real import KazooSession
+from broker.metadata.delta import Changes
+from broker.metadata.image import Endpoint, MetadataImage, PartitionImage
+from bus.errors import ErrorCode
+
+DEADLINE_S = 60.0
+TICK_S = 0.02
+SESSION_MS = 6_000
+
+
+class Node:
+    """One broker, as far as ZooKeeper is concerned."""
+
+    def __init__(self, node_id: int, hosts: str, others: dict[int, Node]) -> None:
+        self.node_id = node_id
+        self.others = others
+        self.clock = RealClock(seed=node_id)
+        self.session: ZooKeeperSession = KazooSession(hosts, SESSION_MS)
+        self.heard: list[Changes] = []
+        self.deleted: list[tuple[str, int]] = []
+        self.refuses_deletion = False
+        self.unreachable = False
+        self.controller = ZooKeeperController(
+            node_id, self.session, self.clock, rules=Rules, send=self.send,
+            committed=lambda: self.follower.image,
+        )  # fmt: skip
+        self.follower = Follower(
+            node_id, self.session, self.clock, self.heard.append, self.controller.note_epoch
+        )
+        self.member = Member(
+            self.session, self.clock,
+            znodes.BrokerInfo(node_id, (Endpoint("PLAINTEXT", "127.0.0.1", 9000 + node_id),)),
+            SESSION_MS, self.follower.replay, lambda: self.follower.image,
+        )  # fmt: skip
+
+    async def start(self) -> None:
+        """Register, stand for election, follow."""
+        self.session.start(self)
+        await until(lambda: self.session.state is SessionState.CONNECTED)
+        await ensure_paths(self.session)
+        await find_or_make_cluster_id(self.session, "cluster")
+        self.follower.image = MetadataImage(cluster_id="cluster")
+        self.others[self.node_id] = self
+        self.controller.start()
+        self.follower.registered(await self.member.register())
+        await self.member.read_configs()
+        self.follower.open(Local(self._delete, lambda topic, index: False))
+        self.controller.stand()
+        await asyncio.wait_for(self.follower.informed.wait(), DEADLINE_S)
+
+    async def stop(self) -> None:
+        """Leave; the node in ZooKeeper is gone at once."""
+        self.others.pop(self.node_id, None)
+        self.follower.close()
+        await self.controller.stop()
+        await self.session.close()
+
+    def on_session(self, state: SessionState, session_id: int) -> None:
+        self.controller.on_session(state)
+
+    def on_watch(self, event: WatchEvent) -> None:
+        self.controller.on_watch(event)
+
+    async def send(self, broker_id: int, key: int, body: object) -> Any:
+        other = self.others.get(broker_id)
+        if other is None or other.unreachable:
+            raise SendError(f"{broker_id} is not here")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        other.follower.take(body, answer.set_result)
+        return await answer
+
+    def _delete(self, topic: str, index: int) -> ErrorCode:
+        if self.refuses_deletion:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self.deleted.append((topic, index))
+        return ErrorCode.NONE
+
+    def partition(self, topic: str, index: int = 0) -> PartitionImage | None:
+        """What this broker knows of a partition."""
+        held = self.follower.image.topics.get(topic)
+        return None if held is None or index >= len(held.partitions) else held.partitions[index]
+
+    async def write(self, decide: Callable[[MetadataImage], Decision[Any]]) -> Any:
+        """One decision; its reply, or the error."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.controller.write(decide, answer.set_result, answer.set_result)
+        return await asyncio.wait_for(answer, DEADLINE_S)
+
+    async def create(self, *topics: NewTopic) -> tuple[TopicResult, ...]:
+        """Create topics as a client does."""
+        found: tuple[TopicResult, ...] = await self.write(
+            lambda image: create_topics(image, topics, Defaults(1, 1), _ids(self.clock), 0)
+        )
+        return found
+
+
+def _ids(clock: RealClock) -> Iterator[bytes]:
+    return (clock.new_uuid() for _ in count())
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until it holds, or fail after a generous time."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to hold in time"
+        await asyncio.sleep(TICK_S)
