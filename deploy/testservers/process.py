@@ -28,11 +28,11 @@ def free_port() -> int:
         return port
 
 
-def accepts(port: int) -> bool:
-    """Whether somebody accepts connections on the loopback port."""
+def accepts(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether somebody accepts connections there."""
     with socket.socket() as probe:
         probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0
 
 
 class JavaServer:

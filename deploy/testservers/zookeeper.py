@@ -48,20 +48,20 @@ def zookeeper_jars() -> list[Path]:
     return jars
 
 
-def start_zookeeper(folder: Path) -> JavaServer:
-    """A standalone ZooKeeper that answers on `server.address`."""
+def start_zookeeper(folder: Path, *, host: str = "127.0.0.1") -> JavaServer:
+    """A standalone ZooKeeper that answers on `server.port` of an address of this machine."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     config = folder / "zoo.cfg"
     config.write_text(
         f"tickTime=1000\ndataDir={folder / 'data'}\nclientPort={port}\n"
-        "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\n",
+        f"clientPortAddress={host}\nmaxClientCnxns=0\n",
         encoding="utf-8",
     )
     server = launch(
         "ZooKeeper", folder, port, zookeeper_jars(), [MAIN, str(config)], options=OPTIONS
     )
-    return server.wait_until(lambda: accepts(port))
+    return server.wait_until(lambda: accepts(port, host))
 
 
 def start_ensemble(folder: Path, size: int = 3) -> Ensemble:

@@ -1,0 +1,191 @@
+"""What happens to a cluster in a story. Each fault begins, lets the flow go on if it can, and ends.
+
+In: a stage with clients at work. Out: the same stage, the fault over. Never: a judgement (the
+stage's), a bound on how quick a recovery is (the bench's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import confluent_kafka
+from confluent_kafka.admin import AdminClient
+
+from bus.client.nodes import Nodes
+from bus.client.operate import look
+from bus.errors import BusError
+from tests.processes.cluster.stage import Stage, eventually
+from tests.processes.cluster.theatre import Theatre
+
+Fault = Callable[[Theatre, Stage], None]
+
+
+def active_controller(stage: Stage) -> int:
+    """The node that decides now: of the quorum, or as the brokers tell under ZooKeeper."""
+    found = [-1]
+
+    def known() -> bool:
+        nodes = Nodes(stage.cluster.bootstrap, "story", request_timeout_ms=5000)
+        try:
+            found[0] = look.quorum(nodes).leader_id
+        except BusError:
+            admin = AdminClient({"bootstrap.servers": stage.cluster.bootstrap, "log_level": 0})
+            found[0] = admin.list_topics(timeout=5).controller_id
+        finally:
+            nodes.close()
+        return found[0] > 0
+
+    eventually(known, "there is an active controller", stage.told)
+    return found[0]
+
+
+def kill_the_leader(theatre: Theatre, stage: Stage) -> None:
+    """kill -9; the flow goes on with two, then it comes back."""
+    leader = stage.leader()
+    stage.cluster.kill(leader)
+    stage.leads_elsewhere(leader)
+    stage.flows("while the leader is dead")
+    stage.cluster.start_again(leader)
+
+
+def kill_the_controller(theatre: Theatre, stage: Stage) -> None:
+    """kill -9 of who decides; another decides."""
+    controller = active_controller(stage)
+    stage.cluster.kill(controller)
+    stage.flows("while the controller is dead")
+    stage.cluster.start_again(controller)
+
+
+def kill_a_follower(theatre: Theatre, stage: Stage) -> None:
+    """kill -9 of a copy that leads nothing of partition 0."""
+    follower = stage.follower()
+    stage.cluster.kill(follower)
+    stage.flows("while a follower is dead")
+    stage.cluster.start_again(follower)
+
+
+def kill_two_of_three(theatre: Theatre, stage: Stage) -> None:
+    """kill -9 of two at once: nothing can be acknowledged until they are back, nothing is lost."""
+    leader = stage.leader()
+    other = stage.follower()
+    stage.cluster.kill(leader)
+    stage.cluster.kill(other)
+    theatre.start_together([leader, other])
+    stage.flows("after two died")
+
+
+def kill_the_leader_again_and_again(theatre: Theatre, stage: Stage) -> None:
+    """Three leaders one after the other, each back before the next dies."""
+    for _ in range(3):
+        kill_the_leader(theatre, stage)
+        eventually(stage.all_in_sync, "all copies are in sync between two deaths", stage.told)
+
+
+def pause_the_leader(theatre: Theatre, stage: Stage) -> None:
+    """SIGSTOP until its session is over and another leads; then it wakes with old ideas."""
+    leader = stage.leader()
+    stage.pause(leader)
+    stage.leads_elsewhere(leader)
+    stage.flows("while the old leader sleeps")
+    stage.resume(leader)
+
+
+def pause_the_controller(theatre: Theatre, stage: Stage) -> None:
+    """SIGSTOP of who decides, until another does."""
+    controller = active_controller(stage)
+    stage.pause(controller)
+    eventually(
+        lambda: active_controller(stage) != controller, "another controller decides", stage.told
+    )
+    stage.flows("while the old controller sleeps")
+    stage.resume(controller)
+
+
+def restart_in_turn(theatre: Theatre, stage: Stage) -> None:
+    """SIGTERM, an orderly end, a start: node by node."""
+    for node_id in sorted(stage.cluster.nodes):
+        status = stage.cluster.terminate(node_id)
+        assert status == 0, f"node {node_id} ended with {status}\n{stage.told()}"
+        stage.flows(f"while node {node_id} is away")
+        stage.cluster.start_again(node_id)
+        eventually(stage.all_in_sync, f"all in sync after node {node_id}", stage.told)
+
+
+def cut_off_the_leader(verdict: str) -> Fault:
+    """No broker reaches the leader any more, every client does."""
+
+    def cut(theatre: Theatre, stage: Stage) -> None:
+        leader = stage.leader()
+        others = [theatre.networks.address(n) for n in stage.cluster.nodes if n != leader]
+        theatre.networks.cut(leader, [*others, theatre.zookeeper_host], verdict)
+        eventually(
+            lambda: _leader_seen_by_others(stage, leader) not in (-1, leader),
+            "the others have another leader",
+            stage.told,
+        )
+        stage.flows("while the old leader is cut off")
+        theatre.networks.heal(leader)
+
+    return cut
+
+
+def cut_off_a_follower(verdict: str) -> Fault:
+    """One follower is alone."""
+
+    def cut(theatre: Theatre, stage: Stage) -> None:
+        follower = stage.follower()
+        others = [theatre.networks.address(n) for n in stage.cluster.nodes if n != follower]
+        theatre.networks.cut(follower, [*others, theatre.zookeeper_host], verdict)
+        stage.flows("while a follower is cut off")
+        theatre.networks.heal(follower)
+
+    return cut
+
+
+def cut_between_two(theatre: Theatre, stage: Stage) -> None:
+    """Leader and one follower do not see each other; the third sees both."""
+    leader, follower = stage.leader(), stage.follower()
+    theatre.networks.cut(leader, [theatre.networks.address(follower)], "drop")
+    stage.flows("while two do not see each other")
+    theatre.networks.heal(leader)
+
+
+def slow_link(theatre: Theatre, stage: Stage) -> None:
+    """Everything to and from broker 1 comes late, then slowly, then not at all for a while."""
+    for word in ("delay 200", "rate 20000"):
+        theatre.link(word)
+        stage.flows(f"with {word}")
+        theatre.link("pass")
+    theatre.link("stall")
+    eventually(
+        lambda: _shrunk(stage), "the copies behind the dead link are not in sync", stage.told
+    )
+    theatre.link("pass")
+
+
+def full_disk(theatre: Theatre, stage: Stage) -> None:
+    """Broker 2 has no room for another record; the others go on; it gets room and comes back."""
+    theatre.small_disk.leave(0)
+    eventually(lambda: _shrunk(stage), "the copies on the full disk are not in sync", stage.told)
+    stage.flows("while a disk is full")
+    theatre.small_disk.resize(theatre.disk_bytes)
+    process = stage.cluster.nodes[2].process
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    stage.cluster.start_again(2)
+
+
+def _shrunk(stage: Stage) -> bool:
+    return not stage.all_in_sync()
+
+
+def _leader_seen_by_others(stage: Stage, old: int) -> int:
+    """What the brokers on the other side say: the old leader itself does not know yet."""
+    others = [broker.bootstrap for broker in stage.cluster.brokers if broker.node_id != old]
+    with_others = AdminClient({"bootstrap.servers": ",".join(others), "log_level": 0})
+    try:
+        partition = with_others.list_topics("story", timeout=5).topics["story"].partitions[0]
+    except (confluent_kafka.KafkaException, KeyError):
+        return -1
+    return int(partition.leader)

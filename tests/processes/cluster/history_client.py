@@ -1,0 +1,237 @@
+"""Clients that write down what they do and see: one producer or consumer in a process of its own.
+
+    python -m tests.processes.cluster.history_client produce --bootstrap B --topic T --number 1 --file F
+Runs until stdin ends. In: words. Out: a file of events (`tests.checker.history`), one a line.
+Never: knowing of the faults. Times are those of the machine's monotonic clock, which all share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import select
+import sys
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.checker.history import Ack, Commit, Event, Fail, Poll, Send, to_line
+
+OPS = 1_000_000_000  # numbers of one client; the next client's begin behind them
+PARTITIONS = 3
+PAUSE_S = 0.01  # between records: the story is about faults, not about speed
+PATIENCE_MS = 280_000  # a record is given up only when the story is lost anyway
+COMMIT_EVERY_S = 0.5
+ASK_TIMEOUT_S = 20.0
+FINAL_FLUSH_S = 240.0
+
+
+def now_ms() -> int:
+    """Milliseconds of the clock all clients of one machine share."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def asked_to_stop() -> bool:
+    """Whether stdin has ended."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+class Pen:
+    """Appends events to the file, line by line, so that a reader sees whole ones."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+
+    def write(self, event: Event) -> None:
+        self._file.write(to_line(event))
+
+
+def produce(words: argparse.Namespace) -> None:
+    """Records with values of their own to all partitions in turn; idempotent unless `--plain`.
+
+    A plain producer has one request in flight, so that its order is a promise as well.
+    """
+    pen, name = Pen(words.file), f"producer-{words.number}"
+    settings: dict[str, Any] = {
+        "bootstrap.servers": words.bootstrap,
+        "acks": "all",
+        "linger.ms": 2,
+        "delivery.timeout.ms": PATIENCE_MS,
+        "log_level": 2,
+        "reconnect.backoff.max.ms": 1000,
+    }
+    settings |= (
+        {"enable.idempotence": False, "max.in.flight": 1}
+        if words.plain
+        else {"enable.idempotence": True}
+    )
+    producer = Producer(settings)
+    number = 0
+
+    def told(op: int, error: Any, message: Any) -> None:
+        if error is None:
+            pen.write(Ack(at_ms=now_ms(), op=op, offset=message.offset()))
+        else:
+            pen.write(Fail(at_ms=now_ms(), op=op, error=str(error)))
+
+    while not asked_to_stop():
+        op, partition = words.number * OPS + number, number % PARTITIONS
+        value = f"{name}.{number}"
+        try:
+            producer.produce(
+                words.topic, value.encode(), partition=partition,
+                on_delivery=lambda error, message, op=op: told(op, error, message),
+            )  # fmt: skip
+        except BufferError:
+            producer.poll(PAUSE_S)
+            continue
+        pen.write(
+            Send(
+                at_ms=now_ms(), op=op, producer=name, topic=words.topic, partition=partition,
+                value=value, idempotent=not words.plain, ordered=not words.plain,
+            )
+        )  # fmt: skip
+        number += 1
+        producer.poll(PAUSE_S)
+    sys.exit(1 if producer.flush(FINAL_FLUSH_S) else 0)
+
+
+class Member:
+    """A member of a group: what it polls and commits, assignment by assignment."""
+
+    def __init__(self, words: argparse.Namespace) -> None:
+        self.name = f"consumer-{words.number}"
+        self._pen = Pen(words.file)
+        self._words = words
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": words.bootstrap,
+                "group.id": words.group,
+                "client.id": self.name,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 10_000,
+                "reconnect.backoff.max.ms": 1000,
+                "log_level": 2,
+            }
+        )
+        self._assignments = 0
+        self._ops = words.number * OPS
+        self._positions: dict[int, int] = {}
+        self._begun: dict[int, bool] = {}
+        self._got: dict[int, list[tuple[int, str]]] = {}
+        self._committed: dict[int, int] = {}
+
+    def run(self) -> None:
+        """Poll and commit until stdin ends."""
+        self._consumer.subscribe(
+            [self._words.topic], on_assign=self._assigned, on_revoke=self._revoked,
+            on_lost=self._lost,
+        )  # fmt: skip
+        due = time.monotonic() + COMMIT_EVERY_S
+        while not asked_to_stop():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self._take(message.partition(), message.offset(), message.value())
+            if time.monotonic() >= due:
+                self._commit()
+                due = time.monotonic() + COMMIT_EVERY_S
+        self._commit()
+        self._consumer.close()
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """From the committed offsets, or from the beginning; unknown ones are left to the
+        library, and the first record then says where it stands."""
+        self._assignments += 1
+        self._positions, self._begun, self._got = {}, {}, {}
+        self._committed = {}
+        try:
+            committed = consumer.committed(partitions, timeout=ASK_TIMEOUT_S)
+        except KafkaException:
+            consumer.assign(partitions)
+            return
+        for each in committed:
+            self._begun[each.partition] = each.offset < 0
+            each.offset = max(0, each.offset)
+            self._positions[each.partition] = each.offset
+        consumer.assign(committed)
+
+    def _revoked(self, consumer: Consumer, _: list[TopicPartition]) -> None:
+        self._commit()
+        self._lost(consumer, _)
+
+    def _lost(self, _: Consumer, __: list[TopicPartition]) -> None:
+        self._write()
+        self._positions = {}
+
+    def _take(self, partition: int, offset: int, value: bytes) -> None:
+        self._positions.setdefault(partition, offset)
+        self._got.setdefault(partition, []).append((offset, value.decode()))
+
+    def _write(self) -> None:
+        """What came since the last time."""
+        for partition, records in self._got.items():
+            position, after = self._positions[partition], records[-1][0] + 1
+            self._pen.write(
+                Poll(
+                    at_ms=now_ms(), consumer=self.name, topic=self._words.topic,
+                    assignment=f"{self.name}/{self._assignments}", partition=partition,
+                    position=position, next=after, records=records, group=self._words.group,
+                    from_beginning=self._begun.get(partition, False),
+                )
+            )  # fmt: skip
+            self._positions[partition] = after
+        self._got = {}
+
+    def _commit(self) -> None:
+        self._write()
+        wanted = {p: o for p, o in self._positions.items() if o > self._committed.get(p, 0)}
+        if not wanted:
+            return
+        topic = self._words.topic
+        ops = {partition: self._note_commit(partition, at) for partition, at in wanted.items()}
+        try:
+            answer = self._consumer.commit(
+                offsets=[TopicPartition(topic, partition, at) for partition, at in wanted.items()],
+                asynchronous=False,
+            )
+        except KafkaException:
+            return  # it may have happened or not: it stays asked
+        for each in answer:
+            if each.error is None:
+                self._committed[each.partition] = each.offset
+                self._note(ops[each.partition], each.partition, each.offset, "ok")
+
+    def _note_commit(self, partition: int, offset: int) -> int:
+        self._ops += 1
+        self._note(self._ops, partition, offset, "asked")
+        return self._ops
+
+    def _note(self, op: int, partition: int, offset: int, outcome: str) -> None:
+        self._pen.write(
+            Commit(
+                at_ms=now_ms(), op=op, group=self._words.group, topic=self._words.topic,
+                partition=partition, offset=offset, outcome=outcome,
+            )
+        )  # fmt: skip
+
+
+def main(arguments: list[str]) -> None:
+    """Run one client."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=("produce", "consume"))
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--number", type=int, required=True)
+    parser.add_argument("--file", required=True)
+    parser.add_argument("--group", default="story")
+    parser.add_argument("--plain", action="store_true")
+    words = parser.parse_args(arguments)
+    if words.kind == "produce":
+        produce(words)
+    else:
+        Member(words).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

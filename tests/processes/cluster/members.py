@@ -1,0 +1,66 @@
+"""All stories: which fault, under which controller, with which clients.
+
+`proven` members have been seen to pass again and again, on a busy machine too; a few of them run by
+default. Never: a member marked as proven after one run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.processes.cluster import faults
+from tests.processes.cluster.faults import Fault
+from tests.processes.cluster.theatre import Needs
+
+CONTROLLERS = ("kraft", "zookeeper")
+PROVEN: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One story."""
+
+    name: str
+    fault: Fault
+    needs: Needs = field(default_factory=Needs)
+    java: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether it may run by default."""
+        return self.name in PROVEN
+
+
+def _members() -> list[Member]:
+    found = []
+    for controller in CONTROLLERS:
+        plain = Needs(controller)
+        wired = Needs(controller, networks=True)
+        found += [
+            Member(f"kill-leader-{controller}", faults.kill_the_leader, plain),
+            Member(f"kill-leader-java-{controller}", faults.kill_the_leader, plain, java=True),
+            Member(f"kill-leaders-{controller}", faults.kill_the_leader_again_and_again, plain),
+            Member(f"kill-controller-{controller}", faults.kill_the_controller, plain),
+            Member(f"kill-follower-{controller}", faults.kill_a_follower, plain),
+            Member(f"kill-two-{controller}", faults.kill_two_of_three, plain),
+            Member(f"pause-leader-{controller}", faults.pause_the_leader, plain),
+            Member(f"pause-controller-{controller}", faults.pause_the_controller, plain),
+            Member(f"rolling-{controller}", faults.restart_in_turn, plain),
+            Member(f"rolling-java-{controller}", faults.restart_in_turn, plain, java=True),
+            Member(f"cut-leader-drop-{controller}", faults.cut_off_the_leader("drop"), wired),
+            Member(f"cut-leader-reject-{controller}", faults.cut_off_the_leader("reject"), wired),
+            Member(f"cut-follower-drop-{controller}", faults.cut_off_a_follower("drop"), wired),
+            Member(f"cut-between-two-{controller}", faults.cut_between_two, wired),
+            Member(f"slow-link-{controller}", faults.slow_link, Needs(controller, link=True)),
+            Member(f"full-disk-{controller}", faults.full_disk, Needs(controller, small_disk=True)),
+        ]
+    apart = Needs("kraft", separate_controllers=3)
+    found += [
+        Member("kill-separate-controller", faults.kill_the_controller, apart),
+        Member("pause-separate-controller", faults.pause_the_controller, apart),
+        Member("kill-leader-separate-controllers", faults.kill_the_leader, apart),
+    ]
+    return found
+
+
+MEMBERS: tuple[Member, ...] = tuple(_members())

@@ -1,0 +1,107 @@
+"""A network of its own for each broker of a story: namespaces on a bridge, and cuts between them.
+
+In: how many. Out: addresses, the words that start a process inside, cuts by nft (silently dropped,
+or refused). Never: another story's network; everything is removed at the end. Needs root and the
+commands `ip` and `nft`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+ROUTER = 254  # the bridge's own address: where clients and ZooKeeper live
+TABLE = "story"
+
+
+class CannotNetwork(Exception):
+    """Not root, or `ip` or `nft` is missing or may not do it here."""
+
+
+class Networks:
+    """Namespaces 1..n on one bridge.
+
+    Invariant: `_made` names what exists and must be removed.
+    """
+
+    def __init__(self, count: int) -> None:
+        if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("nft"):
+            raise CannotNetwork("network namespaces need root and the commands ip and nft")
+        self._mark = f"{os.getpid() % 0xFFFF:04x}"
+        self._subnet = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+        self._made: list[list[str]] = []
+        try:
+            self._bridge()
+            for number in range(1, count + 1):
+                self._namespace(number)
+        except BaseException:
+            self.close()
+            raise
+
+    def address(self, number: int) -> str:
+        """Of the broker inside."""
+        return f"{self._subnet}.{number}"
+
+    @property
+    def router(self) -> str:
+        """Of everybody outside."""
+        return f"{self._subnet}.{ROUTER}"
+
+    def prefix(self, number: int) -> tuple[str, ...]:
+        """The words before a command that shall run inside."""
+        return ("ip", "netns", "exec", self._name(number))
+
+    def cut(self, number: int, others: Sequence[str], verdict: str) -> None:
+        """Nothing passes between a broker and these addresses any more: `drop`, or `reject`."""
+        refuse = "reject with tcp reset" if verdict == "reject" else "drop"
+        lines = [f"add table inet {TABLE}"]
+        for hook, side in (("input", "saddr"), ("output", "daddr")):
+            chain = f"inet {TABLE} {hook}"
+            lines.append(f"add chain {chain} {{ type filter hook {hook} priority 0; }}")
+            for other in others:
+                lines.append(f"add rule {chain} ip {side} {other} meta l4proto tcp {refuse}")
+                lines.append(f"add rule {chain} ip {side} {other} drop")
+        self._nft(number, "\n".join(lines))
+
+    def heal(self, number: int) -> None:
+        """As before the cut."""
+        self._nft(number, f"add table inet {TABLE}\ndelete table inet {TABLE}")
+
+    def close(self) -> None:
+        """Remove everything, newest first; what is gone already is well."""
+        for words in reversed(self._made):
+            subprocess.run(["ip", *words], capture_output=True, check=False)
+        self._made = []
+
+    def _name(self, number: int) -> str:
+        return f"dbs{self._mark}n{number}"
+
+    def _bridge(self) -> None:
+        name = f"dbs{self._mark}"
+        self._ip("link", "add", name, "type", "bridge")
+        self._made.append(["link", "delete", name])
+        self._ip("addr", "add", f"{self.router}/24", "dev", name)
+        self._ip("link", "set", name, "up")
+
+    def _namespace(self, number: int) -> None:
+        name, outer, inner = self._name(number), f"dbs{self._mark}o{number}", "eth0"
+        self._ip("netns", "add", name)
+        self._made.append(["netns", "delete", name])
+        self._ip("link", "add", outer, "type", "veth", "peer", "name", inner, "netns", name)
+        self._ip("link", "set", outer, "master", f"dbs{self._mark}", "up")
+        self._ip("-n", name, "link", "set", "lo", "up")
+        self._ip("-n", name, "addr", "add", f"{self.address(number)}/24", "dev", inner)
+        self._ip("-n", name, "link", "set", inner, "up")
+
+    def _nft(self, number: int, script: str) -> None:
+        self._run(["ip", "netns", "exec", self._name(number), "nft", "-f", "-"], script)
+
+    def _ip(self, *words: str) -> None:
+        self._run(["ip", *words], "")
+
+    def _run(self, command: list[str], script: str) -> None:
+        done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CannotNetwork(f"{' '.join(command)}: {done.stderr.strip()}")

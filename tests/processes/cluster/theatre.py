@@ -1,0 +1,122 @@
+"""Where a story plays: the cluster with what its fault needs around it.
+
+In: what is needed. Out: a running cluster, networks, a link, a small disk, a ZooKeeper. Never: more
+than the story asked for; everything is ended and removed by `close`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.server.embedded_cluster import RunningCluster, free_port, start_cluster
+from deploy.paths import PROJECT_ROOT
+from deploy.testservers.zookeeper import start_zookeeper
+from tests.processes.cluster.networks import Networks
+from tests.processes.small_disk import SmallDisk
+
+BROKERS = 3
+DISK_BYTES = 400 << 20
+PROPERTIES = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "replica.lag.time.max.ms": "10000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a fault cannot do without."""
+
+    controller: str = "kraft"
+    separate_controllers: int = 0
+    networks: bool = False
+    link: bool = False
+    small_disk: bool = False
+
+
+class Theatre:
+    """A cluster and its surroundings.
+
+    Invariant: `_exit` undoes all that was begun, in the reverse order.
+    """
+
+    def __init__(self, folder: Path, needs: Needs) -> None:
+        self._exit = contextlib.ExitStack()
+        self.disk_bytes = DISK_BYTES
+        self.zookeeper_host = "127.0.0.1"
+        try:
+            self._build(folder, needs)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, folder: Path, needs: Needs) -> None:
+        hosts: list[str] = []
+        prefixes: list[tuple[str, ...]] = []
+        if needs.networks:
+            self.networks = Networks(BROKERS)
+            self._exit.callback(self.networks.close)
+            numbers = range(1, BROKERS + 1)
+            hosts = [self.networks.address(number) for number in numbers]
+            prefixes = [self.networks.prefix(number) for number in numbers]
+            self.zookeeper_host = self.networks.router
+        if needs.small_disk:
+            self.small_disk = SmallDisk(folder / "broker-2" / "logs", DISK_BYTES)
+            self._exit.callback(self.small_disk.unmount)
+        connect = None
+        if needs.controller == "zookeeper":
+            server = start_zookeeper(folder / "zookeeper", host=self.zookeeper_host)
+            self._exit.callback(server.stop)
+            connect = f"{self.zookeeper_host}:{server.port}"
+        link_port = free_port()
+        advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{link_port}"}
+        if needs.link:
+            self._start_link(link_port)
+        self.cluster: RunningCluster = start_cluster(
+            folder, BROKERS, needs.controller, PROPERTIES, needs.separate_controllers,
+            zookeeper_connect=connect, hosts=hosts, prefixes=prefixes,
+            node_properties={1: advertised} if needs.link else None,
+        )  # fmt: skip
+        self._exit.callback(self.cluster.stop)
+        if needs.link:
+            self.link(f"to {self.cluster.plan[1].port}")
+
+    def link(self, word: str) -> None:
+        """Tell the link; it has obeyed when this returns."""
+        if self._link.stdin is None or self._link.stdout is None:
+            raise AssertionError("the link was started without pipes")
+        self._link.stdin.write(word + "\n")
+        self._link.stdin.flush()
+        assert self._link.stdout.readline() == "done\n"
+
+    def start_together(self, nodes: list[int]) -> None:
+        """Nodes that need each other to serve: started at the same time."""
+        threads = [
+            threading.Thread(target=self.cluster.start_again, args=(node_id,)) for node_id in nodes
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def close(self) -> None:
+        """End and remove everything."""
+        self._exit.close()
+
+    def _start_link(self, port: int) -> None:
+        self._link = subprocess.Popen(
+            [sys.executable, "-m", "tests.processes.cluster.slow_link", str(port)],
+            cwd=PROJECT_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._exit.callback(self._link.wait)
+        self._exit.callback(self._link.kill)
+        if self._link.stdout is None or self._link.stdout.readline() != "ready\n":
+            raise AssertionError("the link did not start")
