@@ -42,6 +42,55 @@ def run_here(
     raise typer.Exit(run(merged, data_dir=root.absolute()))
 
 
+@app.command("new-id")
+def new_id() -> None:
+    """A new id for a cluster or a metadata directory."""
+    from broker.clock.real import RealClock
+    from broker.log.directories import new_id as draw
+
+    typer.echo(draw(RealClock()))
+
+
+@app.command("format")
+def format_here(
+    context: typer.Context,
+    cluster_id: Annotated[str, typer.Option(help="The same on every node of the cluster.")],
+    config: Annotated[Path | None, typer.Option(help="A server.properties of Kafka.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the log directories go.")] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="This node is the quorum's first voter.")
+    ] = False,
+    initial_controllers: Annotated[
+        str, typer.Option(help="The first voters: id@host:port:directory-id, by commas.")
+    ] = "",
+    no_initial_controllers: Annotated[
+        bool, typer.Option("--no-initial-controllers", help="The voters are somebody else.")
+    ] = False,
+    ignore_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", help="Leave out what is formatted already.")
+    ] = False,
+) -> None:
+    """Format the log directories of one node for a cluster, as kafka-storage does."""
+    from broker.config.properties import read_properties
+    from broker.server.process import format_directories
+
+    if no_initial_controllers and (standalone or initial_controllers):
+        raise typer.BadParameter("--no-initial-controllers stands alone")
+    properties = read_properties(config.read_text(encoding="utf-8")) if config else {}
+    settings = context.obj
+    root = data_dir or settings.site.data_path / "broker"
+    raise typer.Exit(
+        format_directories(
+            {**settings.broker, **properties},
+            root.absolute(),
+            cluster_id,
+            standalone=standalone,
+            initial_controllers=initial_controllers,
+            ignore_formatted=ignore_formatted,
+        )
+    )
+
+
 @app.command("configs")
 def configs(
     word: Annotated[str, typer.Argument(help="Only keys that contain this.")] = "",

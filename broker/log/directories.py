@@ -12,6 +12,7 @@ import binascii
 import json
 from typing import NamedTuple
 
+from broker.clock.port import Clock
 from broker.config.properties import read_properties
 from broker.disk.port import Disk
 
@@ -48,6 +49,13 @@ def decode_uuid(text: str) -> bytes:
     if len(value) != 16:
         raise ValueError(f"{text} is no UUID")
     return value
+
+
+def new_id(clock: Clock) -> str:
+    """A new id as Kafka prints it; none begins with a dash, which would look like an option."""
+    while (text := encode_uuid(clock.new_uuid())).startswith("-"):
+        pass
+    return text
 
 
 def read_identity(disk: Disk, directory: str) -> Identity | None:

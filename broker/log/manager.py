@@ -24,9 +24,9 @@ from broker.log.directories import (
     WrongDirectory,
     check_identity,
     clean_shutdown_epoch,
-    encode_uuid,
     epoch_of_life,
     leave_clean_shutdown,
+    new_id,
     read_identity,
     read_topic_id,
     take_clean_shutdown,
@@ -91,7 +91,7 @@ class LogManager:
             self._locks.append(self.disk.lock(directory))
         found = {d: read_identity(self.disk, d) for d in mine}
         known = [identity for identity in found.values() if identity is not None]
-        self.cluster_id = cluster_id or (known[0].cluster_id if known else self._new_id())
+        self.cluster_id = cluster_id or (known[0].cluster_id if known else new_id(self._clock))
         for directory, identity in found.items():
             if identity is not None:
                 check_identity(directory, identity, self.cluster_id, self.config.node_id)
@@ -100,11 +100,6 @@ class LogManager:
         if len(set(self.directory_ids.values())) != len(self.directory_ids):
             raise WrongDirectory("two log.dirs carry the same directory.id; one is a copy")
         return self.cluster_id
-
-    def _new_id(self) -> str:
-        while (text := encode_uuid(self._clock.new_uuid())).startswith("-"):
-            pass  # a leading dash would look like an option on a command line
-        return text
 
     def _claim(self, directory: str, identity: Identity | None) -> None:
         if identity is None or not identity.directory_id:

@@ -19,11 +19,12 @@ import uvloop
 from broker.clock.real import RealClock
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
+from broker.controller.kraft.format import AlreadyFormatted
 from broker.controller.kraft.places import PlaceError
 from broker.controller.kraft.quorum_state import QuorumStateError
 from broker.controller.kraft.snapshots import SnapshotDamaged
 from broker.controller.kraft.soundness import MetadataLogDamaged
-from broker.disk.port import DirectoryLocked
+from broker.disk.port import DirectoryLocked, DiskError
 from broker.disk.real import RealDisk
 from broker.log.directories import WrongDirectory
 from broker.network.port import ListenError
@@ -31,7 +32,8 @@ from broker.network.real import RealNetwork
 from broker.server.broker import Broker
 from broker.server.listeners import ListenerError
 from broker.server.plane import StartError
-from broker.settings import SettingError, split
+from broker.server.storage import format_storage
+from broker.settings import CLUSTER_ID_KEY, ProcessSettings, SettingError, split
 
 log = logging.getLogger("broker.server")
 
@@ -47,6 +49,8 @@ OPERATOR_ERRORS = (
     MetadataLogDamaged,
     SnapshotDamaged,
     PlaceError,
+    AlreadyFormatted,
+    DiskError,
 )
 """What an operator must mend; everything else that ends a start is a bug and shows its trace."""
 
@@ -56,11 +60,48 @@ GC_THRESHOLDS = (50_000, 50, 100)
 
 def prepare(properties: Mapping[str, str], data_dir: str | PurePath) -> Broker:
     """A broker of these properties whose logs lie in `data_dir` unless they say otherwise."""
+    config, settings = configured(properties, data_dir)
+    return Broker(config, RealClock(), RealDisk(), RealNetwork(), settings)
+
+
+def configured(
+    properties: Mapping[str, str], data_dir: str | PurePath
+) -> tuple[BrokerConfig, ProcessSettings]:
+    """Kafka's configuration and our settings, with `data_dir` for the logs by default."""
     kafka, settings = split(properties)
     if "log.dirs" not in kafka and "log.dir" not in kafka:
         kafka["log.dirs"] = str(data_dir)
-    config = BrokerConfig.from_mapping(kafka)
-    return Broker(config, RealClock(), RealDisk(), RealNetwork(), settings)
+    return BrokerConfig.from_mapping(kafka), settings
+
+
+def format_directories(
+    properties: Mapping[str, str],
+    data_dir: str | PurePath,
+    cluster_id: str,
+    *,
+    standalone: bool = False,
+    initial_controllers: str = "",
+    ignore_formatted: bool = False,
+) -> int:
+    """Format a node's log directories. 0, or 1 with one sentence for what must be mended."""
+    try:
+        config, _ = configured({**properties, CLUSTER_ID_KEY: cluster_id}, data_dir)
+        done = format_storage(
+            config,
+            RealDisk(),
+            RealClock(),
+            cluster_id,
+            standalone=standalone,
+            initial_controllers=initial_controllers,
+            ignore_formatted=ignore_formatted,
+        )
+    except OPERATOR_ERRORS as error:
+        print(error, file=sys.stderr)
+        return 1
+    for directory in done.written:
+        print(f"formatted {directory} for node {config.node_id} of cluster {cluster_id}")
+    print(f"metadata directory id {done.directory_id}")
+    return 0
 
 
 async def serve(
