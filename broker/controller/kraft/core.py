@@ -100,6 +100,7 @@ class Core:
     deadline_ms: int = NEVER_MS
     high_watermark: int = -1
     has_fetched: bool = False
+    heard_at_ms: int = 0
     backoffs: int = 0
     stored: ElectionState = field(default_factory=ElectionState)
     effects: list[Effect] = field(default_factory=list)
@@ -124,7 +125,7 @@ class Core:
         self.persist()
         self.role = next_role(self.role, Event.LEADER_FOUND)
         self.has_fetched, self.backoffs = False, 0
-        self.deadline_ms = now.now_ms + self.settings.fetch_timeout_ms
+        self.deadline_ms = now.now_ms + self.fetch_timeout_ms(now)
         self.lines.clear()
         self.effects.append(LeaderIs(leader_id, epoch))
 
@@ -183,6 +184,18 @@ class Core:
     def spread(self, base_ms: int, now: Moment) -> int:
         """`base_ms` to twice that, by the dice."""
         return base_ms + int(base_ms * now.dice)
+
+    def fetch_timeout_ms(self, now: Moment) -> int:
+        """How long to believe in a leader that says nothing; a twentieth of it by the dice, so that
+        one of two followers that heard from it last in the same moment stands first."""
+        timeout_ms = self.settings.fetch_timeout_ms
+        return timeout_ms + int(timeout_ms * now.dice / 20)
+
+    def hears_leader(self, now: Moment) -> bool:
+        """Whether the leader of this epoch has answered lately. It answers each fetch within
+        `max_wait_ms`, so half a fetch time-out of silence is a long time."""
+        lately = now.now_ms - self.heard_at_ms < self.settings.fetch_timeout_ms // 2
+        return self.leader_id != NO_LEADER and self.has_fetched and lately
 
     def backoff_ms(self, now: Moment) -> int:
         """The pause after a lost election: doubles each time, up to its maximum, by the dice."""

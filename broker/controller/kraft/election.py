@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.controller.kraft.core import NEVER_MS, Core
+from broker.controller.kraft.core import DOUBT_MS, DOUBT_SPREAD_MS, NEVER_MS, Core
 from broker.controller.kraft.messages import (
     NO_LEADER,
     Answer,
@@ -107,7 +107,10 @@ class Election:
             self._new_ballot(now)
             return
         if core.leader_id != NO_LEADER:
+            backoffs = core.backoffs
             core.follow(core.leader_id, core.epoch, now)
+            core.backoffs = backoffs  # until it answers, ask again soon
+            core.deadline_ms = now.now_ms + DOUBT_MS + DOUBT_SPREAD_MS + core.backoff_ms(now)
             return
         core.deadline_ms = now.now_ms + core.backoff_ms(now)
 
@@ -166,7 +169,7 @@ class Election:
             core.begin_epoch(ask.epoch, now)
         if ask.voter is not None and not ask.voter.matches(core.me):
             return self._answer(ErrorCode.INVALID_VOTER_KEY)
-        granted = self._may_grant(ask)
+        granted = self._may_grant(ask, now)
         if granted and not ask.pre_vote and core.voted != ask.candidate:
             core.voted = ask.candidate
             core.persist()
@@ -176,15 +179,14 @@ class Election:
                 core.deadline_ms = now.now_ms + core.spread(core.settings.election_timeout_ms, now)
         return self._answer(ErrorCode.NONE, granted)
 
-    def _may_grant(self, ask: Vote) -> bool:
+    def _may_grant(self, ask: Vote, now: Moment) -> bool:
         core = self._core
         up_to_date = ask.end.is_at_least(core.log.end)
         if ask.pre_vote:
             if core.role is Role.LEADER:
                 return False
-            # One that has heard of its leader in this epoch sees no reason to elect another.
-            attached = core.leader_id != NO_LEADER and core.has_fetched
-            return up_to_date and not attached
+            # One that hears its leader sees no reason to elect another.
+            return up_to_date and not core.hears_leader(now)
         if core.role in (Role.LEADER, Role.CANDIDATE, Role.RESIGNED) or core.leader_id >= 0:
             return False
         if core.voted is not None:

@@ -165,8 +165,9 @@ class Following:
     def _heard(self, now: Moment) -> None:
         core = self._core
         core.has_fetched, core.backoffs, self._left = True, 0, None
+        core.heard_at_ms = now.now_ms
         if core.role is Role.FOLLOWER:
-            core.deadline_ms = now.now_ms + core.settings.fetch_timeout_ms
+            core.deadline_ms = now.now_ms + core.fetch_timeout_ms(now)
 
     def _refused(self, to: int, answer: Answer, now: Moment) -> None:
         """An answer without records from the node we take for the leader."""

@@ -363,7 +363,9 @@ class World:
         delay_ms: tuple[int, int] = (1, 1),
         loss: float = 0.0,
         settings: Settings | None = None,
+        begin: Iterable[Entry] = (),
     ) -> None:
+        """`begin` is what every log starts with, committed: then the voters are those it names."""
         self.ids = tuple(ids)
         self.settings = settings or Settings()
         self.dice = random.Random(seed)
@@ -372,8 +374,8 @@ class World:
         self.now_ms = 0
         self.lines: list[str] = []
         self.cut: set[frozenset[int]] = set()
-        self.static = voter_set(self.ids if static is None else static)
-        self.committed: list[Entry] = []
+        self.committed: list[Entry] = list(begin)
+        self.static = None if self.committed else voter_set(self.ids if static is None else static)
         self.leaders: dict[int, int] = {}
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
@@ -381,6 +383,8 @@ class World:
         self._flushing: set[int] = set()
         self.replicas = {one: Replica(self, one) for one in self.ids}
         for replica in self.replicas.values():
+            replica.log.append(self.committed)
+            replica.log.flush()
             replica.start(self.static)
 
     # -- time -------------------------------------------------------------------------------

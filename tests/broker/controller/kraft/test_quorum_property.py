@@ -6,7 +6,9 @@ import random
 
 import pytest
 
-from tests.broker.controller.kraft.quorum_world import World
+from broker.controller.kraft.states import Role
+from broker.controller.kraft.voters import Voter
+from tests.broker.controller.kraft.quorum_world import Entry, World, key
 
 SEEDS = range(40)
 STEPS = 60
@@ -54,6 +56,11 @@ def test_whatever_fails_one_leads_per_epoch_and_nothing_committed_is_lost(seed: 
                 world.leader.write(f"v{number}")
         world.run_for(dice.randrange(1, 1500))
         world.check_log_matching()
+    recover(world)
+
+
+def recover(world: World) -> None:
+    """With all faults gone there is a leader, progress, and one history on all."""
     world.heal()
     world.loss = 0.0
     for replica in world.replicas.values():
@@ -70,3 +77,36 @@ def test_whatever_fails_one_leads_per_epoch_and_nothing_committed_is_lost(seed: 
         replica.log.all()[: len(world.committed)] == world.committed
         for replica in world.replicas.values()
     )
+
+
+def change_voters(world: World, dice: random.Random) -> None:
+    """Ask the leader to add or remove somebody; it may refuse."""
+    leader = world.leader
+    if leader is None or leader.machine.role is not Role.LEADER:
+        return
+    membership, who = leader.machine.membership, dice.choice(world.ids)
+    if leader.machine.core.voters.latest.has(key(who)):
+        if len(leader.machine.core.voters.latest.voters) > 2:
+            membership.remove(key(who))
+    else:
+        membership.add(Voter(key(who)))
+    leader.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_same_holds_while_voters_come_and_go(seed: int) -> None:
+    """KIP-853: two sets that follow each other share a majority, whatever fails meanwhile."""
+    dice = random.Random(f"voters {seed}")
+    ids = range(1, 6)
+    first = tuple(sorted(dice.sample(ids, 3)))
+    world = World(ids, seed, delay_ms=(0, dice.choice([5, 50])), begin=[Entry(0, "voters", first)])
+    number = 0
+    for _ in range(STEPS):
+        disturb(world, dice)
+        change_voters(world, dice)
+        number += 1
+        if world.leader is not None:
+            world.leader.write(f"v{number}")
+        world.run_for(dice.randrange(1, 1500))
+        world.check_log_matching()
+    recover(world)
