@@ -76,6 +76,7 @@ SERVED: Mapping[int, Served] = {
     47: Served("k47_offset_delete"),
     48: Served("k48_describe_client_quotas"),
     49: Served("k49_alter_client_quotas", forwarded=True),
+    50: Served("k50_describe_user_scram_credentials"),
     52: Served("k52_vote"),
     53: Served("k53_begin_quorum_epoch"),
     54: Served("k54_end_quorum_epoch"),

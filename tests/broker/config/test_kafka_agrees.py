@@ -28,7 +28,8 @@ OURS = {"node.id", "process.roles", "controller.listener.names"}
 INTERNAL = {
     "producer.id.expiration.check.interval.ms",
     "unclean.leader.election.interval.ms",
-    # Kafka keeps these two in a table of their own and takes them only while running.
+    # Kafka keeps these three in a table of their own and takes them only while running.
+    "replica.alter.log.dirs.io.max.bytes.per.second",
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
 }

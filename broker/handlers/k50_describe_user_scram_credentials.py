@@ -1,0 +1,58 @@
+"""DescribeUserScramCredentials (50).
+
+Behaviour: which mechanisms a user has credentials for and how many iterations they cost, from the
+image; never salts or keys. kafka-configs asks it whenever users are described. A user without
+credentials who is asked for by name is RESOURCE_NOT_FOUND.
+
+Versions: 0.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.metadata.image import MetadataImage
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from bus.errors import ErrorCode
+from bus.protocol.generated.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+def handle(
+    request: DescribeUserScramCredentialsRequest, context: RequestContext
+) -> DescribeUserScramCredentialsResponse:
+    """Describe the users named, or all that have credentials."""
+    if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        return DescribeUserScramCredentialsResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
+        )
+    held = _by_user(context.services.image)
+    names = [user.name for user in request.users or ()] or sorted(held)
+    return DescribeUserScramCredentialsResponse(
+        error_message=None, results=[_result(name, names, held) for name in dict.fromkeys(names)]
+    )
+
+
+def _by_user(image: MetadataImage) -> dict[str, list[CredentialInfo]]:
+    held: dict[str, list[CredentialInfo]] = {}
+    for (mechanism, user), record in sorted(image.scram.items()):
+        held.setdefault(user, []).append(CredentialInfo(mechanism, record.iterations))
+    return held
+
+
+def _result(
+    name: str, asked: list[str], held: dict[str, list[CredentialInfo]]
+) -> DescribeUserScramCredentialsResult:
+    if asked.count(name) > 1:
+        return DescribeUserScramCredentialsResult(
+            name,
+            ErrorCode.DUPLICATE_RESOURCE,
+            f"Cannot describe the SCRAM credentials of {name} twice in one request",
+        )
+    if name not in held:
+        message = f"Attempt to describe a user credential that does not exist: {name}"
+        return DescribeUserScramCredentialsResult(name, ErrorCode.RESOURCE_NOT_FOUND, message)
+    return DescribeUserScramCredentialsResult(name, 0, None, held[name])
