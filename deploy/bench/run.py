@@ -130,17 +130,22 @@ def page(kept: dict[str, dict[str, object]]) -> str:
         "| figure | runs | ours | Apache Kafka | ratio | must | aim | reached | measured |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    machines: dict[str, str] = {}
+    machines: list[object] = []
     for name in FIGURES:
         if name in kept:
-            texts, day = kept[name]["cells"], kept[name]["measured"]
-            lines.append(f"| {' | '.join(texts)} | {day} |")  # type: ignore[arg-type]
-            machines.update(kept[name]["machine"])  # type: ignore[call-overload]
+            texts, day, machine = (kept[name][key] for key in ("cells", "measured", "machine"))
+            if machine not in machines:
+                machines.append(machine)
+            where = f" ({machines.index(machine) + 1})"
+            lines.append(f"| {' | '.join(texts)} | {day}{where} |")  # type: ignore[arg-type]
     missing = [FIGURES[name].title for name in FIGURES if name not in kept]
     if missing:
         lines += ["", "Not measured yet: " + "; ".join(missing) + "."]
     if machines:
-        lines += ["", "The machine:", "", *(f"- {key}: {value}" for key, value in machines.items())]
+        lines += ["", "The machines, by the number beside the day:", ""]
+    for number, machine in enumerate(machines, start=1):
+        told = ", ".join(f"{key}: {value}" for key, value in machine.items())  # type: ignore[attr-defined]
+        lines.append(f"{number}. {told}")
     return "\n".join(lines) + "\n"
 
 

@@ -48,6 +48,7 @@ def test_the_page_shows_what_was_measured_and_names_what_was_not():
     text = page(kept)
     assert "| 3 | 30,000 records/s |" in text
     assert "2026-01-02" in text
-    assert "- cores: 2" in text
+    assert "2026-01-02 (1)" in text
+    assert "1. cores: 2" in text
     for name, figure in FIGURES.items():
         assert (figure.title in text.split("Not measured yet: ")[1]) == (name != "backlog")

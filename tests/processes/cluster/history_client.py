@@ -116,7 +116,7 @@ class Member:
             }
         )
         self._assignments = 0
-        self._ops = words.number * OPS
+        self._ops: int = words.number * OPS
         self._positions: dict[int, int] = {}
         self._begun: dict[int, bool] = {}
         self._got: dict[int, list[tuple[int, str]]] = {}
@@ -152,7 +152,7 @@ class Member:
             return
         for each in committed:
             self._begun[each.partition] = each.offset < 0
-            each.offset = max(0, each.offset)
+            each.offset = max(0, int(each.offset))
             self._positions[each.partition] = each.offset
         consumer.assign(committed)
 

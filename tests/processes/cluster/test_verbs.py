@@ -1,0 +1,91 @@
+"""`cluster up`, `status` and `down` with real brokers: what a person types, to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.paths import PROJECT_ROOT
+from deploy.supervisor import Endpoint
+
+PATIENCE_S = 180.0
+PORTS_APART = 10  # of the three brokers; `--port` names the first
+
+
+def first_port(dice: random.Random) -> int:
+    """A port with free ones for the whole cluster behind it, below those of outgoing connections."""
+    while True:
+        first = dice.randrange(10_000, 30_000, 40)
+        wanted = [first + PORTS_APART * node + more for node in range(3) for more in range(3)]
+        if all(Endpoint("127.0.0.1", port, "").is_free() for port in wanted):
+            return first
+
+
+class Words:
+    """`databus` on a data directory of its own."""
+
+    def __init__(self, folder: Path, dice: random.Random) -> None:
+        self._command = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
+        self.options = [f"--port={first_port(dice)}", "--brokers=3"]
+
+    def say(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One verb, to its end."""
+        return subprocess.run(
+            [*self._command, *words], cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=PATIENCE_S * 2, check=False,
+        )  # fmt: skip
+
+    def brokers(self) -> list[dict[str, Any]]:
+        """`cluster status --json`."""
+        done = self.say("cluster", "status", *self.options, "--json")
+        assert done.returncode == 0, done.stderr
+        found: list[dict[str, Any]] = json.loads(done.stdout)
+        return found
+
+    def wait_for(self, condition: Callable[[list[dict[str, Any]]], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition(rows := self.brokers()):
+            assert time.monotonic() < deadline, f"never: {what}: {rows}"
+
+
+def all_registered(rows: list[dict[str, Any]]) -> bool:
+    return all(row["state"] == "running" and row.get("registered") for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_cluster_is_started_looked_at_hit_and_stopped(
+    tmp_path: Path, dice: random.Random
+) -> None:
+    """Three brokers run; a killed one comes back by itself; `down` leaves nothing."""
+    words = Words(tmp_path, dice)
+    up = words.say("cluster", "up", *words.options, "--detach")
+    assert up.returncode == 0, up.stderr
+    try:
+        words.wait_for(all_registered, "three brokers are registered")
+        before = words.brokers()
+        assert [row["name"] for row in before] == ["broker-1", "broker-2", "broker-3"]
+        assert sum(row["controller"] for row in before) == 1
+        victim = before[1]
+        os.kill(victim["pid"], signal.SIGKILL)
+        words.wait_for(
+            lambda rows: rows[1]["pid"] not in (None, victim["pid"]) and all_registered(rows),
+            "the killed broker is back",
+        )
+        assert words.brokers()[1]["restarts"] == 1
+        table = words.say("cluster", "status", *words.options).stdout
+        assert "0 without a leader" in table
+    finally:
+        assert words.say("cluster", "down").stdout == "stopped\n"
+    assert all(row["state"] == "stopped" for row in words.brokers())
+    assert not any(Path(f"/proc/{row['pid']}").exists() for row in before)
