@@ -15,6 +15,7 @@ METRICS_HOST_KEY = "metrics.host"
 METRICS_PORT_KEY = "metrics.port"
 SITE_NUMBER_KEY = "site.number"
 CLUSTER_ID_KEY = "cluster.id"
+PROCESS_LOG_DIR_KEY = "process.log.dir"
 LARGEST_SITE = 255
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 
@@ -25,13 +26,15 @@ class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     `metrics_port` 0 takes a free port, -1 opens none. `site_number` stands in bits 48-55 of every
     producer id, so that a mirrored batch never meets a local producer's. `cluster_id` is what new
     log directories are formatted with, the same on every node of a cluster; a directory of another
-    cluster is then refused.
+    cluster is then refused. `process_log_dir` is where server.log, controller.log and the others
+    go; by default beside the first log directory, its name with `-log` behind it.
     """
 
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 9094
     site_number: int = 0
     cluster_id: str = ""
+    process_log_dir: str = ""
 
 
 class SettingError(Exception):
@@ -50,7 +53,11 @@ def split(properties: Mapping[str, str]) -> tuple[dict[str, str], ProcessSetting
             f"{CLUSTER_ID_KEY} must be 1 to 64 letters, digits, '-' and '_', not {cluster_id!r}"
         )
     return kafka, ProcessSettings(
-        metrics_host=host, metrics_port=port, site_number=site, cluster_id=cluster_id
+        metrics_host=host,
+        metrics_port=port,
+        site_number=site,
+        cluster_id=cluster_id,
+        process_log_dir=kafka.pop(PROCESS_LOG_DIR_KEY, ""),
     )
 
 

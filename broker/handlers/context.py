@@ -18,6 +18,7 @@ from broker.coordinator.service import GroupCoordinator
 from broker.handlers.refusals import refusal
 from broker.handlers.sides import Side
 from broker.log.manager import LogManager
+from broker.metadata.departures import Departures
 from broker.metadata.image import MetadataImage
 from broker.peer.controller_link import ControllerLink
 from broker.replica.manager import ReplicaManager
@@ -73,6 +74,8 @@ class Services:
     """Handles a request that came in an envelope."""
     link: ControllerLink
     """This broker's own requests to the active controller."""
+    departures: Departures
+    """Brokers that are just going, as clients are told."""
     auto_topics: AutoTopics
     """Topics asked for by using them, where another node is the active controller."""
     site_number: int = 0
@@ -85,6 +88,8 @@ class Services:
     """The ZooKeeper plane's controller side; None under KRaft."""
     active: ActiveController | None = None
     """What the active controller remembers; idle elsewhere."""
+    connection_lost: Callable[[int], None] | None = None
+    """Who hears of a broker's lost connection, if not `active` (the ZooKeeper plane)."""
 
     @property
     def shown_controller_id(self) -> int:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
+from functools import wraps
 
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
@@ -40,8 +42,11 @@ from broker.server.roles import roles_of
 from broker.server.rooms import Rooms, build_rooms, connection_limits
 from broker.settings import ProcessSettings
 from bus.errors import BusError
+from bus.protocol.frames import request_header
+from bus.protocol.wire import ProtocolError
 
 log = logging.getLogger("broker.server")
+requests = logging.getLogger("broker.handlers")
 
 NOBODY = -1
 
@@ -78,6 +83,7 @@ class Broker:
         self._http: Server | None = None
         self._tasks: list[TaskHandle] = []
         self._logs: LogManager | None = None
+        self._logs_requests = False
         self._rooms: Rooms | None = None
         self._plane_rooms: PlaneRooms | None = None
         self._stopping = asyncio.Event()
@@ -235,9 +241,11 @@ class Broker:
         """A broker's connection to the active controller is gone: news for a probe."""
         session = connection.session
         if isinstance(session, Session) and session.broker_id != NOBODY:
-            active = self.rooms.services.active
-            if active is not None:
-                active.connection_lost(session.broker_id)
+            services = self.rooms.services
+            if services.connection_lost is not None:
+                services.connection_lost(session.broker_id)
+            elif services.active is not None:
+                services.active.connection_lost(session.broker_id)
 
     async def _sweep_idle(self) -> None:
         while True:
@@ -245,11 +253,41 @@ class Broker:
             for listener in self._all_listeners():
                 listener.close_stalled()
                 listener.close_idle()
+            self._log_requests(requests.isEnabledFor(logging.DEBUG))
+
+    def _log_requests(self, wanted: bool) -> None:
+        """Put the log in front of the dispatchers, or take it away: unlogged requests pay nothing
+        for the question whether they are logged."""
+        if wanted is self._logs_requests:
+            return
+        self._logs_requests = wanted
+        for listener in self._all_listeners():
+            if wanted:
+                listener.dispatch = _logged(listener.dispatch)
+            else:
+                listener.dispatch = listener.dispatch.__wrapped__  # type: ignore[attr-defined]
 
     async def _expire_offsets(self) -> None:
         while True:
             await self.clock.sleep(self.config["offsets.retention.check.interval.ms"] / 1000)
             self.rooms.groups.expire()
+
+
+def _logged(dispatch: Dispatch) -> Dispatch:
+    """A line in request.log for each request, then the request."""
+
+    @wraps(dispatch)
+    def log_and_dispatch(frame: memoryview, connection: Connection, slot: Slot) -> None:
+        with suppress(ProtocolError):  # the dispatcher says what is wrong with it
+            header, _ = request_header(frame)
+            requests.debug(
+                "%s: api %d version %d correlation %d client %s, %d bytes", connection.host,
+                header.api_key, header.api_version, header.correlation_id, header.client_id,
+                len(frame),
+            )  # fmt: skip
+        dispatch(frame, connection, slot)
+
+    return log_and_dispatch
 
 
 def _dispatch(dispatcher: Dispatcher, side: Side, listener_name: str) -> Dispatch:

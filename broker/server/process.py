@@ -12,7 +12,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import uvloop
 
@@ -32,6 +32,7 @@ from broker.network.real import RealNetwork
 from broker.server.broker import Broker
 from broker.server.listeners import ListenerError
 from broker.server.plane import StartError
+from broker.server.process_logs import close_logs, open_logs
 from broker.server.storage import format_storage
 from broker.settings import CLUSTER_ID_KEY, ProcessSettings, SettingError, split
 
@@ -112,13 +113,27 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then stop cleanly."""
     broker = prepare(properties, data_dir)
+    logs = open_logs(log_directory(broker))
+    try:
+        await _serve(broker, ready or announce)
+    finally:
+        close_logs(logs)
+
+
+def log_directory(broker: Broker) -> Path:
+    """Where this process writes its logs: not into a log directory, whose every name is Kafka's."""
+    chosen = broker.settings.process_log_dir
+    return Path(chosen) if chosen else Path(f"{broker.config.log_dirs[0]}-log")
+
+
+async def _serve(broker: Broker, ready: Callable[[Broker], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, broker.request_stop)
     try:
         if await _started(broker):
             _settle_collector()
-            (ready or announce)(broker)
+            ready(broker)
             await broker.wait_for_stop_request()
     finally:
         await broker.stop()

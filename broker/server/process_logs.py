@@ -1,0 +1,100 @@
+"""One log file per module, as Kafka's brokers keep them, beside the log directories.
+
+In: a directory. Out: files that turn over at a bounded size, fed by the loggers of the rooms.
+Never: a level; levels are changed while the broker runs by IncrementalAlterConfigs on
+BROKER_LOGGER and apply to these files and to standard error alike.
+
+| file | what |
+|---|---|
+| server.log | start and stop, the plane, whatever has no file of its own |
+| controller.log | elections, registrations, fencing |
+| state-change.log | each partition's changes as the controller decides them |
+| request.log | each request, while `broker.handlers` is at DEBUG |
+| coordinator.log | groups: loading, members, generations |
+| cleaner.log | logs: recovery, retention, deletion, cleaning |
+| replication.log | fetchers, truncation, in-sync sets |
+"""
+
+from __future__ import annotations
+
+import logging
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from broker.server.plane import StartError
+
+MAX_FILE_BYTES = 10 * 1024 * 1024
+"""A file's size before it turns over: some hundred thousand lines."""
+
+KEPT_FILES = 5
+"""Older files kept of each module; with the present one 60 MB for a log that fills up."""
+
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+FILES = {
+    "broker": "server",
+    "broker.controller": "controller",
+    "broker.controller.state_change": "state-change",
+    "broker.handlers": "request",
+    "broker.coordinator": "coordinator",
+    "broker.log": "cleaner",
+    "broker.replica": "replication",
+}
+
+
+class ModuleFiles(logging.Handler):
+    """Hands each record to the file of the nearest module above its logger."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        directory.mkdir(parents=True, exist_ok=True)
+        self._by_module = {
+            module: RotatingFileHandler(
+                directory / f"{name}.log",
+                maxBytes=MAX_FILE_BYTES,
+                backupCount=KEPT_FILES,
+                encoding="utf-8",
+                delay=True,
+            )
+            for module, name in FILES.items()
+        }
+        self._by_logger: dict[str, RotatingFileHandler] = {}
+        for handler in self._by_module.values():
+            handler.setFormatter(logging.Formatter(FORMAT))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        handler = self._by_logger.get(record.name)
+        if handler is None:
+            handler = self._by_logger[record.name] = self._nearest(record.name)
+        handler.handle(record)
+
+    def close(self) -> None:
+        """Close the files."""
+        for handler in self._by_module.values():
+            handler.close()
+        super().close()
+
+    def _nearest(self, name: str) -> RotatingFileHandler:
+        while name not in self._by_module and "." in name:
+            name = name.rpartition(".")[0]
+        return self._by_module.get(name, self._by_module["broker"])
+
+
+def open_logs(directory: Path) -> ModuleFiles:
+    """Begin to write this process' logs into `directory`. Raises StartError."""
+    try:
+        files = ModuleFiles(directory)
+    except OSError as error:
+        raise StartError(
+            f"the process' logs cannot be written to {directory} ({error.strerror}); "
+            "set process.log.dir to a directory that can be written"
+        ) from error
+    logging.getLogger("broker").addHandler(files)
+    return files
+
+
+def close_logs(files: ModuleFiles) -> None:
+    """Write no more."""
+    logging.getLogger("broker").removeHandler(files)
+    files.close()
