@@ -4,7 +4,8 @@ Behaviour: carried out in its turn, one request of the controller after the othe
 STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH when another controller, or an earlier life of this
 broker, is meant (chapter 5, KIP-380). Whatever the request changes, it changes the image.
 
-Versions: 0-4, those of Kafka 3.9. From 3 on partitions are grouped by topic, each with its own wish.
+Versions: 0-4, those of Kafka 3.9. From 3 on partitions are grouped
+by topic, each with its own wish.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bus.protocol.generated.stop_replica import StopReplicaRequest
 
 
 def handle(request: StopReplicaRequest, context: RequestContext) -> Any:
-    """Queue it; the answer follows."""
+    """Queue it; the answer follows. If this connection is reset, the controller may have died."""
+    context.session.broker_id = request.controller_id
     context.services.zookeeper.take(request, context.reply)
     return None

@@ -16,6 +16,7 @@ from bus.protocol.generated.update_metadata import UpdateMetadataRequest
 
 
 def handle(request: UpdateMetadataRequest, context: RequestContext) -> Any:
-    """Queue it; the answer follows."""
+    """Queue it; the answer follows. If this connection is reset, the controller may have died."""
+    context.session.broker_id = request.controller_id
     context.services.zookeeper.take(request, context.reply)
     return None

@@ -6,6 +6,7 @@ In: who is where. Out: answers, or SendError and PeerError. Never: what is sent.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from broker.controller.zk.channels import SendError
@@ -13,7 +14,7 @@ from broker.controller.zk.controller import ZooKeeperController
 from broker.metadata.image import MetadataImage
 from broker.peer.channel import ChannelLimits, PeerChannel
 from broker.peer.controller_link import ControllerLink, LocalCall, Route
-from broker.peer.errors import PeerError
+from broker.peer.errors import PeerError, PeerErrorKind
 from broker.peer.port import Address
 from broker.server.links import inter_broker_endpoint
 from broker.server.plane import Ports
@@ -33,6 +34,8 @@ class BrokerLinks:
         self._controller = controller
         self._local_call = local_call
         self._channels: dict[int, PeerChannel] = {}
+        self.on_lost: Callable[[int], None] | None = None
+        self.on_answer: Callable[[int], None] | None = None
 
     async def send(self, broker_id: int, key: int, body: object) -> Any:
         """The broker's answer. Raises SendError."""
@@ -43,9 +46,18 @@ class BrokerLinks:
             channel = self._channels[broker_id] = self._channel(broker_id)
         timeout_ms = int(self._ports.config["controller.socket.timeout.ms"])
         try:
-            return await channel.request(key, body, timeout_ms=timeout_ms)
+            answer = await channel.request(key, body, timeout_ms=timeout_ms)
         except PeerError as error:
+            if error.kind is PeerErrorKind.REFUSED:
+                self._lost(broker_id)
             raise SendError(str(error)) from error
+        if self.on_answer is not None:
+            self.on_answer(broker_id)
+        return answer
+
+    def _lost(self, broker_id: int) -> None:
+        if self.on_lost is not None:
+            self.on_lost(broker_id)
 
     def forget(self) -> None:
         """Only an active controller speaks to others (C-RS-07)."""
@@ -79,7 +91,7 @@ class BrokerLinks:
 
     def _channel(self, broker_id: int) -> PeerChannel:
         ports = self._ports
-        return PeerChannel(
+        channel = PeerChannel(
             ports.network,
             ports.clock,
             lambda: self.address(broker_id),
@@ -89,6 +101,8 @@ class BrokerLinks:
                 setup_timeout_ms=ports.config["socket.connection.setup.timeout.ms"]
             ),
         )
+        channel.on_lost = lambda: self._lost(broker_id)
+        return channel
 
 
 async def hand_over(

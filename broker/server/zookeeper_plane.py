@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from broker.clock.port import TaskHandle
 from broker.controller.active import ActiveController
 from broker.controller.decisions.rules import Rules
+from broker.controller.probe import answers
 from broker.controller.zk import znodes
 from broker.controller.zk.controller import ZooKeeperController
 from broker.controller.zk.follower import Follower, Local
@@ -35,6 +36,7 @@ from broker.controller.zk.port import (
     ZooKeeperErrorKind,
     ZooKeeperSession,
 )
+from broker.controller.zk.suspicion import Suspicions
 from broker.disk.port import DiskError
 from broker.log.directories import encode_uuid, read_identity
 from broker.log.errors import LogError
@@ -71,6 +73,7 @@ class ZookeeperPlane:
         self._follower: Follower | None = None
         self._member: Member | None = None
         self._active: ActiveController | None = None
+        self._suspicions: Suspicions | None = None
         self._registered_session = 0
         self._notes_due = False
         self._wake = asyncio.Event()
@@ -197,14 +200,25 @@ class ZookeeperPlane:
         self._rooms = rooms
         rooms.services.zookeeper = self
         self._links = BrokerLinks(self._ports, self.controller, rooms.local_call)
+        ports = self._ports
+        self._suspicions = Suspicions(
+            ports.config.node_id,
+            self._session,
+            ports.clock,
+            self.controller,
+            lambda endpoint: answers(ports.network, ports.clock, endpoint),
+        )
+        self._links.on_lost = self._suspicions.connection_lost
+        self._links.on_answer = self._suspicions.answered
         self._active = rooms.services.active = ActiveController(
             self.controller,
-            self._ports.clock,
-            self._ports.network,
+            ports.clock,
+            ports.network,
             lambda: rooms.services.config,
-            self._ports.settings.site_number,
+            ports.settings.site_number,
             watches_sessions=False,
         )
+        rooms.services.connection_lost = self._suspicions.connection_lost
         self.controller.on_active.append(lambda _epoch, _image: self._on_active())
         self.controller.on_inactive.append(self._on_inactive)
 
@@ -264,6 +278,8 @@ class ZookeeperPlane:
             self.follower.close()
         if self._controller is not None:
             await self.controller.stop()
+        if self._suspicions is not None:
+            self._suspicions.stop()
         if self._links is not None:
             self._links.close()
         await self._session.close()
