@@ -83,6 +83,7 @@ class Log:
         self._disk = disk
         self._files = files or FilePool(disk)
         self._damaged = False
+        self._flushing_to = 0
         self._has_new_names = True
         disk.mkdirs(directory)
         self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}")
@@ -442,6 +443,7 @@ class Log:
         # producers, its CRCs are not, whatever of it has been flushed.
         self._load(now_ms, False, offset, start)
         self.recovery_point = min(flushed, self.end_offset)
+        self._flushing_to = min(self._flushing_to, self.end_offset)
         self.advance_high_watermark(min(watermark, self.end_offset))
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
@@ -473,15 +475,17 @@ class Log:
 
     def begin_flush(self) -> tuple[int, list[str]]:
         """For a flush on a worker thread: the offset it will reach and the files to force."""
-        offset = self.end_offset
+        offset = self._flushing_to = self.end_offset
         segments = self._segments.since(self.recovery_point)
         for segment in segments:
             segment.save_indexes()
         return offset, [segment.path for segment in segments]
 
     def mark_flushed(self, offset: int, now_ms: int) -> None:
-        """Everything below ``offset`` is on the device."""
-        self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
+        """Everything below ``offset`` is on the device, except for what a truncation has replaced
+        since the flush began."""
+        reached = min(offset, self._flushing_to, self.end_offset)
+        self.recovery_point = max(self.recovery_point, reached)
         self.last_flush_ms = now_ms
 
     def take_snapshot(self) -> None:

@@ -168,7 +168,8 @@ class Recovery:
         for at, segment in enumerate(segments[:-1]):
             if segment.end_offset <= begin and self._adopt(segment):
                 continue
-            if not self._recover(segment, begin, trusted_to):
+            whole = self._recover(segment, begin, trusted_to)
+            if not whole or self._lacks_its_end(segment, segments[at + 1], trusted_to):
                 self._drop(segments[at + 1 :])
                 return segments[: at + 1]
             segment.close_for_writing()
@@ -176,6 +177,22 @@ class Recovery:
         if self._producers.entries:
             self._remember_more(segments[-1], replay_from)
         return segments
+
+    @staticmethod
+    def _lacks_its_end(segment: Segment, following: Segment, trusted_to: int) -> bool:
+        """Whether records between two segments were lost with the power.
+
+        Files reach the device in any order: the next segment may stand though whole batches at the
+        end of this one, rolled and not yet flushed, are gone. A segment begins where the one
+        before ended, so that is seen. What the cleaner shortens lies below the recovery point.
+        """
+        if following.base_offset <= trusted_to or segment.end_offset == following.base_offset:
+            return False
+        log.warning(
+            "%s ends at offset %d, the next segment begins at %d: the log is cut between them",
+            segment.path, segment.end_offset, following.base_offset,
+        )  # fmt: skip
+        return True
 
     def _remember_more(self, last: Segment, before: int) -> None:
         """Give producers back the batches a snapshot leaves out, from the tail of the log.

@@ -322,3 +322,40 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
         assert log.producers.entries[5].last_sequence == log.end_offset - 1
         crash(log)
     shutil.rmtree(f"{fast_dir}/t-0")
+
+
+def test_records_lost_between_two_segments_cut_the_log_there(
+    make_log: MakeLog, batch: Batch, fast_dir: str
+) -> None:
+    """Found by the simulation: the power failed after a roll; the new segment had reached the
+    device, the last whole batches of the one before had not. The hole was served as a log."""
+    log = make_log(segment_bytes=900)
+    fill(log, batch, 40)
+    log.flush()
+    log.close()
+    segments = sorted(Path(fast_dir, "t-0").glob("*.log"))
+    assert len(segments) > 3
+    victim = segments[1]
+    data = victim.read_bytes()
+    last = [(at, header) for at, header in iter_batches(data)][-1]
+    victim.write_bytes(data[: last[0]])
+    reopened = make_log(segment_bytes=900)
+    assert reopened.end_offset == last[1].base_offset
+    assert len(list(Path(fast_dir, "t-0").glob("*.log"))) == 2
+    # Below the recovery point such a gap is the cleaner's work and stays.
+    reopened.close()
+
+
+def test_a_flush_that_was_overtaken_by_a_truncation_vouches_for_nothing_new(
+    make_log: MakeLog, batch: Batch
+) -> None:
+    """What replaced the cut records while the flush was under way has not been forced."""
+    log = make_log()
+    fill(log, batch, 10)
+    offset, _ = log.begin_flush()
+    log.truncate_to(offset // 2, NOW_MS)
+    cut = log.end_offset
+    while log.end_offset < offset:
+        put(log, batch(1), epoch=5)
+    log.mark_flushed(offset, NOW_MS)
+    assert log.recovery_point == cut
