@@ -29,8 +29,9 @@ class Networks:
     def __init__(self, count: int) -> None:
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("nft"):
             raise CannotNetwork("network namespaces need root and the commands ip and nft")
-        self._mark = f"{os.getpid() % 0xFFFF:04x}"
-        self._subnet = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+        # Of this object alone: the kernel takes its time to remove an earlier one's devices.
+        self._mark = os.urandom(3).hex()
+        self._subnet = _unused_subnet()
         self._made: list[list[str]] = []
         try:
             self._bridge()
@@ -89,6 +90,7 @@ class Networks:
         name, outer, inner = self._name(number), f"dbs{self._mark}o{number}", "eth0"
         self._ip("netns", "add", name)
         self._made.append(["netns", "delete", name])
+        self._made.append(["link", "delete", outer])
         self._ip("link", "add", outer, "type", "veth", "peer", "name", inner, "netns", name)
         self._ip("link", "set", outer, "master", f"dbs{self._mark}", "up")
         self._ip("-n", name, "link", "set", "lo", "up")
@@ -105,3 +107,13 @@ class Networks:
         done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
         if done.returncode:
             raise CannotNetwork(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def _unused_subnet() -> str:
+    """The first three numbers of addresses that no interface here has."""
+    done = subprocess.run(["ip", "-o", "addr"], capture_output=True, text=True, check=False)
+    while True:
+        high, low = os.urandom(2)
+        subnet = f"10.{200 + high % 50}.{low}"
+        if f" {subnet}." not in done.stdout:
+            return subnet
