@@ -397,11 +397,14 @@ class ReplicaManager:
         for because it was about to join is waited for no more."""
         for partition in self.partitions():
             partition.consider_shrinking()
+            partition.consider_growth()
             partition.reconsider_watermark()
 
     def on_brokers_changed(self) -> None:
-        """Brokers were fenced or came back: whom a watermark waits for may be another now."""
+        """Brokers were fenced or came back: whom a watermark waits for may be another now, and who
+        has caught up meanwhile may be in sync."""
         for partition in self.partitions():
+            partition.consider_growth()
             partition.reconsider_watermark()
 
     def checkpoint_high_watermarks(self) -> None:

@@ -309,6 +309,16 @@ class Partition:
         if proposal is not None:
             self._host.propose(self, proposal)
 
+    def consider_growth(self) -> None:
+        """Ask for whoever has earned it and was refused when it last fetched: its broker was fenced
+        then, another proposal was under way. A session does not repeat an idle partition."""
+        leadership = self.leadership
+        if leadership is None:
+            return
+        for replica in leadership.followers:
+            if replica not in leadership.maximal_isr:
+                self._consider_growth(leadership, replica)
+
     def consider_shrinking(self) -> None:
         """Ask for an in-sync set without those that do not keep up."""
         leadership = self.leadership

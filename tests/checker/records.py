@@ -196,6 +196,8 @@ def replicas_agree(index: Index) -> Iterator[Violation]:
 def _differing(where: str, one: ReplicaState, two: ReplicaState) -> Iterator[Violation]:
     start = max(one.log_start, two.log_start)
     end = min(one.high_watermark, two.high_watermark)
+    if start >= end:
+        return
     left, right = (
         [batch for batch in state.batches if batch[1] >= start and batch[0] < end]
         for state in (one, two)

@@ -73,7 +73,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._last: list[str] = []
         self.kernel = contextvars.Context()
         """What belongs to no process runs in it: kernels, wires, other people's servers."""
-        self._graveyard: list[asyncio.Task[Any]] = []
+        self.graveyard: list[asyncio.Task[Any]] = []
 
     def time(self) -> float:
         """Virtual seconds."""
@@ -125,7 +125,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         `finally` blocks would run at a moment that no seed decides."""
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            self._graveyard.append(task)
+            self.graveyard.append(task)
 
     def pause(self, life: Life) -> None:
         """SIGSTOP: its steps are held."""

@@ -14,14 +14,14 @@ from broker.config.views import BrokerConfig
 from broker.server.broker import Broker
 from broker.settings import ProcessSettings, split
 from tests.simulation.clock import EPOCH_MS, SimClock
-from tests.simulation.disk import ProcessDisk, SimDisk
+from tests.simulation.disk import CAPACITY_BYTES, ProcessDisk, SimDisk
 from tests.simulation.loop import START_S, Life
 from tests.simulation.network import ProcessNetwork
 from tests.simulation.world import World
 
 PORT = 9092
 START_AGAIN_S = 1.0
-"""As systemd's RestartSec."""
+"""A process that ends unasked is started again, as by systemd with this RestartSec."""
 
 
 class Process:
@@ -38,6 +38,7 @@ class Process:
         self.broker: Broker | None = None
         self.serving = False
         self.ended = False
+        self.asked_to_stop = False
         self.task: asyncio.Task[Any] | None = None
 
 
@@ -103,14 +104,25 @@ class Machine:
             await broker.stop()
             self.world.trace(f"{process.life} has stopped")
         except Exception as error:
-            self.world.on_broker_failure(self, process, error)
+            self._failed(process, error)
         process.ended = True
         process.life.die()
+        if not process.asked_to_stop:
+            loop = self.world.loop
+            loop.call_later(START_AGAIN_S, self.start, context=loop.kernel)
+
+    def _failed(self, process: Process, error: Exception) -> None:
+        """It could not start or stop, or died of a bug. With a full disk it may."""
+        if self.disk.capacity_bytes != CAPACITY_BYTES:
+            self.world.trace(f"{process.life} ended: {error}")
+        else:
+            self.world.on_broker_failure(process, error)
 
     def stop(self) -> None:
         """SIGTERM."""
         if self.alive and self.process is not None and self.process.serving:
             self.world.trace(f"{self.process.life} is asked to stop")
+            self.process.asked_to_stop = True
             broker = self.process.broker
             assert broker is not None
             self.world.loop.call_soon(broker.request_stop, context=self.process.life.context)

@@ -7,11 +7,14 @@ a trace whose digest is the same for the same seed. Never: real time, real files
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import logging
 import random
+import sys
 import zlib
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from tests.checker.history import Event, to_line
@@ -97,7 +100,7 @@ class World:
         if error is not None:
             log.error("%s", text, exc_info=error)
 
-    def on_broker_failure(self, machine: Any, process: Any, error: Exception) -> None:
+    def on_broker_failure(self, process: Any, error: Exception) -> None:
         """A broker could not start or stop, or died of a bug."""
         self.complain(f"{process.life} ended with {error!r}")
         log.error("%s", process.life, exc_info=error)
@@ -136,10 +139,16 @@ class World:
         return True
 
     def end(self) -> None:
-        """No step runs any more."""
+        """No step runs any more; what still waits somewhere is closed without a word."""
         self._ended = True
-        for task in asyncio.all_tasks(self.loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.loop.bury()
         self.loop._ready.clear()
         self.loop._timers.clear()
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        for task in self.loop.graveyard:
+            with suppress(BaseException):
+                task.get_coro().close()  # type: ignore[union-attr]
+        self.loop.graveyard.clear()
+        gc.collect()
+        sys.unraisablehook = hook
         self.loop.close()

@@ -240,3 +240,24 @@ def test_records_are_deleted_up_to_the_watermark_and_not_from_compacted_topics(
     assert partition.delete_records(-1) == 5
     world.replicas.update_config("t", TopicConfig(compacted=True, deletes=False))
     refused(ErrorCode.POLICY_VIOLATION, lambda: partition.delete_records(5))
+
+
+def test_an_idle_partition_asks_again_for_a_follower_that_was_fenced_when_it_fetched(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulation: a session does not repeat an idle partition, so nobody asked again
+    once the follower's broker was unfenced, and it stayed out of the in-sync set for ever."""
+    proposed: list[tuple[int, ...]] = []
+    unfenced: set[int] = set()
+    host = world.replicas
+    monkeypatch.setattr(host, "is_eligible", lambda broker_id, epoch: broker_id in unfenced)
+    monkeypatch.setattr(host, "propose", lambda partition, proposal: proposed.append(proposal.isr))
+    partition = host.create_partition(
+        "t", ID, 0, leader_id=1, leader_epoch=0, partition_epoch=0,
+        replicas=(1, 2), isr=(1,), config=TopicConfig(),
+    )  # fmt: skip
+    partition.on_follower_fetch(2, 0)
+    assert proposed == []
+    unfenced.add(2)
+    host.on_brokers_changed()
+    assert proposed == [(1, 2)]
