@@ -11,7 +11,7 @@ import msgspec
 
 from monitor.cluster.picture import PartitionRow, Picture
 
-MAX_NAMED = 5
+MAX_NAMED = 3
 """Partitions named in one event; a broker's death concerns thousands."""
 
 
@@ -99,7 +99,8 @@ def _about(
     partitions: list[PartitionRow],
     brokers: tuple[int, ...] = (),
 ) -> Event:
-    names = [f"{one.topic}-{one.index}" for one in partitions[:MAX_NAMED]]
+    theirs_first = sorted(partitions, key=lambda one: one.topic.startswith("__"))
+    names = [f"{one.topic}-{one.index}" for one in theirs_first[:MAX_NAMED]]
     more = " …" if len(partitions) > MAX_NAMED else ""
     return _event(
         now, kind, severity, count=len(partitions), names=", ".join(names) + more,

@@ -19,6 +19,9 @@ from bus.client.operate.metadata_log import StoredRecord
 NEWEST = 200
 """Records shown one by one; who wants more reads the log itself with `kafka-dump-log`."""
 
+HEARTBEAT = "NoOpRecord"
+"""Written twice a second by an idle controller; two hundred of them would say nothing."""
+
 MAX_VALUE_CHARACTERS = 400
 """Of one record in the list."""
 
@@ -46,7 +49,8 @@ class MetadataTree:
         """Fold the next records in."""
         for one in records:
             self.records += 1
-            self.newest.append(_row(one))
+            if one.kind != HEARTBEAT:
+                self.newest.append(_row(one))
             fold = _FOLDS.get(one.kind)
             if fold is not None:
                 fold(self, one.record)

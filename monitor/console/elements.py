@@ -119,7 +119,7 @@ def figure(address: str, caption: str) -> None:
 def line_chart(
     *, zone: str, names: Mapping[str, str], data: Mapping[str, list[list[Any]]], label: str,
     unit: str = "", seconds: bool = False, zoom: bool = False, stacked: bool = False,
-    fine: bool = False,
+    fine: bool = False, steps: bool = False,
     height: str = "240px",
 ) -> ui.echart:  # fmt: skip
     """Curves over time on the site's clock; `names` gives series key and name."""
@@ -143,7 +143,9 @@ def line_chart(
         clock},
                   "axisLine": {"lineStyle": {"color": LINES}}},
         "yAxis": axis,
-        "series": [_series(key, name, data.get(key, []), stacked) for key, name in names.items()],
+        "series": [
+            _series(key, name, data.get(key, []), stacked, steps) for key, name in names.items()
+        ],
     }  # fmt: skip
     if zoom:
         options["dataZoom"] = [{"type": "inside"}, {"type": "slider", "height": 18, "bottom": 6}]
@@ -152,12 +154,14 @@ def line_chart(
     return made
 
 
-def _series(key: str, name: str, data: list[list[Any]], stacked: bool) -> Row:
+def _series(key: str, name: str, data: list[list[Any]], stacked: bool, steps: bool) -> Row:
     colour = COLOURS.get(key, "#4aa8ff")
     series: Row = {
         "name": name, "type": "line", "showSymbol": False, "data": data, "sampling": "lttb",
         "lineStyle": {"width": 2, "color": colour}, "itemStyle": {"color": colour},
     }  # fmt: skip
+    if steps:  # a count holds until it is another
+        series |= {"step": "end", "sampling": "max"}
     if stacked:
         series |= {"stack": "all", "areaStyle": {"opacity": 0.25, "color": colour}}
     return series

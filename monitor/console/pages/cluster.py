@@ -68,6 +68,7 @@ class ClusterPage:
                     label=t("cluster.history"),
                     height="150px",
                     fine=True,
+                    steps=True,
                 ).classes("beside-title")
             with panel(t("cluster.unwell"), "fit"):
                 self._well = ui.label(t("cluster.all_well")).classes("soft")
@@ -142,7 +143,7 @@ def _update(made: ui.aggrid, rows: list[Row]) -> None:
 
 def _state_column(view: View, key: str) -> Row:
     """A stripe and a word, never colour alone."""
-    return column(view.t, key, "state", renderer="told", width=108) | {
+    return column(view.t, key, "state", renderer="told", width=96) | {
         ":cellClass": "databus.severityClass"
     }
 
@@ -150,21 +151,21 @@ def _state_column(view: View, key: str) -> Row:
 def _broker_columns(view: View) -> list[Row]:
     t = view.t
     columns = [
-        column(t, "broker", "id", width=84, cellClass="strong", sort="asc"),
+        column(t, "broker", "id", width=64, cellClass="strong", sort="asc"),
         _state_column(view, "broker_state"),
-        column(t, "address", "address", flex=2, minWidth=150),
-        column(t, "rack", "rack", flex=1, minWidth=80),
-        column(t, "roles", "roles", flex=2, minWidth=170),
-        column(t, "leads", "leads", renderer="number", number=True, width=92),
-        column(t, "preferred", "preferred", renderer="number", number=True, width=104),
-        column(t, "held", "replicas", renderer="number", number=True, width=92),
-        column(t, "out_of_sync", "out_of_sync", renderer="number", number=True, width=108),
-        column(t, "metadata_lag", "metadata_lag", renderer="number", number=True, width=130),
+        column(t, "address", "address", flex=2, minWidth=140),
+        column(t, "rack", "rack", flex=1, minWidth=64),
+        column(t, "roles", "roles", flex=2, minWidth=150),
+        column(t, "leads", "leads", renderer="number", number=True, width=80),
+        column(t, "preferred", "preferred", renderer="number", number=True, width=92),
+        column(t, "held", "replicas", renderer="number", number=True, width=78),
+        column(t, "out_of_sync", "out_of_sync", renderer="number", number=True, width=92),
+        column(t, "metadata_lag", "metadata_lag", renderer="number", number=True, width=126),
     ]
     if view.services.console.brokers:
         columns += [
-            column(t, "bytes_in", "bytes_in", renderer="bytes", number=True, width=104),
-            column(t, "bytes_out", "bytes_out", renderer="bytes", number=True, width=104),
+            column(t, "bytes_in", "bytes_in", renderer="bytes", number=True, width=96),
+            column(t, "bytes_out", "bytes_out", renderer="bytes", number=True, width=96),
         ]
     return columns
 
@@ -172,14 +173,14 @@ def _broker_columns(view: View) -> list[Row]:
 def _partition_columns(view: View) -> list[Row]:
     t = view.t
     return [
-        _state_column(view, "broker_state") | {"width": 124, "sort": "asc", "sortIndex": 0},
-        column(t, "partition", "partition", flex=2, minWidth=150, cellClass="strong",
+        _state_column(view, "broker_state") | {"width": 110, "sort": "asc", "sortIndex": 0},
+        column(t, "partition", "partition", flex=2, minWidth=130, cellClass="strong",
                sort="asc", sortIndex=1),
         column(t, "leader", "leader", number=True, width=80),
-        column(t, "replica_list", "replicas", flex=1, minWidth=90),
-        column(t, "isr", "isr", flex=1, minWidth=90),
-        column(t, "missing", "missing", flex=1, minWidth=84),
-        column(t, "elr", "elr", flex=1, minWidth=84),
+        column(t, "replica_list", "replicas", flex=1, minWidth=72),
+        column(t, "isr", "isr", flex=1, minWidth=72),
+        column(t, "missing", "missing", flex=1, minWidth=66),
+        column(t, "elr", "elr", flex=1, minWidth=66),
     ]  # fmt: skip
 
 

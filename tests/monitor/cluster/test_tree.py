@@ -59,6 +59,7 @@ def test_brokers_are_fenced_and_unfenced():
 
 def test_the_newest_records_are_bounded():
     tree = folded(*[records.FeatureLevelRecord("kraft.version", 1)] * (NEWEST + 5))
+    tree.take([StoredRecord(9999, 1, 1, "NoOpRecord", records.NoOpRecord())])
     assert len(tree.newest) == NEWEST
     assert tree.newest[-1]["kind"] == "FeatureLevel"
     assert tree.root["features"] == {"kraft.version": 1}
