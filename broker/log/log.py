@@ -219,11 +219,16 @@ class Log:
         batches = _sound_batches(view)
         first, last = batches[0][1], batches[-1][1]
         size = batches[-1][0] + last.size_bytes
-        if first.base_offset < self.end_offset:
-            raise LogError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {first.base_offset} comes again, the log ends at {self.end_offset}",
-            )
+        end = self.end_offset
+        begins_inside = first.base_offset < end
+        if begins_inside:
+            if not self._is_bare or first.last_offset < end:
+                raise LogError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"offset {first.base_offset} comes again, the log ends at {end}",
+                )
+            # Copied anew from the leader's log start, which lies inside this batch.
+            self.truncate_fully_and_start_at(first.base_offset, now_ms)
         newest = first.max_timestamp
         if len(batches) > 1:
             newest = max(header.max_timestamp for _, header in batches)
@@ -231,11 +236,19 @@ class Log:
         self._write(view[:size], size, newest, last_offset, now_ms, self._room_for(size))
         for at, header in batches:
             self._note_replica(header, view[at : at + header.size_bytes])
+        if begins_inside:
+            self.raise_start(end)
+            self.advance_high_watermark(end)
         return AppendInfo(
             first.base_offset, last_offset, newest, -1, self.log_start_offset,
             sum([header.records_count for _, header in batches]), size,
             last.partition_leader_epoch,
         )  # fmt: skip
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether there is no batch at all."""
+        return not self._active.size_bytes and len(self._segments.all) == 1
 
     def _room_for(self, size: int) -> int:
         """A leader's segment may be larger than ours (its segment.bytes was when it was written);
@@ -452,6 +465,7 @@ class Log:
             segment.release()
             for path in segment.file_names():
                 self._disk.remove(path)
+        self._disk.flush_directory(self.directory)
         self.snapshots.drop_after(-1)
         self.leader_epochs.clear()
         self._load(now_ms, False, offset, offset)

@@ -62,6 +62,7 @@ class LogManager:
         self._locks: list[DirectoryLock] = []
         self._clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
+        self._vouched: dict[TopicPartition, int] = {}
         self.on_failure: Callable[[Log, LogError], None] | None = None
         self._abandoned: set[str] = set()
         self._background = Background(self, disk, clock)
@@ -135,6 +136,7 @@ class LogManager:
         self, directory: str, clean: bool, topic_config: Callable[[str], TopicConfig]
     ) -> None:
         recovery_points = read_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}")
+        self._vouched.update(recovery_points)
         starts = read_offsets(self.disk, f"{directory}/{LOG_STARTS}")
         for name in self.disk.listdir(directory):
             path = f"{directory}/{name}"
@@ -286,6 +288,13 @@ class LogManager:
     def checkpoint_recovery_points(self) -> None:
         """Write down below which offset each log is flushed."""
         self._checkpoint(RECOVERY_POINTS, lambda partition: partition.recovery_point)
+        self._vouched = {key: partition.recovery_point for key, partition in self._logs.items()}
+
+    def on_truncated(self, partition: Log) -> None:
+        """Above the cut nothing is flushed any more: a recovery point that is written down there
+        would be believed after a loss of power."""
+        if self._vouched.get((partition.topic, partition.index), 0) > partition.recovery_point:
+            self.checkpoint_recovery_points()
 
     def checkpoint_log_starts(self) -> None:
         """Write down where each log begins, where its first segment does not say it."""

@@ -94,7 +94,11 @@ class Segments:
         ]
 
     def cut(self, offset: int, disk: Disk) -> None:
-        """Shorten the files so that ``offset`` and all after it is gone; books are not touched."""
+        """Shorten the files so that ``offset`` and all after it is gone; books are not touched.
+
+        Durably: were it undone by a loss of power after other records had taken the place of what
+        was cut, both would stand in the log.
+        """
         slot = self.slot_of(offset)
         for segment in self.all[slot + 1 :]:
             segment.release()
@@ -106,7 +110,10 @@ class Segments:
             file = disk.open(last.path)
             try:
                 file.truncate(position)
+                file.flush()
             finally:
                 file.close()
+        if slot + 1 < len(self.all):
+            disk.flush_directory(last.path.rpartition("/")[0])
         last.save_indexes()
         last.release()

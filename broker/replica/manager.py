@@ -309,8 +309,7 @@ class ReplicaManager:
             "%s: cut from %d to %d, as the leader of epoch %d has it",
             partition.log.directory, before, partition.log.end_offset, partition.leader_epoch,
         )  # fmt: skip
-        # Above the cut nothing is flushed any more: a recovery point up there would be believed.
-        self._logs.checkpoint_recovery_points()
+        self._logs.on_truncated(partition.log)
         self.on_moved(partition, False)
 
     def failed(self, partition: Partition, error: LogError, /) -> None:

@@ -328,3 +328,22 @@ def _all(log: Log) -> list[bytes]:
         pieces.append(data)
         offset = max(h.end_offset for _, h in iter_batches(data))
     return pieces
+
+
+def test_a_follower_that_begins_anew_takes_the_batch_that_its_start_lies_in(
+    make_log: MakeLog, batch: Batch
+) -> None:
+    """Found by the simulation: DeleteRecords had cut inside a batch; a follower that had to start
+    at the leader's log start refused that batch for ever."""
+    leader, follower_at = make_log(), 7
+    for _ in range(3):
+        put(leader, batch(5))
+    data = bytes(leader.read(follower_at, 1 << 20).data)
+    leader.close()
+    follower = make_log()
+    follower.truncate_fully_and_start_at(follower_at, NOW_MS)
+    follower.append_as_follower(data, NOW_MS)
+    assert (follower.log_start_offset, follower.end_offset) == (7, 15)
+    assert follower.high_watermark == 7
+    with pytest.raises(LogError):
+        follower.append_as_follower(data, NOW_MS)
