@@ -5,6 +5,8 @@ topics. A topic that does not exist is created if both the client and `auto.crea
 allow it, and is answered with its partitions at once if it exists by then, which it does where
 this node is the only voter; else LEADER_NOT_AVAILABLE lets the client ask again.
 
+While a broker that leads is just going, the answer waits for the news of it (`Departures`).
+
 Versions: 0-13. 4 lets the client forbid creation, 10 has topic ids, 12 may ask by id alone, 13 has
 an error for the whole response.
 """
@@ -33,7 +35,19 @@ from bus.protocol.generated.metadata import (
 NO_ID = bytes(16)
 
 
-def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | None:
+    """At once, or when it is known who leads now."""
+    services = context.services
+
+    def later() -> None:
+        context.reply(_describe(request, context))
+
+    if services.departures.hold(services.image, later):
+        return None
+    return _describe(request, context)
+
+
+def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     """Create what may be created, then describe."""
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
@@ -63,7 +77,7 @@ def brokers(context: RequestContext) -> list[MetadataResponseBroker]:
     """Live brokers as this client reaches them."""
     image = context.services.image
     found = []
-    for broker in image.alive_brokers():
+    for broker in context.services.departures.shown(image):
         endpoint = endpoint_of(image, broker.broker_id, context.session.listener)
         if endpoint is not None:
             found.append(

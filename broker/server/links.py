@@ -29,12 +29,14 @@ class Links:
         plane: Plane,
         image: Callable[[], MetadataImage],
         local_call: LocalCall,
+        broker_lost: Callable[[int], None],
     ) -> None:
         self._network = network
         self._clock = clock
         self._config = config
         self._plane = plane
         self._image = image
+        self._broker_lost = broker_lost
         self._limits = ChannelLimits(
             setup_timeout_ms=config["socket.connection.setup.timeout.ms"]
         )
@@ -62,7 +64,7 @@ class Links:
 
     def to_broker(self, broker_id: int, name: str) -> PeerChannel:
         """A channel to a broker's listener for brokers, wherever the image says it is."""
-        return PeerChannel(
+        channel = PeerChannel(
             self._network,
             self._clock,
             lambda: self._broker_address(broker_id),
@@ -70,6 +72,8 @@ class Links:
             name=f"broker {broker_id} ({name})",
             limits=self._limits,
         )
+        channel.on_lost = lambda: self._broker_lost(broker_id)
+        return channel
 
     def close(self) -> None:
         """End the links to controllers."""

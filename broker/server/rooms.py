@@ -23,6 +23,7 @@ from broker.handlers.forward import Forwarder
 from broker.handlers.sides import Side
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
+from broker.metadata.departures import Departures
 from broker.metadata.image import MetadataImage, ResourceType
 from broker.metadata.publisher import Publisher
 from broker.network.limits import ConnectionLimits
@@ -83,6 +84,7 @@ class Rooms:
             ReplicaSubscriber(self.node_id, self.replicas, self.services.topic_config)
         )
         self.publisher.subscribe(GroupSubscriber(self.replicas, self.groups))
+        self.publisher.subscribe(self.services.departures)
         self.publisher.publish(whole)
         self.is_broker_started = True
         self.logs.start()
@@ -115,10 +117,11 @@ def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
     """Make every room of a broker; nothing is started yet."""
     config, clock, plane = broker.config, broker.clock, broker.plane
     controller = plane.controller
-    publisher, timer = Publisher(), Timer(clock)
+    publisher, timer, departures = Publisher(), Timer(clock), Departures(clock)
     dispatchers: dict[Side, Dispatcher] = {}
     links = Links(broker.network, clock, config, plane, lambda: services.image,
-                  lambda key, body: dispatchers[broker.controller_side].call(key, body))
+                  lambda key, body: dispatchers[broker.controller_side].call(key, body),
+                  departures.connection_lost)
     forwarder = Forwarder(
         clock, links.to_controller("forwarding", pipelined=True),
         lambda: services.config["request.timeout.ms"],
@@ -163,6 +166,7 @@ def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
             frame, session, fill
         ),
         link=requests,
+        departures=departures,
         auto_topics=AutoTopics(clock, requests),
         site_number=broker.settings.site_number,
         is_alone=broker.roles.alone,
