@@ -141,6 +141,8 @@ def _console(settings: Settings) -> int:
     console = settings.console
     if not console.health:
         console = msgspec.structs.replace(console, health={"edge": f"{edge_url(settings)}/healthz"})
+    if not console.brokers:
+        console = msgspec.structs.replace(console, brokers=_own_broker(settings))
     asyncio.run(
         serve(
             settings.site,
@@ -151,6 +153,13 @@ def _console(settings: Settings) -> int:
         )
     )
     return 0
+
+
+def _own_broker(settings: Settings) -> str:
+    """Where the one broker of this machine shows its metrics."""
+    host = settings.broker.get("metrics.host", "127.0.0.1")
+    port = settings.broker.get("metrics.port", "9094")
+    return f"{settings.broker.get('node.id', '1')}=http://{host}:{port}/metrics"
 
 
 def _city(settings: Settings) -> int:

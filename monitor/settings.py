@@ -25,5 +25,5 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     applications: tuple[str, ...] = ("ingest", "quality", "latency", "watchlist", "dispatcher")
     pictures: str = ""  # fsspec URL of the picture store; empty = DATA_DIR/pictures
     zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
-    brokers: dict[str, str] = {}  # broker id -> URL of its /metrics, for the page of the cluster
+    brokers: str = ""  # where the brokers' /metrics are: "1=http://host:9094/metrics, 2=…"
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes

@@ -24,7 +24,14 @@ PORT_OPTION = "--port"
 
 def cluster_settings(settings: Settings, plan: ClusterPlan) -> Settings:
     """The same settings for whoever talks to this cluster."""
-    return with_changes(settings, {"bus.bootstrap_servers": plan.bootstrap})
+    shown = ",".join(
+        f"{node.node_id}=http://{HOST}:{node.metrics_port}/metrics"
+        for node in plan.nodes
+    )
+    changes = {"bus.bootstrap_servers": plan.bootstrap, "console.brokers": shown}
+    if plan.controller is ControllerKind.ZOOKEEPER:
+        changes["console.zookeeper"] = plan.nodes[0].properties["zookeeper.connect"]
+    return with_changes(settings, changes)
 
 
 def cluster_children(settings: Settings, plan: ClusterPlan) -> list[Child]:

@@ -23,6 +23,7 @@ from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
 from monitor.api.pool import ReaderPool
 from monitor.api.register_file import RegisterFile
+from monitor.cluster.traffic import metrics_urls
 from monitor.cluster.watcher import Watcher
 from monitor.hub.cluster import Cluster
 from monitor.hub.commands import CommandSender
@@ -109,7 +110,9 @@ def build_services(
         kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
         latency_totals=LatencyTotals(),
         cluster=Cluster(bus.bootstrap_servers, now_ms),
-        watcher=Watcher(bus.bootstrap_servers, console.zookeeper, console.brokers, now_ms),
+        watcher=Watcher(
+            bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms
+        ),
         commands=CommandSender(bus.bootstrap_servers, site.name),
         secret=_secret(data_path / "console" / "secret"),
     )

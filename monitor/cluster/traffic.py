@@ -19,6 +19,12 @@ class Rates(msgspec.Struct, frozen=True):
     bytes_out: float | None = None
 
 
+def metrics_urls(setting: str) -> dict[int, str]:
+    """`1=URL, 2=URL` by broker id; what is not of this form is left out, it only costs rates."""
+    words = [word.strip().partition("=") for word in setting.split(",")]
+    return {int(broker): url for broker, _, url in words if broker.isdecimal() and url}
+
+
 def totals(page: str) -> dict[str, float]:
     """The two counters over all topics: the lines without labels."""
     found = {}

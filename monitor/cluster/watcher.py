@@ -63,7 +63,7 @@ class Watcher:
         self,
         bootstrap_servers: str,
         zookeeper: str,
-        metrics_urls: Mapping[str, str],
+        metrics_urls: Mapping[int, str],
         now_ms: Callable[[], int],
     ) -> None:
         self.history = History()
@@ -71,7 +71,7 @@ class Watcher:
         self.away = ""
         self.watched: Callable[[], bool] = lambda: False
         self.on_look: Seen = lambda now, new: None
-        self._metrics_urls = {int(broker): url for broker, url in metrics_urls.items()}
+        self._metrics_urls = dict(metrics_urls)
         self._now_ms = now_ms
         self._nodes = Nodes(
             bootstrap_servers, CLIENT_ID,

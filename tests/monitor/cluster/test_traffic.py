@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.cluster.traffic import BYTES_IN, BYTES_OUT, Rates, Traffic
+from monitor.cluster.traffic import BYTES_IN, BYTES_OUT, Rates, Traffic, metrics_urls
 
 
 def page(bytes_in: float, bytes_out: float) -> str:
@@ -19,3 +19,10 @@ def test_a_rate_needs_two_pages_and_begins_anew_with_the_broker():
     assert traffic.rates[1] == Rates(None, 100.0)
     traffic.take(1, None, 14.0)
     assert traffic.rates == {}
+
+
+def test_where_the_brokers_show_their_metrics_is_one_setting():
+    setting = "1=http://a:1/metrics, 2=http://b:2/metrics?x=1"
+    assert metrics_urls(setting) == {1: "http://a:1/metrics", 2: "http://b:2/metrics?x=1"}
+    assert metrics_urls("") == {}
+    assert metrics_urls("nonsense, x=y") == {}
