@@ -36,7 +36,7 @@ from broker.network.port import Network, Server
 from broker.network.responses import Slot
 from broker.server.gauges import BrokerState, ClusterGauges
 from broker.server.listeners import ListenerAddress, advertised
-from broker.server.plane import Plane, PlaneRooms, Ports
+from broker.server.plane import Plane, PlaneRooms, Ports, StartError
 from broker.server.planes import make_plane
 from broker.server.roles import roles_of
 from broker.server.rooms import Rooms, build_rooms, connection_limits
@@ -86,6 +86,7 @@ class Broker:
         self._logs_requests = False
         self._rooms: Rooms | None = None
         self._plane_rooms: PlaneRooms | None = None
+        self.failure: StartError | None = None
         self._stopping = asyncio.Event()
         self._state = BrokerState.STARTING
 
@@ -131,6 +132,13 @@ class Broker:
         """Ask for the end; may be called from a signal handler."""
         self._stopping.set()
 
+    def _fail(self, error: StartError) -> None:
+        """End in order, for a reason that an operator must mend; the first reason counts."""
+        if self.failure is None:
+            log.error("%s", error)
+            self.failure = error
+        self._stopping.set()
+
     async def stop(self) -> None:
         """Stop cleanly: what was acknowledged is flushed, the next start need not recover."""
         self._state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
@@ -167,6 +175,7 @@ class Broker:
             replicas=rooms.replicas,
             groups=rooms.groups,
             local_call=rooms.dispatchers[self.controller_side].call,
+            fail=self._fail,
         )
         self.plane.attach(self._plane_rooms)
         ClusterGauges(

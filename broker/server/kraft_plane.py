@@ -99,6 +99,7 @@ class KraftPlane:
         )
         self._node.on_active(self._on_active)
         self._node.on_inactive(self._on_inactive)
+        self._node.on_misplaced(self._on_misplaced)
 
     def attach(self, rooms: PlaneRooms) -> None:
         """Take in the metadata that the disk holds."""
@@ -150,8 +151,9 @@ class KraftPlane:
             ports.config,
             metadata_offset=lambda: self._image.offset,
             offline_directories=lambda: rooms.replicas.offline_dirs,
+            fail=rooms.fail,
         )
-        rooms.replicas.on_directory_failed = lifecycle.wake
+        rooms.replicas.on_directory_failed = lambda: self._on_directory_failed(lifecycle)
         epoch = await lifecycle.register(endpoints)
         lifecycle.start()
         while self._image.offset < epoch:
@@ -225,6 +227,27 @@ class KraftPlane:
     def _on_inactive(self) -> None:
         if self._active is not None:
             self._active.on_inactive()
+
+    def _on_directory_failed(self, lifecycle: BrokerLifecycle) -> None:
+        """Tell the controller now. Without any directory there is nothing left to serve from."""
+        lifecycle.wake()
+        if self._attached().replicas.is_all_offline:
+            self._attached().fail(
+                StartError(
+                    f"every log directory of broker {lifecycle.me.node_id} has failed; mend or "
+                    "replace the disks, then start it again"
+                )
+            )
+
+    def _on_misplaced(self, node_id: int) -> None:
+        config = self._ports.config
+        self._attached().fail(
+            StartError(
+                f"node {config.node_id} belongs to cluster {self._attached().logs.cluster_id}, "
+                f"the quorum it is told to join (node {node_id}) to another; name the right "
+                "log.dirs (or cluster.id) or the right controllers, nothing was changed"
+            )
+        )
 
     def _attached(self) -> PlaneRooms:
         check(self._rooms is not None, "a plane has rooms before it is used")

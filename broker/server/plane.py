@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class StartError(Exception):
-    """A start that cannot succeed as things are; one sentence that names the remedy."""
+    """A start, or a life, that cannot go on as things are; one sentence that names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ class PlaneRooms:
     """The rooms a plane touches, made after `open` and before `start`.
 
     `is_broker_started`: the publisher's subscribers know an image and want every change from now
-    on; before it, a plane only remembers the newest image.
+    on; before it, a plane only remembers the newest image. `fail` ends the process in order, with
+    its sentence and exit status 1.
     """
 
     logs: LogManager
@@ -69,6 +70,7 @@ class PlaneRooms:
     replicas: ReplicaManager
     groups: GroupCoordinator
     local_call: LocalCall
+    fail: Callable[[StartError], None]
     is_broker_started: bool = False
 
 

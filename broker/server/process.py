@@ -105,6 +105,28 @@ def format_directories(
     return 0
 
 
+def migrate_controller(
+    properties: Mapping[str, str], data_dir: str | PurePath, zookeeper: str
+) -> int:
+    """Carry a stopped cluster's znodes over to this KRaft controller. 0, or 1 with one sentence
+    for what must be mended."""
+    from broker.controller.zk.real import KazooSession
+    from broker.server.migrate import migrate
+
+    try:
+        config, _ = configured(properties, data_dir)
+        session = KazooSession(zookeeper, int(config["zookeeper.session.timeout.ms"]))
+        done = asyncio.run(migrate(config, RealDisk(), RealClock(), session))
+    except OPERATOR_ERRORS as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(
+        f"carried over {done.topics} topics with {done.partitions} partitions of cluster "
+        f"{done.cluster_id}: {done.path}"
+    )
+    return 0
+
+
 async def serve(
     properties: Mapping[str, str],
     *,
@@ -137,6 +159,8 @@ async def _serve(broker: Broker, ready: Callable[[Broker], None]) -> None:
             await broker.wait_for_stop_request()
     finally:
         await broker.stop()
+    if broker.failure is not None:
+        raise broker.failure
 
 
 async def _started(broker: Broker) -> bool:

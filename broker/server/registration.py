@@ -53,6 +53,9 @@ LEAVE_LIMIT_MS = 15_000
 UNHEARD_LIMIT_MS = 3_000
 """The same where no controller answers: the whole cluster is being stopped. Three elections."""
 
+FIRST_SAID_S = 1.0
+"""An election takes less; whoever waits longer wants to know for what."""
+
 SAY_AGAIN_S = 10.0
 """How often a broker that waits for its controllers says so."""
 
@@ -104,6 +107,7 @@ class BrokerLifecycle:
         *,
         metadata_offset: Callable[[], int],
         offline_directories: Callable[[], tuple[bytes, ...]],
+        fail: Callable[[StartError], None],
     ) -> None:
         self.me = me
         self.epoch = -1
@@ -115,6 +119,7 @@ class BrokerLifecycle:
         self._config = config
         self._metadata_offset = metadata_offset
         self._offline_directories = offline_directories
+        self._fail = fail
         self._endpoints: tuple[Endpoint, ...] = ()
         self._task: TaskHandle | None = None
         self._woken: asyncio.Future[None] | None = None
@@ -124,7 +129,8 @@ class BrokerLifecycle:
         """Until the controller has taken the registration; the broker's epoch. Raises StartError
         for what waiting does not mend."""
         self._endpoints = endpoints
-        started = said = self._clock.monotonic()
+        started = self._clock.monotonic()
+        said = started + FIRST_SAID_S - SAY_AGAIN_S
         while True:
             waiting_for = await self._try_to_register()
             if waiting_for is None:
@@ -306,9 +312,12 @@ class BrokerLifecycle:
 
     async def _try_again_to_register(self) -> None:
         try:
-            await self._try_to_register()
+            code = await self._try_to_register()
         except StartError as error:
-            log.error("%s", error)
+            self._fail(error)
+            return
+        if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            self._fail(StartError(self._refused(code)))
 
     async def _pause(self, seconds: float) -> None:
         woken = self._woken = asyncio.get_running_loop().create_future()

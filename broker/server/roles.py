@@ -55,6 +55,8 @@ def roles_of(config: BrokerConfig) -> Roles:
             "a broker without the controller's role needs controller.quorum.bootstrap.servers "
             "or controller.quorum.voters to find the controllers",
         )
+    if voters and not zookeeper:
+        _check_voter(config, CONTROLLER in wanted)
     return Roles(
         broker=BROKER in wanted,
         controller=CONTROLLER in wanted and not zookeeper,
@@ -63,6 +65,23 @@ def roles_of(config: BrokerConfig) -> Roles:
         broker_listeners=clients if BROKER in wanted else (),
         controller_listeners=controllers if CONTROLLER in wanted else (),
     )
+
+
+def _check_voter(config: BrokerConfig, is_controller: bool) -> None:
+    """A node of the static quorum is a controller, and the other way round."""
+    named = [text.strip().partition("@")[0] for text in config["controller.quorum.voters"]]
+    if (str(config.node_id) in named) is not is_controller:
+        raise ConfigError(
+            "controller.quorum.voters",
+            f"node.id {config.node_id} is "
+            + (
+                "not in controller.quorum.voters, but process.roles makes it a controller; "
+                "name it there or take the role away"
+                if is_controller
+                else "in controller.quorum.voters, but process.roles does not make it a "
+                "controller; give this broker a node.id of its own or the role"
+            ),
+        )
 
 
 def _check_protocols(config: BrokerConfig, listeners: list[ListenerAddress]) -> None:

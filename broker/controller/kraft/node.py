@@ -105,6 +105,8 @@ class RaftNode:
         self._when_active: list[Callable[[int, MetadataImage], None]] = []
         self._when_inactive: list[Callable[[], None]] = []
         self._when_leader_changes: list[Callable[[int, int], None]] = []
+        self._when_misplaced: list[Callable[[int], None]] = []
+        self._strangers: dict[int, None] = {}
         self.endpoint: Endpoint | None = None
         self._is_active = False
         self._settling = False
@@ -211,6 +213,10 @@ class RaftNode:
     def on_leader_change(self, tell: Callable[[int, int], None]) -> None:
         """Hear (leader id or -1, epoch) whenever that changes."""
         self._when_leader_changes.append(tell)
+
+    def on_misplaced(self, tell: Callable[[int], None]) -> None:
+        """Hear of a node of another cluster, once most of the quorum turned out to be such."""
+        self._when_misplaced.append(tell)
 
     def address_of(self, node_id: int) -> Address | None:
         """Where a controller listens, as far as is known here; None for this node itself too."""
@@ -423,10 +429,7 @@ class RaftNode:
             self.links.learn(endpoints_in(response))
             answer = answer_of(request, response)
             if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-                log.error(
-                    "node %d belongs to another cluster than %s: correct the quorum's addresses "
-                    "or this node's log.dirs; nothing was changed", to, self.cluster_id,
-                )  # fmt: skip
+                self._met_stranger(to)
             self.step(lambda now: self.machine.on_answer(to, request, answer, now))
 
         def failed(refused: bool) -> None:
@@ -441,6 +444,21 @@ class RaftNode:
             done,
             failed,
         )
+
+    def _met_stranger(self, node_id: int) -> None:
+        """Another cluster's node. For a voter one may be misplaced; if most are, it is this node
+        that is. An observer asks one at a time and takes the first one's word."""
+        if node_id in self._strangers:
+            return
+        self._strangers[node_id] = None
+        log.error(
+            "node %d belongs to another cluster than %s: correct the quorum's addresses "
+            "or this node's log.dirs; nothing was changed", node_id, self.cluster_id,
+        )  # fmt: skip
+        enough = self.voters.majority if self.machine.core.is_voter else 1
+        if len(self._strangers) >= enough and self.leader_id < 0:
+            for tell in self._when_misplaced:
+                tell(node_id)
 
     def _connection_lost(self, node_id: int) -> None:
         if not self._stopped:

@@ -10,7 +10,6 @@ from broker.server.listeners import ListenerError
 from broker.server.roles import Roles, roles_of
 
 BOTH = "PLAINTEXT://:19092,CONTROLLER://:19093"
-QUORUM = {"controller.quorum.voters": "1@127.0.0.1:19093"}
 
 
 def roles(**properties: str) -> Roles:
@@ -34,8 +33,8 @@ def test_each_role_takes_its_own_listeners() -> None:
     both = roles(listeners=BOTH, controller_quorum_voters="1@127.0.0.1:19093")
     assert [one.name for one in both.controller_listeners] == ["CONTROLLER"]
     only = roles(
-        listeners="CONTROLLER://:19093", process_roles="controller",
-        controller_quorum_voters="1@127.0.0.1:19093",
+        listeners="CONTROLLER://:19093", process_roles="controller", node_id="2",
+        controller_quorum_voters="1@127.0.0.1:19093,2@127.0.0.1:19094",
     )
     assert only.broker_listeners == ()
     assert not only.broker
@@ -52,6 +51,10 @@ def test_what_cannot_serve_is_said_in_a_sentence() -> None:
         roles(listeners="SSL://:19092")
     with pytest.raises(ConfigError, match=r"controller\.quorum\.bootstrap\.servers"):
         roles(process_roles="broker")
+    with pytest.raises(ConfigError, match="node.id of its own"):
+        roles(process_roles="broker", controller_quorum_voters="1@127.0.0.1:19093")
+    with pytest.raises(ConfigError, match="name it there"):
+        roles(listeners=BOTH, controller_quorum_voters="2@127.0.0.1:19093")
 
 
 def test_under_zookeeper_there_is_no_quorum() -> None:
