@@ -191,18 +191,20 @@ class Consumer:
     async def read_all(self, topic: str, partition: int, until: float) -> Reading | None:
         """One partition from its beginning to its high watermark; None if the time was over."""
         reading: Reading | None = None
+        end = -1
         while self.client.clock.monotonic() < until:
             try:
                 if reading is None:
                     start = await self.reader.start_of(topic, partition)
                     reading = self.reader.begin(topic, partition, start, True)
+                if end < 0:
                     end = await self.reader.start_of(topic, partition, LATEST)
                 if reading.position >= end:
                     return reading
                 await self.reader.poll(reading)
             except WireError as error:
                 if "OFFSET_OUT_OF_RANGE" in str(error):
-                    reading = None
+                    reading, end = None, -1
                 await self._pause()
         return None
 

@@ -267,8 +267,13 @@ class Ensemble:
     def write(
         self, session_id: int, operations: Sequence[Operation], server: Server
     ) -> list[Stat | None]:
-        """All or nothing, in the one order of all writes; the writer's server has it at once."""
-        saved = self._try(operations, session_id)
+        """All or nothing, in the one order of all writes. The writer's server has it before the
+        answer, and what came before it also when it is refused: a refusal has its zxid too."""
+        try:
+            saved = self._try(operations, session_id)
+        except ZooKeeperError:
+            self.catch_up(server)
+            raise
         self._commit(session_id, tuple(operations))
         self.catch_up(server)
         return saved
