@@ -10,7 +10,10 @@ from broker.controller.kraft.states import Role
 from broker.controller.kraft.voters import Voter
 from tests.broker.controller.kraft.quorum_world import Entry, World, key
 
-SEEDS = range(40)
+QUICK_SEEDS = 8
+SEEDS = [
+    pytest.param(seed, marks=() if seed < QUICK_SEEDS else pytest.mark.slow) for seed in range(60)
+]
 STEPS = 60
 
 
@@ -100,11 +103,9 @@ def test_the_same_holds_while_voters_come_and_go(seed: int) -> None:
     ids = range(1, 6)
     first = tuple(sorted(dice.sample(ids, 3)))
     world = World(ids, seed, delay_ms=(0, dice.choice([5, 50])), begin=[Entry(0, "voters", first)])
-    number = 0
-    for _ in range(STEPS):
+    for number in range(STEPS):
         disturb(world, dice)
         change_voters(world, dice)
-        number += 1
         if world.leader is not None:
             world.leader.write(f"v{number}")
         world.run_for(dice.randrange(1, 1500))
