@@ -28,8 +28,10 @@ class Observer:
         self._leaders: dict[tuple[bytes, int, int], int] = {}
         self._controllers: dict[int, int] = {}
         self._epochs: dict[tuple[str, bytes, int], tuple[int, int]] = {}
+        self._replicas: dict[tuple[str, bytes, int], Any] = {}
         self._watermarks: dict[tuple[str, bytes, int], int] = {}
         self._acknowledged: dict[Key, int] = {}
+        self._newest: dict[Key, tuple[int, int]] = {}
         self._taken = 0
         self._sends: dict[int, Send] = {}
         self._lost_power: dict[tuple[int, Key], None] = {}
@@ -72,6 +74,10 @@ class Observer:
             if first != node_id:
                 self._complain(f"two leaders of {name} in epoch {epoch}: {first} and {node_id}")
         key = life, *identity
+        if self._replicas.get(key) is not partition:  # made anew, as after a move away and back
+            self._replicas[key] = partition
+            self._epochs.pop(key, None)
+            self._watermarks.pop(key, None)
         before = self._epochs.get(key)
         now = (epoch, partition.partition_epoch)
         if before is not None and (now[0] < before[0] or now[1] < before[1]):
@@ -86,17 +92,20 @@ class Observer:
         self._watermarks[key] = watermark
 
     def _in_sync(self) -> None:
-        """Whoever the newest metadata count as in sync has what was acknowledged."""
-        newest: dict[Key, tuple[int, int, Any]] = {}
+        """Whom the present leader counts as in sync has what was acknowledged. A leader is only
+        asked if nobody has been seen with newer metadata: what is said behind its back counts."""
         replicas: dict[tuple[int, Key], Any] = {}
+        leaders: dict[Key, tuple[tuple[int, int], Any]] = {}
         for machine, partition in self.cluster.partitions():
             key = partition.topic, partition.index
             replicas[machine.node_id, key] = partition
             rank = partition.leader_epoch, partition.partition_epoch
-            if key not in newest or rank > newest[key][:2]:
-                newest[key] = (*rank, partition)
-        for key, (_, _, partition) in newest.items():
-            self._members(key, set(partition.isr), replicas)
+            self._newest[key] = max(rank, self._newest.get(key, rank))
+            if partition.is_leader and not machine.paused:
+                leaders[key] = rank, partition
+        for key, (rank, partition) in leaders.items():
+            if rank == self._newest[key]:
+                self._members(key, set(partition.isr), replicas)
 
     def _members(self, key: Key, in_sync: set[int], replicas: dict[tuple[int, Key], Any]) -> None:
         end = self._acknowledged.get(key, 0)
