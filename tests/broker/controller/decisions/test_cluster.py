@@ -1,18 +1,11 @@
-"""Decisions about brokers and producer ids."""
+"""Decisions about the first records of a cluster and about producer ids."""
 
 from __future__ import annotations
 
-from broker.controller.decisions.cluster import (
-    Registration,
-    allocate_producer_ids,
-    bootstrap,
-    register_broker,
-    renew_leadership,
-    unfence_broker,
-)
+from broker.controller.decisions.cluster import allocate_producer_ids, bootstrap
+from broker.controller.decisions.rules import Rules
 from broker.metadata.delta import MetadataDelta
-from broker.metadata.image import Endpoint, MetadataImage
-from bus.protocol.generated.metadata_records import PartitionRecord, TopicRecord
+from broker.metadata.image import MetadataImage, ResourceType
 
 
 def replay(image: MetadataImage, *records: object) -> MetadataImage:
@@ -23,38 +16,15 @@ def replay(image: MetadataImage, *records: object) -> MetadataImage:
 
 
 def test_an_empty_cluster_gets_its_feature_levels_once() -> None:
-    """Only those that are true of it."""
-    first = bootstrap(MetadataImage())
+    """The newest, with eligible leader replicas and the minimum they depend on."""
+    first = bootstrap(MetadataImage(), Rules(min_insync_replicas=2))
     image = replay(MetadataImage(), *first.records)
     assert dict(image.features) == {
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
     }
+    assert image.configs[ResourceType.BROKER, ""] == {"min.insync.replicas": "2"}
     assert bootstrap(image).records == ()
-
-
-def test_a_broker_is_registered_fenced_then_unfenced_once() -> None:
-    """Its epoch is the offset of its registration."""
-    registration = Registration(1, b"i" * 16, (Endpoint("PLAINTEXT", "h", 9092),), (b"d" * 16,))
-    decision = register_broker(MetadataImage(), registration, 17)
-    image = replay(MetadataImage(), *decision.records)
-    assert image.brokers[1].epoch == 17
-    assert image.brokers[1].fenced
-    served = replay(image, *unfence_broker(image, 1).records)
-    assert not served.brokers[1].fenced
-    assert unfence_broker(served, 1).records == ()
-
-
-def test_after_an_unclean_stop_every_partition_led_gets_a_new_epoch() -> None:
-    """So that consumers see a truncation (KIP-320); partitions of others stay."""
-    image = replay(
-        MetadataImage(),
-        TopicRecord(name="t", topic_id=b"t" * 16),
-        PartitionRecord(partition_id=0, topic_id=b"t" * 16, leader=1, leader_epoch=0),
-        PartitionRecord(partition_id=1, topic_id=b"t" * 16, leader=2, leader_epoch=0),
-    )
-    renewed = replay(image, *renew_leadership(image, 1).records)
-    assert [p.leader_epoch for p in renewed.topics["t"].partitions] == [1, 0]
 
 
 def test_producer_ids_come_in_blocks_within_the_sites_range() -> None:
