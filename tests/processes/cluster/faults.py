@@ -152,7 +152,7 @@ def cut_between_two(theatre: Theatre, stage: Stage) -> None:
 
 def slow_link(theatre: Theatre, stage: Stage) -> None:
     """Everything to and from broker 1 comes late, then slowly, then not at all for a while."""
-    for word in ("delay 200", "rate 20000"):
+    for word in ("delay 200", "rate 200000"):
         theatre.link(word)
         stage.flows(f"with {word}")
         theatre.link("pass")

@@ -1,0 +1,48 @@
+"""The demo on three brokers, one of them killed in the middle: the account balances to the record.
+
+Runs with `DATABUS_CLUSTER_TESTS=all`: a whole product beside three brokers is much for a small machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.paths import PROJECT_ROOT
+from deploy.testservers.process import free_port
+from tests.processes.cluster.test_verbs import first_port
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    os.environ.get("DATABUS_CLUSTER_TESTS") != "all", reason="only with DATABUS_CLUSTER_TESTS=all"
+)
+@pytest.mark.parametrize("controller", ["kraft", "zookeeper"])
+def test_the_account_balances_though_a_broker_was_killed(
+    controller: str, tmp_path: Path, dice: random.Random
+) -> None:
+    """Nothing sent is missing, nothing is stored twice; the supervisor has started it again."""
+    command = [sys.executable, "-m", "deploy", "--data-dir", str(tmp_path / "data")]
+    for setting in (f"edge.port={free_port()}", f"console.port={free_port()}"):
+        command += ["--set", setting]
+    command += ["demo", "--brokers=3", f"--controller={controller}", f"--port={first_port(dice)}"]
+    command += [f"--zookeeper-port={free_port()}", "--for=40s", "--kill-broker-at=15s"]
+    done = subprocess.run(
+        [*command, "--rate=100", "--city-hour=8", "--json"], cwd=PROJECT_ROOT, timeout=800,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip(), done.stderr[-3000:]
+    account = json.loads(done.stdout.splitlines()[-1])
+    assert account["faults"] == []
+    assert account["balanced"]
+    assert account["killed"].startswith("broker-")
+    assert account["restarts"] >= 1
+    assert done.returncode == 0
