@@ -38,6 +38,8 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         if not all(_SOFTWARE.fullmatch(part) for part in named):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.session.software_name, context.session.software_version = named
+    if context.session.side is Side.ZOOKEEPER_BROKER:
+        return ApiVersionsResponse(api_keys=_keys(context.session.side))
     image = context.services.image
     levels = dict(image.features) | {KRAFT_VERSION: KRAFT_VERSION_LEVEL}
     return ApiVersionsResponse(

@@ -34,6 +34,9 @@ class Served:
     """The handler itself knows which of its requests are forwarded."""
 
 
+_KRAFT_BROKER_OR_CONTROLLER = Side.BROKER | Side.CONTROLLER
+"""What a broker under ZooKeeper never served; its clients fall back by themselves, as on 3.9."""
+
 _CONTROLLER_OR_ZOOKEEPER = Side.CONTROLLER | Side.ZOOKEEPER_BROKER
 
 SERVED: Mapping[int, Served] = {
@@ -80,7 +83,7 @@ SERVED: Mapping[int, Served] = {
     52: Served("k52_vote"),
     53: Served("k53_begin_quorum_epoch"),
     54: Served("k54_end_quorum_epoch"),
-    55: Served("k55_describe_quorum", forwarded=True),
+    55: Served("k55_describe_quorum", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
     56: Served("k56_alter_partition", listeners=_CONTROLLER_OR_ZOOKEEPER),
     57: Served("k57_update_features", forwarded=True),
     58: Served("k58_envelope", listeners=_CONTROLLER_OR_ZOOKEEPER),
@@ -89,13 +92,13 @@ SERVED: Mapping[int, Served] = {
     61: Served("k61_describe_producers"),
     62: Served("k62_broker_registration"),
     63: Served("k63_broker_heartbeat"),
-    64: Served("k64_unregister_broker", forwarded=True),
+    64: Served("k64_unregister_broker", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
     67: Served("k67_allocate_producer_ids", listeners=_CONTROLLER_OR_ZOOKEEPER),
     73: Served("k73_assign_replicas_to_dirs"),
     74: Served("k74_list_config_resources"),
-    75: Served("k75_describe_topic_partitions"),
-    80: Served("k80_add_raft_voter", forwarded=True),
-    81: Served("k81_remove_raft_voter", forwarded=True),
+    75: Served("k75_describe_topic_partitions", listeners=Side.BROKER),
+    80: Served("k80_add_raft_voter", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
+    81: Served("k81_remove_raft_voter", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
     82: Served("k82_update_raft_voter"),
 }
 
