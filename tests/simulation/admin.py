@@ -18,6 +18,7 @@ from bus.protocol.generated.alter_partition_reassignments import (
 )
 from bus.protocol.generated.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from bus.protocol.generated.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -58,6 +59,22 @@ class Admin:
             topics=[
                 CreatableTopic(
                     name=topic, num_partitions=partitions, replication_factor=replicas,
+                    configs=[CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
+                )
+            ],
+            timeout_ms=8000,
+        )  # fmt: skip
+        return await self._do(ApiKey.CREATE_TOPICS, request, lambda a: a.topics[0].error_code)
+
+    async def create_on(self, topic: str, brokers: Sequence[int], configs: dict[str, str]) -> bool:
+        """A topic of one partition on certain brokers, the first of them preferred."""
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic, num_partitions=-1, replication_factor=-1,
+                    assignments=[
+                        CreatableReplicaAssignment(partition_index=0, broker_ids=list(brokers))
+                    ],
                     configs=[CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
                 )
             ],
