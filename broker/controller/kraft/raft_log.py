@@ -45,7 +45,10 @@ class RaftLog:
         self.directory = f"{root}/{DIRECTORY}"
         disk.mkdirs(self.directory)
         self.snapshots = Snapshots(disk, self.directory)
-        check_sound(disk, self.directory, self.snapshots.latest)
+        latest = self.snapshots.latest
+        if latest is not None:
+            self.snapshots.check(latest)
+        check_sound(disk, self.directory, latest)
         settings = {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
@@ -65,16 +68,18 @@ class RaftLog:
 
     def _first(self) -> OffsetAndEpoch:
         """Where the log begins: behind the snapshot that has everything before."""
-        base = self._log.log_start_offset
+        latest, base = self.snapshots.latest, self._log.log_start_offset
+        if latest is not None and latest.offset > self._log.end_offset:
+            # A snapshot was fetched and the process died before the log began anew behind it.
+            self._log.truncate_fully_and_start_at(latest.offset, self._clock.now_ms())
+            return latest
         if base == 0:
-            latest = self.snapshots.latest
-            if self._log.end_offset == 0 and latest is not None and latest.offset > 0:
-                # A snapshot was fetched and the process died before the log began anew behind it.
-                self._log.truncate_fully_and_start_at(latest.offset, self._clock.now_ms())
-                return latest
             return ZERO
-        found = self.snapshots.at(base)
-        return found if found is not None else OffsetAndEpoch(base, 0)
+        # A segment goes only as a whole: the first one may begin before the snapshot that counts.
+        covering = [one for one in self.snapshots.ids if base <= one.offset <= self._log.end_offset]
+        check(covering, "a log that begins later has a snapshot of what was before")
+        self._log.raise_start(covering[0].offset)
+        return covering[0]
 
     # -- looking ----------------------------------------------------------------------------
 

@@ -64,10 +64,6 @@ class Snapshots:
         """The newest."""
         return self._ids[-1] if self._ids else None
 
-    def at(self, offset: int) -> OffsetAndEpoch | None:
-        """The snapshot that ends at `offset`."""
-        return next((found for found in self._ids if found.offset == offset), None)
-
     def has(self, snapshot: OffsetAndEpoch) -> bool:
         """Whether it is here, whole."""
         return snapshot in self._ids
@@ -168,6 +164,13 @@ class Snapshots:
 
     def load(self, snapshot: OffsetAndEpoch) -> Iterator[StoredBatch]:
         """Its batches, decoded. Raises SnapshotDamaged before the first if it is not whole."""
+        return decoded(self._whole(snapshot))
+
+    def check(self, snapshot: OffsetAndEpoch) -> None:
+        """Raise SnapshotDamaged if it is not whole."""
+        self._whole(snapshot)
+
+    def _whole(self, snapshot: OffsetAndEpoch) -> bytes:
         path = self._path(snapshot)
         file = self._disk.open(path)
         try:
@@ -180,7 +183,7 @@ class Snapshots:
                 f"{path} {problem}; restore it from a backup, or move {self._directory} away and "
                 "let this node fetch the metadata from the others; nothing was changed"
             )
-        return decoded(data)
+        return data
 
     def size_of(self, snapshot: OffsetAndEpoch) -> int:
         """Bytes on disk."""

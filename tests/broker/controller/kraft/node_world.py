@@ -118,8 +118,8 @@ class Nodes:
             config, clock, RealDisk(), RealNetwork(), str(self.root / str(node_id)), CLUSTER,
             node_id, directory_id(node_id), heard.append,
         )  # fmt: skip
-        self.nodes[node_id] = node
         node.load()
+        self.nodes[node_id] = node
         node.links.__class__ = Hops
         node.links.world, node.links.source = self, node_id  # type: ignore[attr-defined]
         node.start(("node", node_id))

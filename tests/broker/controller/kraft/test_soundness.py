@@ -1,0 +1,141 @@
+"""A metadata directory that has lost something is refused with the remedy, and nothing changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.controller.kraft.quorum_state import QuorumStateError
+from broker.controller.kraft.snapshots import SnapshotDamaged
+from broker.controller.kraft.soundness import MetadataLogDamaged
+from tests.broker.controller.kraft.node_world import Nodes, settings, write
+
+ALONE = {"controller.quorum.voters": "1@node:1"}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """The metadata directory of a node that has lived twice and written five records in each."""
+    world = Nodes(tmp_path, ALONE)
+
+    async def story() -> None:
+        for life in range(2):
+            node = world.start(1)
+            for number in range(5):
+                write(node, f"life{life}-{number}")
+            world.kill(1)
+
+    world.run(story())
+    return tmp_path / "1" / "__cluster_metadata-0"
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file."""
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def start(directory: Path) -> dict[str, str]:
+    """Start the node on it; what it knows."""
+    world = Nodes(directory.parents[1], ALONE)
+
+    async def story() -> dict[str, str]:
+        return settings(world.start(1))
+
+    found: dict[str, str] = world.run(story())
+    return found
+
+
+def refused(directory: Path, error: type[Exception], words: str) -> None:
+    """It does not start, names the remedy, and leaves every byte as it was."""
+    before = contents(directory)
+    with pytest.raises(error, match=words) as told:
+        start(directory)
+    assert "nothing was changed" in str(told.value)
+    assert contents(directory) == before
+
+
+def log_of(directory: Path) -> Path:
+    return directory / "00000000000000000000.log"
+
+
+def test_an_undamaged_directory_starts(directory: Path) -> None:
+    """The other tests would prove nothing without this one."""
+    assert len(start(directory)) == 10
+
+
+def test_a_torn_tail_is_what_a_crash_leaves_and_is_cut(directory: Path) -> None:
+    """The last append was never acknowledged."""
+    with log_of(directory).open("ab") as file:
+        file.write(b"\0" * 40)
+    assert len(start(directory)) == 10
+
+
+def test_a_log_that_ends_before_an_epoch_it_had_flushed(directory: Path) -> None:
+    """Half of the file is gone."""
+    log = log_of(directory)
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 3])
+    refused(directory, MetadataLogDamaged, "was flushed from")
+
+
+def test_damage_in_front_of_sound_batches(directory: Path) -> None:
+    """Recovery would cut everything behind it."""
+    log = log_of(directory)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    log.write_bytes(data)
+    refused(directory, MetadataLogDamaged, "with sound batches behind it")
+
+
+def test_an_empty_log_beside_the_memory_of_a_leader(directory: Path) -> None:
+    """A voter that forgot its log would elect a leader that lacks what it helped to commit."""
+    for path in directory.glob("*.log"):
+        path.unlink()
+    refused(directory, MetadataLogDamaged, "followed a leader in epoch 2")
+
+
+def test_a_log_whose_beginning_is_gone(directory: Path) -> None:
+    """No snapshot covers it."""
+    log_of(directory).rename(directory / "00000000000000000007.log")
+    refused(directory, MetadataLogDamaged, "no snapshot covers")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"data_version":7}'])
+def test_a_quorum_state_that_cannot_be_read(directory: Path, text: str) -> None:
+    """Two leaders in one epoch would be worse than no start."""
+    (directory / "quorum-state").write_text(text)
+    refused(directory, QuorumStateError, "quorum-state")
+
+
+def test_a_snapshot_that_was_cut_off(directory: Path) -> None:
+    """Its footer is missing."""
+    (directory / "00000000000000000008-0000000001.checkpoint").write_bytes(
+        log_of(directory).read_bytes()[:200]
+    )
+    refused(directory, SnapshotDamaged, "checkpoint")
+
+
+def test_a_snapshot_that_was_fetched_just_before_the_process_died_is_taken(directory: Path) -> None:
+    """The log had not begun anew behind it yet: it does so now."""
+    world = Nodes(directory.parents[1], ALONE)
+
+    async def story() -> None:
+        node = world.start(1)
+        node.housekeeping.snapshot_soon()
+        await world.until(lambda: node.log.latest_snapshot, "the snapshot is written")
+        world.kill(1)
+
+    world.run(story())
+    [snapshot] = directory.glob("*.checkpoint")
+    snapshot.rename(directory / "00000000000000000500-0000000003.checkpoint")
+    assert len(start(directory)) == 10
+    assert (directory / "00000000000000000500.log").exists()
+    assert not log_of(directory).exists()
+
+
+def test_what_was_being_fetched_when_the_process_died_is_thrown_away(directory: Path) -> None:
+    """A snapshot counts from the moment it has its name."""
+    part = directory / "00000000000000000008-0000000001.checkpoint.part"
+    part.write_bytes(b"half")
+    assert len(start(directory)) == 10
+    assert not part.exists()
