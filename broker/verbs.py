@@ -91,6 +91,27 @@ def format_here(
     )
 
 
+@app.command("migrate")
+def migrate(
+    context: typer.Context,
+    zookeeper: Annotated[str, typer.Option(help="The ensemble of the stopped cluster.")],
+    config: Annotated[
+        Path | None, typer.Option(help="The controller's server.properties for KRaft.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the log directories go.")] = None,
+) -> None:
+    """Carry a stopped ZooKeeper cluster over to KRaft; run it on every controller."""
+    from broker.config.properties import read_properties
+    from broker.server.process import migrate_controller
+
+    properties = read_properties(config.read_text(encoding="utf-8")) if config else {}
+    settings = context.obj
+    root = data_dir or settings.site.data_path / "broker"
+    raise typer.Exit(
+        migrate_controller({**settings.broker, **properties}, root.absolute(), zookeeper)
+    )
+
+
 @app.command("configs")
 def configs(
     word: Annotated[str, typer.Argument(help="Only keys that contain this.")] = "",

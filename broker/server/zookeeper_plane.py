@@ -117,6 +117,7 @@ class ZookeeperPlane:
         """Connect; the ensemble knows the cluster's id or gets one."""
         self._session.start(self)
         await self._first_connection()
+        await self._persistently(self._check_not_migrated)
         await self._persistently(lambda: ensure_paths(self._session))
         known = self._known_cluster_id()
         if known is not None:
@@ -125,6 +126,15 @@ class ZookeeperPlane:
         return await self._persistently(
             lambda: find_or_make_cluster_id(self._session, candidate)
         )
+
+    async def _check_not_migrated(self) -> None:
+        if await self._session.exists(znodes.MIGRATION) is not None:
+            await self._session.close()
+            raise StartError(
+                f"this cluster has moved to KRaft ({znodes.MIGRATION} exists in ZooKeeper): start "
+                "the broker with its KRaft configuration; to go back instead, delete that node "
+                "before any broker has run under KRaft"
+            )
 
     async def _check_cluster(self, known: str) -> str:
         """A broker with a history does not found a cluster: an ensemble that has no id is the

@@ -1,0 +1,256 @@
+"""From ZooKeeper to KRaft, offline: the cluster's znodes become the first metadata snapshot.
+
+In: a stopped cluster's ensemble, the KRaft configuration of one controller. Out: the snapshot in
+that controller's metadata directory. Never: a log of a broker touched, a znode changed but
+`/migration`, nor metadata overwritten that is there already.
+
+Topic ids, assignments, in-sync sets, leader epochs, configurations, quotas, credentials, ACLs and
+the producer ids are carried over, so brokers start on the logs they have. Nobody leads in the
+snapshot: each partition is led again, under its next leader epoch, by the first replica in sync
+whose broker registers. Every controller runs this on the same znodes and so gets the same
+snapshot, byte for byte; that is what makes it committed. `/migration` then keeps brokers in
+ZooKeeper mode from starting: two clusters must not write the same logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from broker.clock.port import Clock
+from broker.config.views import BrokerConfig
+from broker.controller.decisions.features import bootstrap
+from broker.controller.decisions.rules import Rules
+from broker.controller.kraft.format import AlreadyFormatted
+from broker.controller.kraft.messages import OffsetAndEpoch
+from broker.controller.kraft.raft_log import DIRECTORY
+from broker.controller.kraft.snapshots import Snapshots
+from broker.controller.zk import znodes
+from broker.controller.zk.access import read_acls, read_quotas_and_credentials
+from broker.controller.zk.load import NO_LEADER, UNBORN_EPOCH, ClusterState, read_cluster
+from broker.controller.zk.port import (
+    SessionState,
+    WatchEvent,
+    ZooKeeperError,
+    ZooKeeperErrorKind,
+    ZooKeeperSession,
+)
+from broker.disk.port import Disk
+from broker.log.directories import (
+    Identity,
+    check_identity,
+    read_identity,
+    write_identity,
+)
+from broker.metadata.delta import MetadataDelta
+from broker.metadata.image import MetadataImage
+from broker.metadata.records import image_records
+from broker.metadata.versions import record_version
+from broker.server.plane import StartError
+from bus.protocol.generated.metadata_records import (
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+)
+
+log = logging.getLogger("broker.server")
+
+FIRST_EPOCH = 1
+"""The epoch of the snapshot; the quorum's first leader has the next one."""
+
+TIMESTAMP_MS = 0
+"""All controllers write the same bytes, whenever each of them does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What was carried over."""
+
+    cluster_id: str
+    topics: int
+    partitions: int
+    records: int
+    path: str
+
+
+class _Connecting:
+    """Waits for the session; a migration is over in seconds and begins anew if it is cut off."""
+
+    def __init__(self) -> None:
+        self.connected = asyncio.Event()
+
+    def on_session(self, state: SessionState, session_id: int) -> None:
+        if state is SessionState.CONNECTED:
+            self.connected.set()
+
+    def on_watch(self, event: WatchEvent) -> None:
+        """Nothing is watched."""
+
+
+async def migrate(
+    config: BrokerConfig, disk: Disk, clock: Clock, session: ZooKeeperSession
+) -> Migrated:
+    """Write the snapshot of this controller. Raises StartError, WrongDirectory, DirectoryLocked
+    and AlreadyFormatted; then nothing has been changed."""
+    waiting = _Connecting()
+    session.start(waiting)
+    try:
+        await _connected(config, clock, session, waiting)
+        return await _migrate(config, disk, clock, session)
+    except (ZooKeeperError, znodes.ZnodeError) as error:
+        raise StartError(f"ZooKeeper's content was not carried over: {error}") from error
+    finally:
+        await session.close()
+
+
+async def _connected(
+    config: BrokerConfig, clock: Clock, session: ZooKeeperSession, waiting: _Connecting
+) -> None:
+    timeout_ms = int(config["zookeeper.connection.timeout.ms"])
+    timer = clock.call_later(timeout_ms / 1000, waiting.connected.set)
+    await waiting.connected.wait()
+    timer.cancel()
+    if session.state is not SessionState.CONNECTED:
+        raise StartError(f"ZooKeeper did not answer within {timeout_ms} ms; check the address")
+
+
+async def _migrate(
+    config: BrokerConfig, disk: Disk, clock: Clock, session: ZooKeeperSession
+) -> Migrated:
+    state = await read_cluster(session)
+    _check(state)
+    state.records += await read_quotas_and_credentials(session)
+    state.records += await read_acls(session)
+    image = _image(state, config)
+    locks = []
+    try:
+        directories = tuple(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
+        for directory in directories:
+            disk.mkdirs(directory)
+            locks.append(disk.lock(directory))
+        _check_directories(config, disk, directories, state.cluster_id)
+        path = _write(config, disk, image)
+        _claim(config, disk, clock, directories, state.cluster_id)
+        await _seal(session, config.node_id, len(list(image_records(image))))
+    finally:
+        for lock in locks:
+            lock.release()
+    return Migrated(
+        cluster_id=state.cluster_id,
+        topics=len(image.topics),
+        partitions=sum(len(topic.partitions) for topic in image.topics.values()),
+        records=len(list(image_records(image))),
+        path=path,
+    )
+
+
+def _check(state: ClusterState) -> None:
+    """What must be mended first: nothing is carried over by half."""
+    if not state.cluster_id:
+        raise StartError(
+            f"{znodes.CLUSTER_ID} is missing: this is not the ensemble of a cluster; check the "
+            "address and its chroot"
+        )
+    alive = [one.broker_id for one in state.records if isinstance(one, RegisterBrokerRecord)]
+    if alive:
+        raise StartError(
+            f"brokers {', '.join(map(str, alive))} are registered in ZooKeeper; stop the whole "
+            "cluster first (SIGTERM, so that every replica is complete)"
+        )
+    if state.faults:
+        raise StartError(f"{state.faults[0]}; mend or remove it first")
+    if state.without_id:
+        raise StartError(
+            f"topic {min(state.without_id)} has no topic id yet; start the cluster once more in "
+            "ZooKeeper mode, its controller gives ids"
+        )
+
+
+def _image(state: ClusterState, config: BrokerConfig) -> MetadataImage:
+    """The cluster as KRaft will find it: no broker, so no leader. Topics that were to be deleted
+    are left out; their logs are removed as strays when the brokers start."""
+    delta = MetadataDelta(MetadataImage(cluster_id=state.cluster_id))
+    for record in bootstrap(MetadataImage(), Rules.of(config)).records:
+        delta.replay(record)
+    for record in state.records:
+        delta.replay(_carried(record))
+    image = delta.apply(0, FIRST_EPOCH).image
+    gone = MetadataDelta(image)
+    for name in state.deleting:
+        if name in image.topics:
+            gone.replay(_removal(image, name))
+    return gone.apply(0, FIRST_EPOCH).image
+
+
+def _removal(image: MetadataImage, name: str) -> object:
+    return RemoveTopicRecord(topic_id=image.topics[name].topic_id)
+
+
+def _carried(record: object) -> object:
+    """A partition without its leader; one that never came into being is new, and all in sync."""
+    if not isinstance(record, PartitionRecord):
+        return record
+    record.leader = NO_LEADER
+    record.directories = [bytes(16)] * len(record.replicas)
+    if record.partition_epoch == UNBORN_EPOCH:
+        record.isr = list(record.replicas)
+        record.leader_epoch = record.partition_epoch = 0
+    return record
+
+
+def _check_directories(
+    config: BrokerConfig, disk: Disk, directories: tuple[str, ...], cluster_id: str
+) -> None:
+    for directory in directories:
+        found = read_identity(disk, directory)
+        if found is not None:
+            check_identity(directory, found, cluster_id, config.node_id)
+
+
+def _write(config: BrokerConfig, disk: Disk, image: MetadataImage) -> str:
+    directory = f"{config.metadata_log_dir}/{DIRECTORY}"
+    disk.mkdirs(directory)
+    if disk.listdir(directory):
+        raise AlreadyFormatted(
+            f"{directory} is not empty: it holds the metadata of a cluster already; name another "
+            "metadata.log.dir, or move the directory away; nothing was changed"
+        )
+    rows = list(_versioned(image))
+    snapshot = OffsetAndEpoch(len(rows), FIRST_EPOCH)
+    Snapshots(disk, directory).write(snapshot, rows, None, TIMESTAMP_MS)
+    return f"{directory}/{snapshot.offset:020d}-{snapshot.epoch:010d}.checkpoint"
+
+
+def _versioned(image: MetadataImage) -> Iterator[tuple[Any, int]]:
+    for record in image_records(image):
+        yield record, record_version(type(record).__name__, image.metadata_version)
+
+
+def _claim(
+    config: BrokerConfig,
+    disk: Disk,
+    clock: Clock,
+    directories: tuple[str, ...],
+    cluster_id: str,
+) -> None:
+    """A controller's new directories are its own; those of a broker know their cluster already."""
+    for directory in directories:
+        if read_identity(disk, directory) is None:
+            write_identity(
+                disk, directory, Identity(cluster_id, config.node_id, clock.new_uuid())
+            )
+
+
+async def _seal(session: ZooKeeperSession, controller_id: int, records: int) -> None:
+    data = znodes.dump({
+        "version": 0, "kraft_controller_id": controller_id, "kraft_metadata_offset": records,
+        "kraft_controller_epoch": FIRST_EPOCH, "kraft_metadata_epoch": FIRST_EPOCH,
+    })  # fmt: skip
+    try:
+        await session.create(znodes.MIGRATION, data)
+    except ZooKeeperError as error:
+        if error.kind is not ZooKeeperErrorKind.NODE_EXISTS:
+            raise
