@@ -196,14 +196,14 @@ def _continue_session(
         _look_again(entry, context)
     named = []
     for key, wished in _entries(request, context):
-        entry = session.entries.get(key)
-        if entry is None:
+        known = session.entries.get(key)
+        if known is None:
             partition, wished.partition = wished.partition, None
             session.put(key, wished)
             wished.attach(partition, wished.error)
-            entry = wished
         else:
-            _adopt(entry, wished)
+            _adopt(known, wished)
+        entry = known or wished
         session.touched[entry] = None
         named.append(entry)
     return session, named
@@ -328,13 +328,13 @@ def _wait(fetch: Fetch, request: FetchRequest, context: RequestContext) -> None:
         answer()
         return True
 
-    keys: list[object]
+    keys: list[tuple[str, int]]
     if fetch.session is not None:
         keys = [fetch.session.key]
     else:
         keys = [entry.partition.key for entry in fetch.entries if entry.partition is not None]
     context.services.replicas.fetch_purgatory.watch(
-        keys,  # type: ignore[arg-type]
+        keys,
         request.max_wait_ms,
         try_complete,
         answer,

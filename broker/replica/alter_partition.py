@@ -116,7 +116,7 @@ class AlterPartitions:
             log.info("no controller took %d ISR changes: %s", len(items), error)
             return items
         if response.error_code:
-            log.info("ISR changes refused: %s", ErrorCode(response.error_code).name)
+            log.info("ISR changes refused: %s", ErrorCode.of(response.error_code).name)
             return items
         answers = {
             (topic.topic_id, data.partition_index): data
@@ -134,7 +134,7 @@ class AlterPartitions:
         self, partition: Partition, proposal: IsrProposal, answer: PartitionDataInResponse
     ) -> bool:
         """Carry an answer out; false if it has to be asked again."""
-        error = ErrorCode(answer.error_code)
+        error = ErrorCode.of(answer.error_code)
         if error is ErrorCode.NONE:
             if answer.leader_epoch == partition.leader_epoch:
                 partition.on_isr_stored(proposal, answer.isr, answer.partition_epoch)

@@ -96,7 +96,7 @@ class Assignments:
             log.info("directories of %d replicas were not told: %s", len(batch), error)
             return False
         if response.error_code:
-            log.info("directories refused: %s", ErrorCode(response.error_code).name)
+            log.info("directories refused: %s", ErrorCode.of(response.error_code).name)
         return not response.error_code
 
 

@@ -28,6 +28,7 @@ from broker.replica.truncation import cut_at
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.fetch import FetchResponse, PartitionData
+from bus.records.batch import Buffer
 
 log = logging.getLogger("broker.replica")
 
@@ -177,7 +178,7 @@ class Fetcher:
 
     async def _take(self, response: FetchResponse) -> None:
         if not self._plan.on_answer(response.error_code, response.session_id):
-            log.info("%s: session over: %s", self.name, ErrorCode(response.error_code).name)
+            log.info("%s: session over: %s", self.name, ErrorCode.of(response.error_code).name)
             if response.error_code not in (
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -199,7 +200,7 @@ class Fetcher:
     def _take_partition(self, key: Key, copy: Copy, data: PartitionData, now_ms: int) -> None:
         partition = copy.partition
         if data.error_code:
-            self._on_error(key, copy, ErrorCode(data.error_code))
+            self._on_error(key, copy, ErrorCode.of(data.error_code))
             return
         try:
             if data.diverging_epoch is not None:
@@ -208,10 +209,7 @@ class Fetcher:
                 return
             start = partition.log.log_start_offset
             info = partition.append_as_follower(
-                data.records or b"",
-                now_ms,
-                data.high_watermark,
-                data.log_start_offset,  # type: ignore[arg-type]
+                _bytes_of(data), now_ms, data.high_watermark, data.log_start_offset
             )
         except LogError as error:
             self._host.failed(partition, error)
@@ -289,3 +287,9 @@ class Fetcher:
         return await leader_offset(
             self._channel, partition, self._broker_id, timestamp, self._timeout_ms
         )
+
+
+def _bytes_of(data: PartitionData) -> Buffer:
+    """The batches of an answer; a decoder gives them in one piece."""
+    records = data.records
+    return b"".join(records) if isinstance(records, list) else records or b""

@@ -281,6 +281,19 @@ class ReplicaManager:
             return False
         return broker_epoch == -1 or broker.epoch in (-1, broker_epoch)
 
+    def on_follower_start(self, partition: Partition, /) -> None:
+        """See ``Host``."""
+        self.delete_records_purgatory.wake(partition.key)
+
+    def low_watermark(self, partition: Partition) -> int | None:
+        """The smallest log start over the partition's live replicas; None if we lead no more."""
+        leadership = partition.leadership
+        if leadership is None:
+            return None
+        return leadership.low_watermark(
+            partition.log.log_start_offset, lambda broker_id: self.is_eligible(broker_id, -1)
+        )
+
     def on_leadership(self, partition: Partition, /) -> None:
         """See ``Host``."""
         for listener in self.leadership_listeners:

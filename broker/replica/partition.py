@@ -43,8 +43,9 @@ class Host(Protocol):
     """What a partition needs of its replica manager."""
 
     broker_id: int
-    lag_time_ms: int
 
+    @property
+    def lag_time_ms(self) -> int: ...
     def monotonic_ms(self) -> int: ...
 
     def on_moved(self, partition: Partition, watermark_rose: bool, /) -> None:
@@ -55,6 +56,9 @@ class Host(Protocol):
 
     def propose(self, partition: Partition, proposal: IsrProposal, /) -> None:
         """Ask the controller for another in-sync set."""
+
+    def on_follower_start(self, partition: Partition, /) -> None:
+        """A follower's log begins later now; who waits for deletion may be answered."""
 
     def on_leadership(self, partition: Partition, /) -> None:
         """This broker leads the partition from now on, or leads it no more."""
@@ -291,6 +295,7 @@ class Partition:
         if -1 < broker_epoch < follower.broker_epoch:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a fetch of a former incarnation")
         leadership = self.check_leader()
+        start_before = follower.log_start_offset
         follower.on_fetch(
             offset,
             log_start_offset,
@@ -298,6 +303,8 @@ class Partition:
             self._host.monotonic_ms(),
             broker_epoch,
         )
+        if log_start_offset != start_before:
+            self._host.on_follower_start(self)
         if replica_id not in leadership.maximal_isr:
             self._consider_growth(leadership, replica_id)
         self._advance_watermark()

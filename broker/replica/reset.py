@@ -36,6 +36,8 @@ async def leader_offset(
     for topic in response.topics:
         for answer in topic.partitions:
             if answer.error_code:
-                raise LogError(ErrorCode(answer.error_code), "the leader does not say its offsets")
+                raise LogError(
+                    ErrorCode.of(answer.error_code), "the leader does not say its offsets"
+                )
             return answer.offset
     raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, "the leader's answer names no partition")

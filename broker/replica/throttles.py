@@ -56,8 +56,8 @@ class Throttles:
         return self._window_ms if self.follower.is_exceeded(now_ms) else 0
 
     def _names(self, partition: Partition, key: str) -> bool:
-        throttled = partition.log.config.values.get(key)
-        return bool(throttled) and is_throttled(throttled, partition.index, self._broker_id)
+        throttled: tuple[str, ...] | None = partition.log.config.values.get(key)
+        return throttled is not None and is_throttled(throttled, partition.index, self._broker_id)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)

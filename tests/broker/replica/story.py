@@ -18,7 +18,7 @@ from typing import Any
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.real import RealDisk
-from broker.handlers import k00_produce, k01_fetch, k02_list_offsets
+from broker.handlers import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
 from broker.handlers.context import RequestContext, Session
 from broker.log.errors import LogError
 from broker.log.manager import LogManager
@@ -46,6 +46,11 @@ from bus.protocol.generated.alter_partition import (
     PartitionDataInResponse,
     TopicDataInResponse,
 )
+from bus.protocol.generated.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from bus.protocol.generated.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -59,7 +64,7 @@ from bus.records.record import Record
 TOPIC, TOPIC_ID = "t", bytes(range(16))
 NOW_MS = 1_760_000_000_000
 DEADLINE_S = 60
-HANDLERS: dict[int, Any] = {0: k00_produce, 1: k01_fetch, 2: k02_list_offsets}
+HANDLERS: dict[int, Any] = {0: k00_produce, 1: k01_fetch, 2: k02_list_offsets, 21: k21_delete_records}
 
 
 @dataclass
@@ -344,6 +349,16 @@ class Story:
         call(self.nodes[number], ApiKey.PRODUCE, body, future.set_result)
         response = await asyncio.wait_for(future, DEADLINE_S)
         return response.responses[0].partition_responses[0], response
+
+    async def delete_records(self, number: int, *, before: int) -> Any:
+        """DeleteRecords as an operator does; the partition's answer."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        ask = DeleteRecordsPartition(partition_index=0, offset=before)
+        body = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=TOPIC, partitions=[ask])], timeout_ms=60_000
+        )
+        call(self.nodes[number], ApiKey.DELETE_RECORDS, body, future.set_result)
+        return (await asyncio.wait_for(future, DEADLINE_S)).topics[0].partitions[0]
 
     def content(self, number: int) -> bytes:
         """The bytes of one replica's log."""

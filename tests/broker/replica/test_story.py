@@ -263,3 +263,17 @@ def test_an_idle_session_sends_nothing_but_its_number() -> None:
         assert all(not one.topics for one in idle[-1:])
 
     run(story, count=2)
+
+
+def test_deleting_records_is_answered_when_the_followers_have_heard_of_it() -> None:
+    """DeleteRecords tells the smallest log start over the live replicas."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2))
+        for at in range(4):
+            await world.produce(1, batch(f"old {at}"))
+        result = await world.delete_records(1, before=3)
+        assert (result.error_code, result.low_watermark) == (0, 3)
+        assert world[2].partition.log.log_start_offset == 3
+
+    run(story, count=2)
