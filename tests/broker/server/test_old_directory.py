@@ -1,0 +1,70 @@
+"""A data directory of the one-node product, kept as it was written, opens under every later one.
+
+`directory_of_the_first_issue.zip`: topic `kept` with ten records in two partitions written by an
+idempotent producer, group `readers` at offset 3 of partition 0; stopped in order.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from broker.server.embedded import RunningBroker, start_broker_process
+
+KEPT = Path(__file__).parent / "directory_of_the_first_issue.zip"
+WAIT_S = 60.0
+CLUSTER_ID = "be6_DJc8Qm6PeQuNLjnTig"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """The directory, unpacked; `logs` lies in it."""
+    with zipfile.ZipFile(KEPT) as kept:
+        kept.extractall(tmp_path)
+    return tmp_path
+
+
+def records(running: RunningBroker) -> list[bytes]:
+    """Every value of the topic, sorted."""
+    reader = Consumer({"bootstrap.servers": running.bootstrap, "group.id": "other"})
+    reader.assign([TopicPartition("kept", index, 0) for index in (0, 1)])
+    found: list[bytes] = []
+    ends = [reader.get_watermark_offsets(TopicPartition("kept", i), timeout=WAIT_S) for i in (0, 1)]
+    while len(found) < sum(high for _, high in ends):
+        message = reader.poll(WAIT_S)
+        assert message is not None, found
+        assert message.error() is None, message.error()
+        found.append(message.value() or b"")
+    reader.close()
+    return sorted(found)
+
+
+def committed(running: RunningBroker) -> int:
+    """Where the group of the old life stands."""
+    reader = Consumer({"bootstrap.servers": running.bootstrap, "group.id": "readers"})
+    [place] = reader.committed([TopicPartition("kept", 0)], timeout=WAIT_S)
+    reader.close()
+    return int(place.offset)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_directory_of_the_first_issue_opens_and_lives_on(directory: Path) -> None:
+    """Records, committed offsets, cluster id; written to again; and once more after a kill."""
+    old = [b"value %d" % number for number in range(10)]
+    running = start_broker_process(directory)
+    try:
+        assert running.cluster_id == CLUSTER_ID
+        assert records(running) == old
+        assert committed(running) == 3
+        producer = Producer({"bootstrap.servers": running.bootstrap})
+        producer.produce("kept", b"value new", partition=1)
+        assert producer.flush(WAIT_S) == 0
+        running.kill()
+        running = running.start_again()
+        assert records(running) == [*old, b"value new"]
+    finally:
+        running.stop()
