@@ -20,16 +20,18 @@ from tests.processes.cluster.theatre import Theatre
 Fault = Callable[[Theatre, Stage], None]
 
 
-def active_controller(stage: Stage) -> int:
-    """The node that decides now: of the quorum, or as the brokers tell under ZooKeeper."""
+def active_controller(stage: Stage, *, but: int = 0) -> int:
+    """The node that decides now: of the quorum, or as the brokers tell under ZooKeeper. `but` is not
+    asked: it may be of an old opinion."""
     found = [-1]
+    bootstrap = ",".join(b.bootstrap for b in stage.cluster.brokers if b.node_id != but)
 
     def known() -> bool:
-        nodes = Nodes(stage.cluster.bootstrap, "story", request_timeout_ms=5000)
+        nodes = Nodes(bootstrap, "story", request_timeout_ms=5000)
         try:
             found[0] = look.quorum(nodes).leader_id
         except BusError:
-            admin = AdminClient({"bootstrap.servers": stage.cluster.bootstrap, "log_level": 0})
+            admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
             found[0] = admin.list_topics(timeout=5).controller_id
         finally:
             nodes.close()
@@ -125,6 +127,24 @@ def cut_off_the_leader(verdict: str) -> Fault:
         )
         stage.flows("while the old leader is cut off")
         theatre.networks.heal(leader)
+
+    return cut
+
+
+def cut_off_the_controller(verdict: str) -> Fault:
+    """Who decides is alone with its clients; the others have another."""
+
+    def cut(theatre: Theatre, stage: Stage) -> None:
+        old = active_controller(stage)
+        others = [theatre.networks.address(n) for n in stage.cluster.nodes if n != old]
+        theatre.networks.cut(old, [*others, theatre.zookeeper_host], verdict)
+        eventually(
+            lambda: active_controller(stage, but=old) != old,
+            "the others have another controller",
+            stage.told,
+        )
+        stage.flows("while the old controller is cut off")
+        theatre.networks.heal(old)
 
     return cut
 

@@ -49,6 +49,7 @@ def _members() -> list[Member]:
             Member(f"rolling-java-{controller}", faults.restart_in_turn, plain, java=True),
             Member(f"cut-leader-drop-{controller}", faults.cut_off_the_leader("drop"), wired),
             Member(f"cut-leader-reject-{controller}", faults.cut_off_the_leader("reject"), wired),
+            Member(f"cut-controller-{controller}", faults.cut_off_the_controller("drop"), wired),
             Member(f"cut-follower-drop-{controller}", faults.cut_off_a_follower("drop"), wired),
             Member(f"cut-between-two-{controller}", faults.cut_between_two, wired),
             Member(f"slow-link-{controller}", faults.slow_link, Needs(controller, link=True)),
