@@ -123,8 +123,8 @@ def apply(
     as_json: AsJson = False,
 ) -> None:
     """Begin the moves of a plan, and show how far they are. Ctrl-C leaves them running."""
-    wanted = read_plan(file.read_text(encoding="utf-8"))
     rate = _rate(limit) if limit else None
+    wanted = read_plan(file.read_text(encoding="utf-8"))
     with nodes(ctx, CLIENT_ID) as cluster:
         before = _present(cluster, wanted)
         back = rollback or file.with_name(file.name + ".rollback")

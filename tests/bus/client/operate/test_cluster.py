@@ -1,0 +1,237 @@
+"""The raw client and what operators ask and change, on three real brokers."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from broker.server.embedded_cluster import RunningCluster, start_cluster
+from bus.client.nodes import NodeConnection, Nodes, addresses
+from bus.client.operate import act, look
+from bus.client.operate.act import Change, Election
+from bus.client.operate.metadata_log import MetadataTail
+from bus.client.operate.plan_file import read_plan
+from bus.errors import BusError, ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.metadata import MetadataRequest
+from bus.settings import BusSettings, SiteSettings
+from bus.verbs import mount
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    pytest.mark.xdist_group("operate-cluster"),
+]
+SETTLED_S = 90.0
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """Three brokers in three racks."""
+    racks = {node: {"broker.rack": f"rack-{node}"} for node in (1, 2, 3)}
+    with start_cluster(tmp_path_factory.mktemp("operate"), 3, node_properties=racks) as running:
+        yield running
+
+
+@pytest.fixture
+def nodes(cluster: RunningCluster) -> Iterator[Nodes]:
+    with Nodes(cluster.bootstrap, "test") as made:
+        yield made
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name of one's own, in a second try too."""
+    return f"operate-{next(_numbers)}"
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def run(cluster: RunningCluster) -> Run:
+    """Run words as `databus` would."""
+    app = typer.Typer()
+    mount(app)
+    settings = SimpleNamespace(
+        bus=BusSettings(bootstrap_servers=cluster.bootstrap), site=SiteSettings()
+    )
+
+    def run(words: str, *, fails: bool = False) -> Result:
+        done = CliRunner().invoke(app, words.split(), obj=settings)
+        assert (done.exit_code != 0) is fails, done.output
+        return done
+
+    return run
+
+
+def until(found: Callable[[], Any], what: str) -> Any:
+    """Ask again until it is so."""
+    end = time.monotonic() + SETTLED_S
+    while not (answer := found()):
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+    return answer
+
+
+def replicas_of(nodes: Nodes, topic: str) -> list[tuple[int, ...]]:
+    return [partition.replicas for partition in look.topics(nodes, [topic])[0].partitions]
+
+
+def test_every_broker_is_seen_with_its_rack_and_asked_by_its_id(
+    nodes: Nodes, cluster: RunningCluster
+):
+    found = look.cluster(nodes)
+    assert found.cluster_id == cluster.cluster_id
+    assert [(b.broker_id, b.rack) for b in found.alive] == [(n, f"rack-{n}") for n in (1, 2, 3)]
+    for broker in (1, 2, 3):
+        (entry,) = [e for e in look.configs(nodes, look.BROKER, str(broker)) if e.name == "node.id"]
+        assert entry.value == str(broker)
+
+
+def test_a_broker_that_is_not_there_is_an_error_with_its_id(nodes: Nodes):
+    with pytest.raises(BusError, match="no broker 9") as raised:
+        look.log_dirs(nodes, 9)
+    assert raised.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def test_the_next_bootstrap_server_is_tried_when_one_is_away(cluster: RunningCluster):
+    with Nodes(f"127.0.0.1:1,{cluster.bootstrap}", "test") as nodes:
+        assert len(look.cluster(nodes).brokers) == 3
+
+
+def test_nobody_there_is_told_and_an_address_is_checked():
+    with pytest.raises(BusError) as raised:
+        Nodes("127.0.0.1:1", "test").ask(ApiKey.METADATA, MetadataRequest())
+    assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
+    with pytest.raises(BusError, match="host:port"):
+        addresses("somewhere")
+    assert addresses("a:1, [::1]:2") == [("a", 1), ("::1", 2)]
+
+
+def test_what_nobody_serves_is_unsupported(cluster: RunningCluster):
+    connection = NodeConnection(addresses(cluster.bootstrap)[0], "test")
+    assert not connection.can(ApiKey.SHARE_FETCH)
+    with pytest.raises(BusError) as raised:
+        connection.ask(ApiKey.SHARE_FETCH, object())
+    assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
+    connection.close()
+
+
+def test_topics_are_made_grown_and_deleted(nodes: Nodes, topic: str):
+    act.create_topic(nodes, topic, partitions=2, replication_factor=3)
+    assert all(sorted(replicas) == [1, 2, 3] for replicas in replicas_of(nodes, topic))
+    act.grow_topic(nodes, topic, 3, [[2, 3, 1]])
+    assert replicas_of(nodes, topic)[2] == (2, 3, 1)
+    with pytest.raises(BusError) as raised:
+        act.create_topic(nodes, topic)
+    assert raised.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    act.delete_topic(nodes, topic)
+    with pytest.raises(BusError) as raised:
+        until(lambda: look.topics(nodes, [topic]) is None, "the topic stayed")
+    assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_quorum_and_its_log_tell_of_a_new_topic(nodes: Nodes, topic: str):
+    """The metadata log is read from the active controller, as an observer would."""
+    quorum = look.quorum(nodes)
+    assert len(quorum.voters) == 3
+    assert set(quorum.endpoints) == {1, 2, 3}
+    tail = MetadataTail(nodes, "test")
+    act.create_topic(nodes, topic, partitions=2, replication_factor=2)
+    seen: list[tuple[str, Any]] = []
+
+    def told() -> bool:
+        page = tail.read()
+        seen.extend((one.kind, one.record) for one in page.records)
+        return any(kind == "TopicRecord" and one.name == topic for kind, one in seen)
+
+    until(told, "the log did not tell of the topic")
+    tail.close()
+    assert seen[0][0] == "FeatureLevelRecord"
+
+
+def test_verbs_plan_move_verify_and_elect(run: Run, nodes: Nodes, topic: str, tmp_path: Any):
+    """A skewed topic is evened out, braked while it moves, and the brakes are off afterwards."""
+    run(f"topics create {topic} --assignment 1:2,1:2,1:2")
+    plan = tmp_path / "plan.json"
+    told = run(f"reassign plan --topic {topic} --out {plan}")
+    assert "replicas to copy" in told.output
+    wanted = read_plan(plan.read_text())
+    run(f"reassign apply {plan} --throttle 50MB")
+    verified = run(f"reassign verify {plan}")
+    assert "moving" not in verified.output
+    assert "not as planned" not in verified.output
+    for place, replicas in wanted.items():
+        assert replicas_of(nodes, topic)[place[1]] == tuple(replicas)
+    for broker in (1, 2, 3):
+        names = {e.name for e in look.configs(nodes, look.BROKER, str(broker)) if e.source == 2}
+        assert not {name for name in names if "throttled" in name}
+    run(f"leaders elect {topic}-0 {topic}-1 {topic}-2")
+    leaders = [p.leader for p in look.topics(nodes, [topic])[0].partitions]
+    assert leaders == [replicas[0] for replicas in replicas_of(nodes, topic)]
+    assert "nothing of it moves" in run(f"reassign cancel {plan} --yes").output
+    assert "the way back" in run(f"reassign apply {plan}.rollback").output
+    until(lambda: replicas_of(nodes, topic) == [(1, 2)] * 3, "the way back was not gone")
+
+
+def test_verbs_refuse_what_cannot_be_and_say_what_to_do(run: Run, topic: str, tmp_path: Any):
+    assert "databus topics list" in run("reassign plan --topic nowhere", fails=True).output
+    assert "may be used" in run("reassign plan --replication-factor 4", fails=True).output
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"version": 1, "partitions": [{"topic": "a", "partition": 0}]}')
+    assert "list of broker ids" in run(f"reassign verify {bad}", fails=True).output
+    assert "is not like 50MB" in run(f"reassign apply {bad} --throttle fast", fails=True).output
+    assert "no more replicas" in run(f"topics create {topic} --replication-factor 4",
+                                     fails=True).output  # fmt: skip
+    assert "say --all" in run("leaders elect", fails=True).output
+    assert "databus brokers list" in run("brokers describe 9", fails=True).output
+    assert "quorum describe" in run("quorum add 9 --endpoint CONTROLLER://h:1", fails=True).output
+
+
+def test_configurations_are_set_where_they_belong(run: Run, nodes: Nodes):
+    """On all brokers, on one, on one broker's logs; and taken back."""
+    run("configs set brokers - log.cleaner.threads=2")
+    run("configs set broker 2 log.cleaner.threads=3")
+
+    def values(broker: str) -> dict[str, str | None]:
+        return {e.name: e.value for e in look.configs(nodes, look.BROKER, broker)}
+
+    until(lambda: values("2")["log.cleaner.threads"] == "3", "not set on broker 2")
+    until(lambda: values("1")["log.cleaner.threads"] == "2", "not set on all")
+    run("configs unset broker 2 log.cleaner.threads")
+    run("configs unset brokers - log.cleaner.threads")
+    until(lambda: values("2")["log.cleaner.threads"] == "1", "not taken back")
+    run("configs set logger 3 broker.replica=DEBUG")
+    assert "DEBUG" in run("configs get logger 3 --word replica").output
+    assert "DEBUG" not in run("configs get logger 1 --word replica").output
+    act.alter_configs(
+        nodes, {(look.BROKER_LOGGER, "3"): [("broker.replica", Change.UNSET, None)]}
+    )
+
+
+def test_a_dead_broker_is_a_row_and_its_partitions_are_named(
+    run: Run, nodes: Nodes, cluster: RunningCluster, topic: str
+):
+    """And when it is back, an election gives its partitions back to it."""
+    act.create_topic(nodes, topic, assignment={0: [3, 1, 2]})
+    cluster.kill(3)
+    until(lambda: look.topics(nodes, [topic])[0].partitions[0].leader in (1, 2), "no new leader")
+    assert topic in run("topics describe --under-replicated").output
+    rows = {b.broker_id: b.fenced for b in look.cluster(nodes).brokers}
+    assert rows == {1: False, 2: False, 3: True}
+    assert "fenced" in run("brokers list").output
+    cluster.start_again(3)
+    until(lambda: not look.topics(nodes, [topic])[0].partitions[0].under_replicated, "not whole")
+    outcomes = act.elect(nodes, Election.PREFERRED, [(topic, 0)])
+    assert [one.code for one in outcomes] in ([ErrorCode.NONE], [ErrorCode.ELECTION_NOT_NEEDED])
+    assert look.topics(nodes, [topic])[0].partitions[0].leader == 3
