@@ -94,6 +94,7 @@ SERVED: Mapping[int, Served] = {
     63: Served("k63_broker_heartbeat"),
     64: Served("k64_unregister_broker", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
     67: Served("k67_allocate_producer_ids", listeners=_CONTROLLER_OR_ZOOKEEPER),
+    70: Served("k70_controller_registration"),
     73: Served("k73_assign_replicas_to_dirs"),
     74: Served("k74_list_config_resources"),
     75: Served("k75_describe_topic_partitions", listeners=Side.BROKER),

@@ -24,6 +24,7 @@ from broker.metadata.delta import Changes
 from broker.metadata.image import Endpoint, MetadataImage
 from broker.peer.controller_link import ControllerLink, Route
 from broker.peer.port import Address
+from broker.server.controller_registration import ControllerRegistration
 from broker.server.plane import PlaneRooms, Ports, StartError
 from broker.server.registration import BrokerLifecycle, Self
 from bus.errors import ErrorCode, check
@@ -44,6 +45,7 @@ class KraftPlane:
         self._newer = asyncio.Event()
         self._lifecycle: BrokerLifecycle | None = None
         self._link: ControllerLink | None = None
+        self._registration: ControllerRegistration | None = None
 
     @property
     def controller(self) -> Controller:
@@ -128,26 +130,23 @@ class KraftPlane:
         """Run the Raft node; with one voter it is active when this returns."""
         first = controller_endpoints[0] if controller_endpoints else None
         self.node.start(None if first is None else (first.host, first.port))
+        if controller_endpoints:
+            self._registration = ControllerRegistration(
+                self._ports.clock,
+                self._link_to_controller(),
+                lambda: self._image,
+                self._ports.config.node_id,
+                controller_endpoints,
+            )
+            self._registration.start()
 
     async def join(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, then wait for an image that knows of it."""
         rooms, ports = self._attached(), self._ports
-        self._link = ControllerLink(
-            ports.network,
-            ports.clock,
-            Route(
-                ports.config.node_id,
-                lambda: self.node.leader_id,
-                self.controller_address,
-                rooms.local_call,
-            ),
-            name="lifecycle",
-        )
-        self.on_leader_change(self._link.leader_changed)
         lifecycle = self._lifecycle = BrokerLifecycle(
             self._self(rooms),
             ports.clock,
-            self._link,
+            self._link_to_controller(),
             ports.config,
             metadata_offset=lambda: self._image.offset,
             offline_directories=lambda: rooms.replicas.offline_dirs,
@@ -176,6 +175,8 @@ class KraftPlane:
 
     async def stop(self) -> None:
         """The quorum is told if its leader goes."""
+        if self._registration is not None:
+            self._registration.stop()
         if self._link is not None:
             self._link.close()
         if self._active is not None:
@@ -248,6 +249,21 @@ class KraftPlane:
                 "log.dirs (or cluster.id) or the right controllers, nothing was changed"
             )
         )
+
+    def _link_to_controller(self) -> ControllerLink:
+        """This node's own affairs: nothing else may stand in front of a heartbeat."""
+        if self._link is None:
+            route = Route(
+                self._ports.config.node_id,
+                lambda: self.node.leader_id,
+                self.controller_address,
+                self._attached().local_call,
+            )
+            self._link = ControllerLink(
+                self._ports.network, self._ports.clock, route, name="lifecycle", pipelined=True
+            )
+            self.on_leader_change(self._link.leader_changed)
+        return self._link
 
     def _attached(self) -> PlaneRooms:
         check(self._rooms is not None, "a plane has rooms before it is used")
