@@ -18,6 +18,8 @@ from deploy.setup.java import ensure_java
 from deploy.testservers.process import JavaServer, accepts, class_path, free_port, launch
 
 POM = Path(__file__).resolve().parent / "kafka.xml"
+SHELL_POM = Path(__file__).resolve().parent / "kafka-shell.xml"
+SHELL = "kafka-metadata-shell"
 FORMAT_TIMEOUT_S = 60
 TOOL_TIMEOUT_S = 60
 
@@ -37,6 +39,7 @@ TOOLS = {
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-storage": "kafka.tools.StorageTool",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    SHELL: "org.apache.kafka.shell.MetadataShell",
 }
 
 _LOG4J = """status = error
@@ -53,6 +56,11 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 def kafka_jars() -> list[Path]:
     """All jars of Apache Kafka 4.3 and its tools; `Unavailable` where they cannot be had."""
     return jars_of(POM, "testserver-kafka")
+
+
+def shell_jars() -> list[Path]:
+    """What kafka-metadata-shell has beyond the others' jars; `Unavailable` as there."""
+    return jars_of(SHELL_POM, "testserver-kafka-shell")
 
 
 def start_kafka(
@@ -112,7 +120,7 @@ def run_tool(
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile=file:{_log4j(folder, 'warn', 'SYSTEM_ERR')}",
         "-cp",
-        class_path(kafka_jars()),
+        class_path([*kafka_jars(), *(shell_jars() if tool == SHELL else ())]),
         TOOLS[tool],
         *arguments,
     ]
