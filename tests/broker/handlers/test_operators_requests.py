@@ -96,8 +96,8 @@ def test_quotas_are_kept_and_told(ask: Ask) -> None:
         entity=entity, ops=[*ops, alter_client_quotas.OpData(key="nonsense", value=1.0)]
     )
     for entry, error in ((bad, ErrorCode.INVALID_REQUEST), (good, ErrorCode.NONE)):
-        request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry])
-        assert ask(ApiKey.ALTER_CLIENT_QUOTAS, request).entries[0].error_code == error
+        altered = alter_client_quotas.AlterClientQuotasRequest(entries=[entry])
+        assert ask(ApiKey.ALTER_CLIENT_QUOTAS, altered).entries[0].error_code == error
     part = describe_client_quotas.ComponentData(entity_type="user", match_type=0, match=user)
     request = describe_client_quotas.DescribeClientQuotasRequest(components=[part], strict=True)
     found = ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, request).entries
