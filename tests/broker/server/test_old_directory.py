@@ -13,6 +13,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from broker.server.embedded import RunningBroker, start_broker_process
+from bus.errors import ErrorCode
+from bus.protocol.apis import APIS, ApiKey
+from bus.protocol.frames import decode_response
+from bus.protocol.generated.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.broker.handlers.test_every_version import Wire
 
 KEPT = Path(__file__).parent / "directory_of_the_first_issue.zip"
 WAIT_S = 60.0
@@ -66,5 +71,38 @@ def test_the_directory_of_the_first_issue_opens_and_lives_on(directory: Path) ->
         running.kill()
         running = running.start_again()
         assert records(running) == [*old, b"value new"]
+    finally:
+        running.stop()
+
+
+def update(running: RunningBroker, *features: tuple[str, int]) -> int:
+    """Raise feature levels as kafka-features does; the error."""
+    wire = Wire(running.bootstrap)
+    version = APIS[ApiKey.UPDATE_FEATURES].latest
+    keys = [
+        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=1)
+        for name, level in features
+    ]
+    wire.send(ApiKey.UPDATE_FEATURES, version, UpdateFeaturesRequest(feature_updates=keys))
+    response = decode_response(ApiKey.UPDATE_FEATURES, version, wire.receive())[1]
+    wire.close()
+    return int(response.error_code)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_old_directory_is_upgraded_by_hand_and_survives_a_kill(directory: Path) -> None:
+    """It stays at its level until then; eligible leader replicas need the newer records."""
+    running = start_broker_process(directory)
+    try:
+        elr = ("eligible.leader.replicas.version", 1)
+        assert update(running, elr) == ErrorCode.INVALID_UPDATE_VERSION
+        assert update(running, ("metadata.version", 30)) == ErrorCode.NONE
+        assert update(running, elr) == ErrorCode.NONE
+        running.kill()
+        running = running.start_again()
+        assert update(running, ("metadata.version", 29)) == ErrorCode.INVALID_UPDATE_VERSION
+        assert len(records(running)) == 10
+        assert committed(running) == 3
     finally:
         running.stop()
