@@ -111,6 +111,7 @@ class Rooms:
                 configs.get((ResourceType.BROKER, ""), {}),
                 configs.get((ResourceType.BROKER, str(self.node_id)), {}),
             )
+            self.replicas.throttles.reconfigure(self.services.config)
 
 
 def build_rooms(broker: Broker, logs: LogManager) -> Rooms:

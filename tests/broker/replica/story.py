@@ -10,6 +10,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from typing import Any
 
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
+from broker.disk.port import DiskError
 from broker.disk.real import RealDisk
 from broker.handlers import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
 from broker.handlers.context import RequestContext, Session
@@ -46,11 +48,13 @@ from bus.protocol.generated.alter_partition import (
     PartitionDataInResponse,
     TopicDataInResponse,
 )
+from bus.protocol.generated.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 from bus.protocol.generated.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from bus.protocol.generated.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -64,7 +68,12 @@ from bus.records.record import Record
 TOPIC, TOPIC_ID = "t", bytes(range(16))
 NOW_MS = 1_760_000_000_000
 DEADLINE_S = 60
-HANDLERS: dict[int, Any] = {0: k00_produce, 1: k01_fetch, 2: k02_list_offsets, 21: k21_delete_records}
+HANDLERS: dict[int, Any] = {
+    0: k00_produce,
+    1: k01_fetch,
+    2: k02_list_offsets,
+    21: k21_delete_records,
+}
 
 
 @dataclass
@@ -79,6 +88,12 @@ class Node:
     hears: bool = True
     reachable: bool = True
     requests: list[Any] = field(default_factory=list)
+
+    @property
+    def disk(self) -> BreakableDisk:
+        assert isinstance(self.logs.disk, BreakableDisk)
+        return self.logs.disk
+
     channels: list[LocalChannel] = field(default_factory=list)
 
     @property
@@ -90,6 +105,30 @@ class Node:
         return self.partition.append_as_leader(
             batch(text, count), required_acks=acks, now_ms=NOW_MS
         ).last_offset
+
+
+class BreakableFile:
+    """A file whose disk may fail under it."""
+
+    def __init__(self, file: Any, disk: BreakableDisk) -> None:
+        self._file, self._disk = file, disk
+
+    def append(self, data: Any) -> None:
+        if self._disk.error is not None:
+            raise self._disk.error
+        self._file.append(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+class BreakableDisk(RealDisk):
+    """The real disk, until ``error`` says what it answers to every write."""
+
+    error: DiskError | None = None
+
+    def open(self, path: str, *, create: bool = False) -> Any:
+        return BreakableFile(super().open(path, create=create), self)
 
 
 class LocalChannel:
@@ -156,8 +195,12 @@ class Controller:
         self.mute = False
         self.asked: list[AlterPartitionRequest] = []
         self.answers: list[ErrorCode] = []
+        self.assigned: list[Any] = []
 
     async def request(self, api_key: int, body: Any, *, timeout_ms: int) -> Any:
+        if api_key == ApiKey.ASSIGN_REPLICAS_TO_DIRS:
+            self.assigned.append(body)
+            return AssignReplicasToDirsResponse()
         assert api_key == ApiKey.ALTER_PARTITION
         await asyncio.sleep(0)
         if self.mute:
@@ -193,16 +236,14 @@ class Controller:
     def partition(self) -> PartitionImage:
         return self.image.topics[TOPIC].partitions[0]
 
-    def create(self, replicas: tuple[int, ...]) -> None:
-        self._publish(PartitionImage(0, replicas, replicas, replicas[0], 0, 0))
+    def create(self, replicas: tuple[int, ...], directories: tuple[bytes, ...] = ()) -> None:
+        self._publish(PartitionImage(0, replicas, replicas, replicas[0], 0, 0, directories))
 
     def change(self, **changes: Any) -> PartitionImage:
         """A new state of the partition; a named leader begins a new epoch."""
         held = self.partition
         epoch = held.leader_epoch + (1 if "leader" in changes else 0)
-        new = replace(
-            held, partition_epoch=held.partition_epoch + 1, leader_epoch=epoch, **changes
-        )
+        new = replace(held, partition_epoch=held.partition_epoch + 1, leader_epoch=epoch, **changes)
         self._publish(new)
         return new
 
@@ -222,8 +263,11 @@ class Controller:
 class Story:
     """Some brokers and their partition ``t-0``."""
 
-    def __init__(self, directory: str, count: int = 3, **broker_config: str) -> None:
+    def __init__(
+        self, directory: str, count: int = 3, directories: int = 1, **broker_config: str
+    ) -> None:
         self._directory = directory
+        self._directories = directories
         self._broker_config = broker_config
         self.topic_config = TopicConfig()
         self.cut: set[frozenset[int]] = set()
@@ -241,10 +285,16 @@ class Story:
             name.replace("_", "."): value for name, value in self._broker_config.items()
         }
         config = BrokerConfig.from_mapping(
-            {"log.dirs": f"{self._directory}/{number}", "node.id": str(number)} | texts
+            {
+                "log.dirs": ",".join(
+                    f"{self._directory}/{number}/{at}" for at in range(self._directories)
+                ),
+                "node.id": str(number),
+            }
+            | texts
         )
         clock = RealClock(seed=number)
-        logs = LogManager(config=config, disk=RealDisk(), clock=clock)
+        logs = LogManager(config=config, disk=BreakableDisk(), clock=clock)
         logs.prepare("story")
         logs.load(lambda topic: self.topic_config)
         replicas = ReplicaManager(
@@ -311,12 +361,13 @@ class Story:
             if node.replicas.find(TOPIC, 0) is not None:
                 node.replicas.delete_partition(TOPIC, 0)
             return
-        node.replicas.create_partition(
-            TOPIC, TOPIC_ID, 0, leader_id=held.leader, leader_epoch=held.leader_epoch,
-            partition_epoch=held.partition_epoch, replicas=held.replicas, isr=held.isr,
-            adding=held.adding_replicas, removing=held.removing_replicas,
-            config=self.topic_config,
-        )  # fmt: skip
+        with suppress(LogError):  # a replica on a failed disk stays away
+            node.replicas.create_partition(
+                TOPIC, TOPIC_ID, 0, leader_id=held.leader, leader_epoch=held.leader_epoch,
+                partition_epoch=held.partition_epoch, replicas=held.replicas, isr=held.isr,
+                adding=held.adding_replicas, removing=held.removing_replicas,
+                directories=held.directories, config=self.topic_config,
+            )  # fmt: skip
 
     async def restart(self, number: int) -> None:
         """Stop a broker in order and start it on its directory; it hears the metadata."""
@@ -349,6 +400,17 @@ class Story:
         call(self.nodes[number], ApiKey.PRODUCE, body, future.set_result)
         response = await asyncio.wait_for(future, DEADLINE_S)
         return response.responses[0].partition_responses[0], response
+
+    async def fetch(self, number: int, *, rack: str = "", offset: int = 0) -> Any:
+        """Fetch as a consumer does; the partition's answer."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        ask = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        body = FetchRequest(
+            max_wait_ms=1, min_bytes=1, rack_id=rack,
+            topics=[FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[ask])],
+        )  # fmt: skip
+        call(self.nodes[number], ApiKey.FETCH, body, future.set_result)
+        return (await asyncio.wait_for(future, DEADLINE_S)).responses[0].partitions[0]
 
     async def delete_records(self, number: int, *, before: int) -> Any:
         """DeleteRecords as an operator does; the partition's answer."""
@@ -400,13 +462,15 @@ async def until(condition: Callable[[], bool], what: str) -> None:
         await asyncio.sleep(0.005)
 
 
-def run(tell: Callable[[Story], Awaitable[None]], count: int = 3, **config: str) -> None:
+def run(
+    tell: Callable[[Story], Awaitable[None]], count: int = 3, directories: int = 1, **config: str
+) -> None:
     """Tell a story on fresh directories."""
 
     async def all_of_it() -> None:
         base = "/dev/shm" if Path("/dev/shm").is_dir() else None
         with tempfile.TemporaryDirectory(prefix="databus-story-", dir=base) as directory:
-            story = Story(directory, count, **config)
+            story = Story(directory, count, directories, **config)
             try:
                 await tell(story)
             finally:

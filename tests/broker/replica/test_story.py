@@ -6,6 +6,9 @@ import asyncio
 
 import pytest
 
+from broker.config.views import TopicConfig
+from broker.disk.port import DiskError, DiskFull
+from broker.log.errors import LogError
 from bus.errors import ErrorCode
 from tests.broker.replica.story import Story, batch, run, until
 
@@ -243,7 +246,9 @@ def test_a_change_of_the_set_outlives_a_controller_that_is_away() -> None:
         world.controller.mute = True
         world.isolate(2)
         world[1].put("first")
-        await until(lambda: world[1].partition.leadership.pending is not None, "proposed")
+        leadership = world[1].partition.leadership
+        assert leadership is not None
+        await until(lambda: leadership.pending is not None, "proposed")
         assert world[1].partition.high_watermark == 0
         world.controller.mute = False
         await until(lambda: world[1].partition.high_watermark == 1, "taken")
@@ -277,3 +282,123 @@ def test_deleting_records_is_answered_when_the_followers_have_heard_of_it() -> N
         assert world[2].partition.log.log_start_offset == 3
 
     run(story, count=2)
+
+
+def test_a_failed_disk_takes_its_partitions_offline_and_is_reported() -> None:
+    """The leader's write fails: its directory is given up, others go on (KIP-112)."""
+
+    async def story(world: Story) -> None:
+        heard: list[int] = []
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("first"))
+        node = world[1]
+        node.replicas.on_directory_failed = lambda: heard.append(1)
+        node.disk.error = DiskError("input/output error")
+        answer, _ = await world.produce(1, batch("second"))
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (heard, node.replicas.offline_count, node.replicas.is_all_offline) == ([1], 1, True)
+        assert node.replicas.offline_dirs == tuple(node.logs.directory_ids.values())
+        with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+            node.replicas.get("t", 0)
+        world.controller.change(leader=2, isr=(2, 3))
+        answer, _ = await world.produce(2, batch("third"))
+        assert not answer.error_code
+
+    run(story)
+
+
+def test_a_full_disk_is_given_up_only_where_another_replica_can_take_over() -> None:
+    """A single replica answers errors and goes on when there is room again."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1,))
+        world[1].disk.error = DiskFull("no space left")
+        answer, _ = await world.produce(1, batch("no room"))
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert world[1].replicas.offline_count == 0
+        world[1].disk.error = None
+        answer, _ = await world.produce(1, batch("room"))
+        assert not answer.error_code
+        world.controller.change(replicas=(1, 2))
+        world[1].disk.error = DiskFull("no space left")
+        await world.produce(1, batch("no room"))
+        assert world[1].replicas.offline_count == 1
+
+    run(story, count=2)
+
+
+def test_the_controller_is_told_in_which_directory_a_replica_lies() -> None:
+    """Only a broker with several directories says so, and only where the metadata differs."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2), directories=(bytes(16), bytes(16)))
+        await until(lambda: len(world.controller.assigned) == 2, "both say it")
+        told = {body.broker_id: body.directories[0] for body in world.controller.assigned}
+        assert {d.topics[0].topic_id for d in told.values()} == {bytes(range(16))}
+        assert told[1].id in world[1].logs.directory_ids.values()
+
+    run(story, count=2, directories=2)
+
+
+def test_fewer_in_sync_than_the_minimum_stop_the_watermark_too() -> None:
+    """Strict min ISR (KIP-966): what one replica alone has is not acknowledged to anybody."""
+
+    async def story(world: Story) -> None:
+        world.topic_config = TopicConfig(min_insync_replicas=2)
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("first"))
+        world.isolate(2)
+        world.isolate(3)
+        world[1].hears = True
+        world.controller.change(isr=(1,))
+        answer, _ = await world.produce(1, batch("refused"))
+        assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        world[1].put("acks=1")
+        assert (world[1].partition.log.end_offset, world[1].partition.high_watermark) == (2, 1)
+        world.heal()
+        await until(lambda: world[1].partition.high_watermark == 2, "two in sync again")
+
+    run(story)
+
+
+def test_a_throttled_replica_is_filled_slowly_until_it_is_in_sync() -> None:
+    """KIP-73: the others are not slowed down."""
+
+    async def story(world: Story) -> None:
+        throttled = {"leader.replication.throttled.replicas": ("*",)}
+        world.topic_config = TopicConfig(values=throttled)
+        world.controller.create((1, 2))
+        for _ in range(4):
+            await world.produce(1, batch("x" * 50_000))
+        world[1].replicas.throttles.leader.bytes_per_second = 1000
+        world.fenced.add(3)
+        world.controller.change(replicas=(1, 2, 3), adding_replicas=(3,))
+        await until(lambda: world[3].partition.log.end_offset > 0, "it begins")
+        await world.produce(1, batch("in sync replicas are not throttled"))
+        log = world[3].partition.log
+        await asyncio.sleep(0.3)
+        assert log.end_offset < 5
+        world[1].replicas.throttles.leader.bytes_per_second = 1 << 40
+        await until(lambda: log.end_offset == 5, "no throttle any more")
+
+    run(story, replica_fetch_max_bytes="1000")
+
+
+def test_a_consumer_reads_from_the_replica_in_its_rack() -> None:
+    """KIP-392: the leader names it, and it serves up to its own watermark."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2))
+        await world.produce(1, batch("first"))
+        await until(lambda: world[2].partition.high_watermark == 1, "the follower knows")
+        sent = await world.fetch(1, rack="rack-2")
+        assert (sent.preferred_read_replica, bytes(sent.records)) == (2, b"")
+        read = await world.fetch(2, rack="rack-2")
+        assert b"first" in bytes(read.records)
+        ahead = await world.fetch(2, rack="rack-2", offset=9)
+        assert ahead.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+
+    run(
+        story, count=2,
+        replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    )  # fmt: skip
