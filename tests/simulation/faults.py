@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from tests.simulation.cluster import Cluster
 from tests.simulation.disk import CAPACITY_BYTES, FLUSH_S
@@ -27,7 +27,14 @@ Fault = Callable[[Machine], Awaitable[None]]
 class Faults:
     """One source of trouble. Invariant: `_busy` holds the machines with a fault going on."""
 
-    def __init__(self, cluster: Cluster, observer: Observer, dice: random.Random) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        observer: Observer,
+        dice: random.Random,
+        only: Sequence[str] = (),
+    ) -> None:
+        """`only`: names of the kinds to draw from, as `power`; all of them if it is empty."""
         self.cluster, self.observer, self.dice = cluster, observer, dice
         self.world = cluster.world
         self._busy: set[int] = set()
@@ -54,6 +61,8 @@ class Faults:
         if cluster.ensemble is not None:
             self.kinds += [(3, self._expire_session), (3, self._cut_from_zookeeper)]
             self.kinds.append((1, self._zookeeper_goes_away))
+        if only:
+            self.kinds = [one for one in self.kinds if one[1].__name__.strip("_") in only]
 
     async def run(self, until: float) -> None:
         """Trouble until a virtual time; every fault has ended when this returns."""

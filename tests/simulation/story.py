@@ -8,7 +8,7 @@ judges itself is liveness: within `RECOVERY_S` after healing everything works an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.checker import rules
@@ -59,6 +59,7 @@ class Story:
         *,
         brokers: int | None = None,
         trouble_s: float = TROUBLE_S,
+        faults: Sequence[str] = (),
         show: Callable[[str], None] | None = None,
     ) -> None:
         self.seed, self.controller, self.trouble_s = seed, controller, trouble_s
@@ -67,7 +68,7 @@ class Story:
             brokers = 3 if self.world.dice.random() < 0.8 else 5
         self.cluster = Cluster(self.world, brokers, controller)
         self.observer = Observer(self.cluster)
-        self.faults = Faults(self.cluster, self.observer, self.world.dice_of("faults"))
+        self.faults = Faults(self.cluster, self.observer, self.world.dice_of("faults"), faults)
         self.targets = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
         self.producers: list[Producer] = []
         self.members: list[Member] = []

@@ -1,0 +1,171 @@
+"""Bugs to be planted: each breaks one promise of the broker as people have broken it before.
+
+In: a pytest monkeypatch. Out: a broker that is wrong in one place. Never: used outside of
+`test_planted_bugs`; a checker that does not catch its bug is no checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from broker.controller.decisions import brokers, leadership
+from broker.controller.decisions.rules import Rules
+from broker.controller.kraft.election import Election
+from broker.controller.kraft.leading import Leading
+from broker.controller.kraft.messages import Committed
+from broker.coordinator.appender import OFFSETS_TOPIC, Appender
+from broker.handlers import fetch_reading
+from broker.log import background
+from broker.log.log import Log
+from broker.log.segment import Segment
+from broker.replica.fetcher import Fetcher
+from broker.replica.leadership import Leadership
+from broker.replica.partition import Partition
+from bus.errors import ErrorCode
+
+Plant = Callable[[MonkeyPatch], None]
+
+
+def acknowledged_before_replication(patch: MonkeyPatch) -> None:
+    """acks=all is answered like acks=1."""
+    patch.setattr(
+        Partition, "is_acknowledged",
+        lambda self, end, epoch=-1: (
+            ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        ),
+    )  # fmt: skip
+
+
+def watermark_of_the_leader_alone(patch: MonkeyPatch) -> None:
+    """The watermark is the leader's log end, whatever the followers have."""
+    patch.setattr(Leadership, "watermark", lambda self, end, now, lag, eligible: end)
+
+
+def follower_cuts_to_its_own_watermark(patch: MonkeyPatch) -> None:
+    """What was done before KIP-101: a follower's watermark lags behind what is acknowledged."""
+    add = Fetcher.add
+
+    def wrong(self: Fetcher, partition: Partition) -> None:
+        partition.log.truncate_to(partition.high_watermark, self._clock.now_ms())
+        add(self, partition)
+
+    patch.setattr(Fetcher, "add", wrong)
+
+
+def divergence_is_not_looked_for(patch: MonkeyPatch) -> None:
+    """A leader lets followers go on behind a history that is not its own."""
+    patch.setattr(fetch_reading, "_diverging_epoch", lambda partition, entry: None)
+
+
+def unclean_election(patch: MonkeyPatch) -> None:
+    """Whoever is alive may lead."""
+    patch.setattr(Rules, "unclean_allowed", lambda self, image, topic: True)
+    patch.setattr(leadership, "terms_for", _without_elr(leadership.terms_for))
+
+
+def _without_elr(made: Callable[..., Any]) -> Callable[..., Any]:
+    def terms(*arguments: Any, **more: Any) -> Any:
+        found = made(*arguments, **more)
+        return type(found)(**{**_fields(found), "elr_enabled": False})
+
+    return terms
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def a_lost_page_cache_is_not_noticed(patch: MonkeyPatch) -> None:
+    """A broker that comes back without what it had not flushed stays in sync and eligible."""
+    patch.setattr(brokers, "_previous_life", lambda image, rules, old, asked: [])
+
+
+def logs_are_not_flushed(patch: MonkeyPatch) -> None:
+    """The recovery point rises over records that are in the page cache only."""
+    patch.setattr(background, "_force", lambda disk, directory, paths: None)
+    patch.setattr(Segment, "flush", lambda self: None)
+
+
+def followers_forget_producers(patch: MonkeyPatch) -> None:
+    """A new leader does not know what its predecessor has taken from idempotent producers."""
+    note = Log._note_replica
+
+    def wrong(self: Log, header: Any, batch: Any) -> None:
+        note(self, header._replace(producer_id=-1), batch)
+
+    patch.setattr(Log, "_note_replica", wrong)
+
+
+def a_leader_does_not_step_down(patch: MonkeyPatch) -> None:
+    """It goes on as if the metadata had not named another."""
+    update = Partition.update
+
+    def wrong(self: Partition, **words: Any) -> bool:
+        if self.is_leader and words["leader_id"] != self.leader_id:
+            return False
+        return update(self, **words)
+
+    patch.setattr(Partition, "update", wrong)
+
+
+def consumers_read_to_the_log_end(patch: MonkeyPatch) -> None:
+    """What is not replicated yet is served; after an election it was never there."""
+    patch.setattr(Partition, "end_for", lambda self, isolation: self.log.end_offset)
+
+
+def commits_are_answered_before_they_are_replicated(patch: MonkeyPatch) -> None:
+    """A group's offsets are acknowledged when the leader has them."""
+    right = Partition.is_acknowledged
+
+    def wrong(self: Partition, end: int, epoch: int = -1) -> ErrorCode | None:
+        if self.topic == OFFSETS_TOPIC and self.is_leader:
+            return ErrorCode.NONE
+        return right(self, end, epoch)
+
+    patch.setattr(Partition, "is_acknowledged", wrong)
+
+
+def a_new_coordinator_reads_nothing(patch: MonkeyPatch) -> None:
+    """A group that has moved begins without its offsets."""
+    patch.setattr(Appender, "is_empty", lambda self, index: True)
+
+
+def votes_are_given_twice(patch: MonkeyPatch) -> None:
+    """A voter grants everybody who asks, in the same epoch."""
+    patch.setattr(Election, "_may_grant", lambda self, ask, now: True)
+
+
+def metadata_commit_without_a_majority(patch: MonkeyPatch) -> None:
+    """The active controller takes for committed what it has written itself."""
+
+    def wrong(self: Leading) -> None:
+        core = self._core
+        if self.term is not None and core.log.flushed_offset > core.high_watermark:
+            core.high_watermark = core.log.flushed_offset
+            core.effects.append(Committed(core.high_watermark))
+
+    patch.setattr(Leading, "advance_watermark", wrong)
+
+
+PLANTS: dict[str, Plant] = {
+    plant.__name__: plant
+    for plant in (
+        acknowledged_before_replication,
+        watermark_of_the_leader_alone,
+        follower_cuts_to_its_own_watermark,
+        divergence_is_not_looked_for,
+        unclean_election,
+        a_lost_page_cache_is_not_noticed,
+        logs_are_not_flushed,
+        followers_forget_producers,
+        a_leader_does_not_step_down,
+        consumers_read_to_the_log_end,
+        commits_are_answered_before_they_are_replicated,
+        a_new_coordinator_reads_nothing,
+        votes_are_given_twice,
+        metadata_commit_without_a_majority,
+    )
+}

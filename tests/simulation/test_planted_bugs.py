@@ -1,0 +1,46 @@
+"""Every planted bug is caught by a checker within a bounded number of fixed seeds.
+
+The checkers are judged here, not the broker: a bug that no seed brings to light would be as
+invisible if somebody made it by mistake.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.planted import PLANTS
+from tests.simulation.story import run_seed
+
+SEEDS = range(1, 13)
+POWER = ("power", "kill", "kill_two")
+NETWORK = ("isolate", "cut_pair", "kill", "pause")
+FAULTS: dict[str, tuple[str, ...]] = {
+    "a_lost_page_cache_is_not_noticed": POWER,
+    "logs_are_not_flushed": POWER,
+    "votes_are_given_twice": NETWORK,
+    "metadata_commit_without_a_majority": (*NETWORK, "kill_controller"),
+    "unclean_election": NETWORK,
+}
+"""Faults that bring some of them to light sooner; the others get all kinds."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", list(PLANTS))
+def test_the_checkers_catch(name: str, monkeypatch: pytest.MonkeyPatch):
+    """The first seed in which anything is wrong ends the search."""
+    PLANTS[name](monkeypatch)
+    for seed in SEEDS:
+        outcome = run_seed(seed, "kraft", faults=FAULTS.get(name, ()))
+        if outcome.wrong:
+            print(f"seed {seed}: {outcome.wrong[0]}")
+            return
+    pytest.fail(f"{name} was not caught in seeds {SEEDS[0]}..{SEEDS[-1]}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("faults", [POWER, NETWORK], ids=["power", "network"])
+def test_the_same_faults_without_a_bug_are_survived(seed: int, faults: tuple[str, ...]):
+    """What catches the bugs must not find fault with the broker as it is."""
+    assert run_seed(seed, "kraft", faults=faults).wrong == []
