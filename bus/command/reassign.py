@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,10 @@ app = typer.Typer(
 )
 
 CLIENT_ID = "databus-reassign"
+ASTRAY = "not as planned"
+LAG_LOOKS, LAG_S = 10, 0.2
+"""The controller says that a move is done a moment before every broker has heard of it."""
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)i?b?(?:/s)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 PlanFile = Annotated[Path, typer.Argument(help="A plan of ours or of Kafka's tool.", exists=True)]
@@ -150,19 +155,29 @@ def verify(
     """Say how each move of a plan stands; when all are done, take the brakes off."""
     wanted = read_plan(file.read_text(encoding="utf-8"))
     with nodes(ctx, CLIENT_ID) as cluster:
-        moving = look.reassignments(cluster)
-        now = _present(cluster, wanted)
-        rows = []
-        for place, replicas in sorted(wanted.items()):
-            done = now.get(place) == replicas
-            state = "moving" if place in moving else "done" if done else "not as planned"
-            rows.append({"partition": f"{place[0]}-{place[1]}", "state": state,
-                         "planned": replicas, "now": now.get(place)})  # fmt: skip
+        rows, now = _verdicts(cluster, wanted)
+        for _ in range(LAG_LOOKS):
+            if not any(row["state"] == ASTRAY for row in rows):
+                break
+            time.sleep(LAG_S)
+            rows, now = _verdicts(cluster, wanted)
         if not any(row["state"] == "moving" for row in rows) and not keep_throttle:
             _release(cluster, wanted, now)
     show(rows, ["partition", "state", "planned", "now"], as_json)
-    if any(row["state"] == "not as planned" for row in rows):
+    if any(row["state"] == ASTRAY for row in rows):
         raise typer.Exit(1)
+
+
+def _verdicts(cluster: Nodes, wanted: Replicas) -> tuple[list[dict[str, Any]], Replicas]:
+    """How each move stands, and where the replicas are now."""
+    moving, now = look.reassignments(cluster), _present(cluster, wanted)
+    rows = []
+    for place, replicas in sorted(wanted.items()):
+        done = now.get(place) == replicas
+        state = "moving" if place in moving else "done" if done else ASTRAY
+        rows.append({"partition": f"{place[0]}-{place[1]}", "state": state,
+                     "planned": replicas, "now": now.get(place)})  # fmt: skip
+    return rows, now
 
 
 @app.command("cancel")

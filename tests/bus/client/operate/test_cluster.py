@@ -87,6 +87,11 @@ def replicas_of(nodes: Nodes, topic: str) -> list[tuple[int, ...]]:
     return [partition.replicas for partition in look.topics(nodes, [topic])[0].partitions]
 
 
+def known(nodes: Nodes, topic: str) -> list[tuple[int, ...]]:
+    """As `replicas_of`, and nothing while the broker asked has not heard of the topic."""
+    return replicas_of(nodes, topic) if topic in {t.name for t in look.topics(nodes)} else []
+
+
 def test_every_broker_is_seen_with_its_rack_and_asked_by_its_id(
     nodes: Nodes, cluster: RunningCluster
 ):
@@ -129,9 +134,10 @@ def test_what_nobody_serves_is_unsupported(cluster: RunningCluster):
 
 def test_topics_are_made_grown_and_deleted(nodes: Nodes, topic: str):
     act.create_topic(nodes, topic, partitions=2, replication_factor=3)
-    assert all(sorted(replicas) == [1, 2, 3] for replicas in replicas_of(nodes, topic))
+    whole = until(lambda: known(nodes, topic), "the topic is not known")
+    assert all(sorted(replicas) == [1, 2, 3] for replicas in whole)
     act.grow_topic(nodes, topic, 3, [[2, 3, 1]])
-    assert replicas_of(nodes, topic)[2] == (2, 3, 1)
+    until(lambda: replicas_of(nodes, topic)[2:] == [(2, 3, 1)], "the topic has not grown")
     with pytest.raises(BusError) as raised:
         act.create_topic(nodes, topic)
     assert raised.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
@@ -163,6 +169,7 @@ def test_the_quorum_and_its_log_tell_of_a_new_topic(nodes: Nodes, topic: str):
 def test_verbs_plan_move_verify_and_elect(run: Run, nodes: Nodes, topic: str, tmp_path: Any):
     """A skewed topic is evened out, braked while it moves, and the brakes are off afterwards."""
     run(f"topics create {topic} --assignment 1:2,1:2,1:2")
+    until(lambda: known(nodes, topic), "the topic is not known")
     plan = tmp_path / "plan.json"
     told = run(f"reassign plan --topic {topic} --out {plan}")
     assert "replicas to copy" in told.output
@@ -171,14 +178,24 @@ def test_verbs_plan_move_verify_and_elect(run: Run, nodes: Nodes, topic: str, tm
     verified = run(f"reassign verify {plan}")
     assert "moving" not in verified.output
     assert "not as planned" not in verified.output
-    for place, replicas in wanted.items():
-        assert replicas_of(nodes, topic)[place[1]] == tuple(replicas)
-    for broker in (1, 2, 3):
-        names = {e.name for e in look.configs(nodes, look.BROKER, str(broker)) if e.source == 2}
-        assert not {name for name in names if "throttled" in name}
+    then = [tuple(wanted.get((topic, index), [1, 2])) for index in range(3)]
+    until(lambda: replicas_of(nodes, topic) == then, "not everybody heard of the move")
+
+    def brakes() -> set[str]:
+        return {
+            entry.name
+            for broker in (1, 2, 3)
+            for entry in look.configs(nodes, look.BROKER, str(broker))
+            if entry.source == 2 and "throttled" in entry.name
+        }
+
+    until(lambda: not brakes(), "the brakes are still on")
     run(f"leaders elect {topic}-0 {topic}-1 {topic}-2")
-    leaders = [p.leader for p in look.topics(nodes, [topic])[0].partitions]
-    assert leaders == [replicas[0] for replicas in replicas_of(nodes, topic)]
+    until(
+        lambda: [p.leader for p in look.topics(nodes, [topic])[0].partitions]
+        == [replicas[0] for replicas in then],
+        "not led by the first replicas",
+    )
     assert "nothing of it moves" in run(f"reassign cancel {plan} --yes").output
     assert "the way back" in run(f"reassign apply {plan}.rollback").output
     until(lambda: replicas_of(nodes, topic) == [(1, 2)] * 3, "the way back was not gone")
@@ -224,14 +241,18 @@ def test_a_dead_broker_is_a_row_and_its_partitions_are_named(
 ):
     """And when it is back, an election gives its partitions back to it."""
     act.create_topic(nodes, topic, assignment={0: [3, 1, 2]})
+    until(lambda: known(nodes, topic), "the topic is not known")
     cluster.kill(3)
     until(lambda: look.topics(nodes, [topic])[0].partitions[0].leader in (1, 2), "no new leader")
-    assert topic in run("topics describe --under-replicated").output
-    rows = {b.broker_id: b.fenced for b in look.cluster(nodes).brokers}
-    assert rows == {1: False, 2: False, 3: True}
-    assert "fenced" in run("brokers list").output
+    until(lambda: topic in run("topics describe --under-replicated").output, "still whole")
+    fenced = {1: False, 2: False, 3: True}
+    until(
+        lambda: {b.broker_id: b.fenced for b in look.cluster(nodes).brokers} == fenced,
+        "broker 3 is not fenced",
+    )
+    until(lambda: "fenced" in run("brokers list").output, "the table does not show it")
     cluster.start_again(3)
     until(lambda: not look.topics(nodes, [topic])[0].partitions[0].under_replicated, "not whole")
     outcomes = act.elect(nodes, Election.PREFERRED, [(topic, 0)])
     assert [one.code for one in outcomes] in ([ErrorCode.NONE], [ErrorCode.ELECTION_NOT_NEEDED])
-    assert look.topics(nodes, [topic])[0].partitions[0].leader == 3
+    until(lambda: look.topics(nodes, [topic])[0].partitions[0].leader == 3, "not led by 3")
