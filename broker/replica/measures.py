@@ -59,11 +59,13 @@ class Measures:
         metrics.gauge("ReplicaManager", "UnderReplicatedPartitions", led(_is_under_replicated))
         metrics.gauge(
             "ReplicaManager", "UnderMinIsrPartitionCount",
-            led(lambda p: len(p.isr) < p.log.config.min_insync_replicas),
+            led(lambda p: p.is_under_min_isr),
         )  # fmt: skip
         metrics.gauge(
             "ReplicaManager", "AtMinIsrPartitionCount",
-            led(lambda p: len(p.isr) == p.log.config.min_insync_replicas),
+            led(
+                lambda p: len(p.isr) == min(p.log.config.min_insync_replicas, len(p.replicas))
+            ),
         )  # fmt: skip
         metrics.gauge(
             "ReplicaManager", "ReassigningPartitions", led(lambda p: bool(p.adding or p.removing))

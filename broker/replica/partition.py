@@ -122,6 +122,13 @@ class Partition:
         return self.log.high_watermark
 
     @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer are in sync than ``min.insync.replicas``, of which no topic can have more
+        than it has replicas."""
+        in_sync = len(self.isr)
+        return in_sync < self.log.config.min_insync_replicas and in_sync < len(self.replicas)
+
+    @property
     def last_stable_offset(self) -> int:
         """The end of what a read-committed consumer may see."""
         return self.log.last_stable_offset
@@ -225,7 +232,7 @@ class Partition:
         if leadership is None:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
-        if required_acks == ACKS_ALL and len(self.isr) < log.config.min_insync_replicas:
+        if required_acks == ACKS_ALL and self.is_under_min_isr:
             raise LogError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} in sync, min.insync.replicas is {log.config.min_insync_replicas}",
@@ -251,7 +258,9 @@ class Partition:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < end_offset:
             return None
-        if len(leadership.maximal_isr) < self.log.config.min_insync_replicas:
+        if len(leadership.maximal_isr) < min(
+            self.log.config.min_insync_replicas, len(self.replicas)
+        ):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
@@ -373,8 +382,8 @@ class Partition:
             end = leadership.watermark(end, host.monotonic_ms(), host.lag_time_ms, host.is_eligible)
         if end <= log.high_watermark:
             return False
-        if len(self.isr) < log.config.min_insync_replicas and not self._may_advance():
-            return False
+        if self.is_under_min_isr:
+            return False  # strict min ISR (KIP-966): the watermark rests while too few are in sync
         log.advance_high_watermark(end)
         self._host.on_moved(self, True)
         return True
@@ -382,10 +391,6 @@ class Partition:
     def reconsider_watermark(self) -> None:
         """Something outside has changed that may hold the watermark back no more."""
         self._advance_watermark()
-
-    def _may_advance(self) -> bool:
-        """Strict min ISR (KIP-966): the watermark rests while too few are in sync."""
-        return len(self.isr) >= min(self.log.config.min_insync_replicas, len(self.replicas))
 
     # --- reading ---------------------------------------------------------------------------------
 

@@ -42,10 +42,11 @@ class World:
         )
 
     def partition(self, *, isr: tuple[int, ...] = (1,), leader: int = 1, epoch: int = 0,
-                  partition_epoch: int = 0, **config: int) -> Partition:  # fmt: skip
+                  partition_epoch: int = 0, replicas: tuple[int, ...] = (),
+                  **config: int) -> Partition:  # fmt: skip
         return self.replicas.create_partition(
             "t", ID, 0, leader_id=leader, leader_epoch=epoch, partition_epoch=partition_epoch,
-            replicas=isr, isr=isr, config=TopicConfig(**config),  # type: ignore[arg-type]
+            replicas=replicas or isr, isr=isr, config=TopicConfig(**config),  # type: ignore[arg-type]
         )  # fmt: skip
 
     def end(self) -> None:
@@ -116,10 +117,17 @@ def test_a_shrunk_isr_lets_the_watermark_rise(world: World) -> None:
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all_but_take_acks_1(world: World) -> None:
-    partition = world.partition(min_insync_replicas=2)
+    partition = world.partition(min_insync_replicas=2, replicas=(1, 2))
     refused(ErrorCode.NOT_ENOUGH_REPLICAS, lambda: put(partition))
     assert partition.log.end_offset == 0
     assert put(partition, acks=1) == 0
+
+
+def test_a_minimum_above_the_number_of_replicas_means_all_of_them(world: World) -> None:
+    """As in Kafka since 4.0; else a topic of one replica could never be written."""
+    partition = world.partition(min_insync_replicas=2)
+    assert put(partition) == 0
+    assert partition.high_watermark == 1
 
 
 def test_only_the_leader_of_the_right_epoch_serves(world: World) -> None:
