@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pytest import MonkeyPatch
+import pytest
 
 from broker.controller.decisions import brokers, leadership
 from broker.controller.decisions.rules import Rules
@@ -26,10 +26,10 @@ from broker.replica.leadership import Leadership
 from broker.replica.partition import Partition
 from bus.errors import ErrorCode
 
-Plant = Callable[[MonkeyPatch], None]
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def acknowledged_before_replication(patch: MonkeyPatch) -> None:
+def acknowledged_before_replication(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered like acks=1."""
     patch.setattr(
         Partition, "is_acknowledged",
@@ -39,12 +39,12 @@ def acknowledged_before_replication(patch: MonkeyPatch) -> None:
     )  # fmt: skip
 
 
-def watermark_of_the_leader_alone(patch: MonkeyPatch) -> None:
+def watermark_of_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     """The watermark is the leader's log end, whatever the followers have."""
     patch.setattr(Leadership, "watermark", lambda self, end, now, lag, eligible: end)
 
 
-def follower_cuts_to_its_own_watermark(patch: MonkeyPatch) -> None:
+def follower_cuts_to_its_own_watermark(patch: pytest.MonkeyPatch) -> None:
     """What was done before KIP-101: a follower's watermark lags behind what is acknowledged."""
     add = Fetcher.add
 
@@ -55,12 +55,12 @@ def follower_cuts_to_its_own_watermark(patch: MonkeyPatch) -> None:
     patch.setattr(Fetcher, "add", wrong)
 
 
-def divergence_is_not_looked_for(patch: MonkeyPatch) -> None:
+def divergence_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
     """A leader lets followers go on behind a history that is not its own."""
     patch.setattr(fetch_reading, "_diverging_epoch", lambda partition, entry: None)
 
 
-def unclean_election(patch: MonkeyPatch) -> None:
+def unclean_election(patch: pytest.MonkeyPatch) -> None:
     """Whoever is alive may lead."""
     patch.setattr(Rules, "unclean_allowed", lambda self, image, topic: True)
     patch.setattr(leadership, "terms_for", _without_elr(leadership.terms_for))
@@ -78,18 +78,18 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
-def a_lost_page_cache_is_not_noticed(patch: MonkeyPatch) -> None:
+def a_lost_page_cache_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
     """A broker that comes back without what it had not flushed stays in sync and eligible."""
     patch.setattr(brokers, "_previous_life", lambda image, rules, old, asked: [])
 
 
-def logs_are_not_flushed(patch: MonkeyPatch) -> None:
+def logs_are_not_flushed(patch: pytest.MonkeyPatch) -> None:
     """The recovery point rises over records that are in the page cache only."""
     patch.setattr(background, "_force", lambda disk, directory, paths: None)
     patch.setattr(Segment, "flush", lambda self: None)
 
 
-def followers_forget_producers(patch: MonkeyPatch) -> None:
+def followers_forget_producers(patch: pytest.MonkeyPatch) -> None:
     """A new leader does not know what its predecessor has taken from idempotent producers."""
     note = Log._note_replica
 
@@ -99,7 +99,7 @@ def followers_forget_producers(patch: MonkeyPatch) -> None:
     patch.setattr(Log, "_note_replica", wrong)
 
 
-def a_leader_does_not_step_down(patch: MonkeyPatch) -> None:
+def a_leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
     """It goes on as if the metadata had not named another."""
     update = Partition.update
 
@@ -111,12 +111,12 @@ def a_leader_does_not_step_down(patch: MonkeyPatch) -> None:
     patch.setattr(Partition, "update", wrong)
 
 
-def consumers_read_to_the_log_end(patch: MonkeyPatch) -> None:
+def consumers_read_to_the_log_end(patch: pytest.MonkeyPatch) -> None:
     """What is not replicated yet is served; after an election it was never there."""
     patch.setattr(Partition, "end_for", lambda self, isolation: self.log.end_offset)
 
 
-def commits_are_answered_before_they_are_replicated(patch: MonkeyPatch) -> None:
+def commits_are_answered_before_they_are_replicated(patch: pytest.MonkeyPatch) -> None:
     """A group's offsets are acknowledged when the leader has them."""
     right = Partition.is_acknowledged
 
@@ -128,17 +128,17 @@ def commits_are_answered_before_they_are_replicated(patch: MonkeyPatch) -> None:
     patch.setattr(Partition, "is_acknowledged", wrong)
 
 
-def a_new_coordinator_reads_nothing(patch: MonkeyPatch) -> None:
+def a_new_coordinator_reads_nothing(patch: pytest.MonkeyPatch) -> None:
     """A group that has moved begins without its offsets."""
     patch.setattr(Appender, "is_empty", lambda self, index: True)
 
 
-def votes_are_given_twice(patch: MonkeyPatch) -> None:
+def votes_are_given_twice(patch: pytest.MonkeyPatch) -> None:
     """A voter grants everybody who asks, in the same epoch."""
     patch.setattr(Election, "_may_grant", lambda self, ask, now: True)
 
 
-def metadata_commit_without_a_majority(patch: MonkeyPatch) -> None:
+def metadata_commit_without_a_majority(patch: pytest.MonkeyPatch) -> None:
     """The active controller takes for committed what it has written itself."""
 
     def wrong(self: Leading) -> None:
