@@ -8,6 +8,8 @@ Never: knowing of the faults. Times are those of the machine's monotonic clock, 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import select
 import sys
 import time
@@ -23,6 +25,7 @@ PAUSE_S = 0.01  # between records: the story is about faults, not about speed
 PATIENCE_MS = 280_000  # a record is given up only when the story is lost anyway
 COMMIT_EVERY_S = 0.5
 ASK_TIMEOUT_S = 20.0
+LOST_COMMIT_S = 90.0  # longer than any request of the library lives: it will not happen any more
 FINAL_FLUSH_S = 240.0
 
 
@@ -113,6 +116,7 @@ class Member:
                 "session.timeout.ms": 10_000,
                 "reconnect.backoff.max.ms": 1000,
                 "log_level": 2,
+                "on_commit": self._answered,
             }
         )
         self._assignments = 0
@@ -121,6 +125,8 @@ class Member:
         self._begun: dict[int, bool] = {}
         self._got: dict[int, list[tuple[int, str]]] = {}
         self._committed: dict[int, int] = {}
+        self._asked: dict[tuple[int, int], int] = {}
+        self._asked_s = 0.0
 
     def run(self) -> None:
         """Poll and commit until stdin ends."""
@@ -137,14 +143,17 @@ class Member:
                 self._commit()
                 due = time.monotonic() + COMMIT_EVERY_S
         self._commit()
-        self._consumer.close()
+        deadline = time.monotonic() + ASK_TIMEOUT_S
+        while self._asked and time.monotonic() < deadline:
+            self._consumer.poll(0.1)
+        os._exit(0)  # not `close`: it may wait for a broker that the library has given up
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """From the committed offsets, or from the beginning; unknown ones are left to the
         library, and the first record then says where it stands."""
         self._assignments += 1
         self._positions, self._begun, self._got = {}, {}, {}
-        self._committed = {}
+        self._committed, self._asked = {}, {}
         try:
             committed = consumer.committed(partitions, timeout=ASK_TIMEOUT_S)
         except KafkaException:
@@ -185,22 +194,29 @@ class Member:
 
     def _commit(self) -> None:
         self._write()
+        if self._asked and time.monotonic() < self._asked_s + LOST_COMMIT_S:
+            return  # one at a time: a late one must not overtake a newer one
         wanted = {p: o for p, o in self._positions.items() if o > self._committed.get(p, 0)}
         if not wanted:
             return
-        topic = self._words.topic
-        ops = {partition: self._note_commit(partition, at) for partition, at in wanted.items()}
-        try:
-            answer = self._consumer.commit(
-                offsets=[TopicPartition(topic, partition, at) for partition, at in wanted.items()],
-                asynchronous=False,
-            )
-        except KafkaException:
-            return  # it may have happened or not: it stays asked
-        for each in answer:
-            if each.error is None:
-                self._committed[each.partition] = each.offset
-                self._note(ops[each.partition], each.partition, each.offset, "ok")
+        self._asked, self._asked_s, places = {}, time.monotonic(), []
+        for partition, offset in wanted.items():
+            self._asked[partition, offset] = self._note_commit(partition, offset)
+            places.append(TopicPartition(self._words.topic, partition, offset))
+        # Not a blocking one: where the coordinator's address vanishes from the cluster's metadata
+        # while it waits, the library waits for ever.
+        with contextlib.suppress(KafkaException):
+            self._consumer.commit(offsets=places, asynchronous=True)
+
+    def _answered(self, error: Any, places: list[TopicPartition]) -> None:
+        """Which of the commits asked for have happened; of the others nobody knows."""
+        for each in places or ():
+            op = self._asked.pop((each.partition, each.offset), None)
+            if op is None or error is not None or each.error is not None:
+                continue
+            before = self._committed.get(each.partition, 0)
+            self._committed[each.partition] = max(before, each.offset)
+            self._note(op, each.partition, each.offset, "ok")
 
     def _note_commit(self, partition: int, offset: int) -> int:
         self._ops += 1
