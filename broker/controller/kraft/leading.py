@@ -25,7 +25,7 @@ from broker.controller.kraft.messages import (
     SnapshotAnswer,
 )
 from broker.controller.kraft.states import Event, Role
-from broker.controller.kraft.voters import ReplicaKey
+from broker.controller.kraft.voters import STATIC_OFFSET, ReplicaKey
 from bus.errors import ErrorCode
 
 OBSERVER_TIMEOUT_MS = 300_000
@@ -55,6 +55,7 @@ class Term:
     progress: dict[int, Progress] = field(default_factory=dict)
     fetched: set[int] = field(default_factory=set)
     check_at_ms: int = 0
+    voters_offset: int = STATIC_OFFSET
     ended_told: set[int] = field(default_factory=set)
     begun_ms: int = 0
 
@@ -93,6 +94,11 @@ class Leading:
             self._tell_end(now)
         if core.role is not Role.LEADER or term is None:
             return
+        if term.voters_offset != core.voters.latest_offset:
+            # Other voters than before: they get the whole time to come and fetch.
+            term.voters_offset = core.voters.latest_offset
+            term.fetched.clear()
+            term.check_at_ms = self._check_at(now)
         if self._others() and now.now_ms >= term.check_at_ms:
             self.resign(now)
             return

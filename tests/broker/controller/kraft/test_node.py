@@ -236,10 +236,13 @@ def test_a_voter_is_added_and_one_removed_while_the_quorum_works(tmp_path: Path)
         leader = world.start(1)
         assert leader.is_active
         write(leader, "a")
+        await asyncio.sleep(10)  # alone for longer than the time-out of the check quorum
         for node_id in (2, 3):
             observer = world.start(node_id)
             await world.until(lambda node=observer: settings(node), "the observer has the log")
             assert await added(world, leader, node_id) == [ErrorCode.NONE]
+            assert leader.is_active
+            assert leader.epoch == 1
         assert leader.voters.ids == (1, 2, 3)
         told: list[object] = []
         remove_voter(leader, voter(1).key, lambda one: told.append(one.error))
