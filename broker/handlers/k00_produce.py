@@ -128,7 +128,7 @@ def _append(
         if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and len(partition.replicas) > 1:
             waiting.append(_unproved(partition, failure, services))
         return failure
-    services.replicas.count_produced(info)
+    services.replicas.count_produced(name, info)
     response = PartitionProduceResponse(
         index=data.index,
         base_offset=info.base_offset,

@@ -198,6 +198,7 @@ class ReplicaManager:
             self._fetchers.end_idle()
         if not any(other.topic_id == partition.topic_id for other in self._partitions.values()):
             self._topic_ids.pop(partition.topic_id, None)
+            self.measures.forget(topic)
         partition.resign()
 
     def remove_strays(self, image: MetadataImage) -> None:
@@ -437,9 +438,9 @@ class ReplicaManager:
         """Records one replica here lacks, as of its leader's last answer."""
         return 0 if self._fetchers is None else self._fetchers.lag_of(partition)
 
-    def count_produced(self, info: AppendInfo) -> None:
-        """Take an append of a client into the broker's totals."""
-        self.measures.produced(info)
+    def count_produced(self, topic: str, info: AppendInfo) -> None:
+        """Take an append of a client into the topic's and the broker's totals."""
+        self.measures.produced(topic, info)
 
     def count_fetched(self, partition: Partition, replica_id: int, size_bytes: int) -> None:
         """Take what a consumer (-1) or a follower is sent into the totals and the throttle."""

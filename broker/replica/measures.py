@@ -6,20 +6,32 @@ In: the replica manager. Out: gauges and meters. Never: a decision.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.log.records_in import AppendInfo
-from broker.metrics.registry import Metrics
+from broker.metrics.registry import Meter, Metrics
 from broker.replica.partition import Partition
 
 if TYPE_CHECKING:
     from broker.replica.manager import ReplicaManager
 
 
+@dataclass(slots=True)
+class TopicMeters:
+    """What is counted per topic; made at its first traffic, so idle topics cost nothing."""
+
+    bytes_in: Meter
+    bytes_out: Meter
+    messages_in: Meter
+
+
 class Measures:
     """The meters of the replicas; the gauges read the manager when somebody asks."""
 
     def __init__(self, metrics: Metrics, manager: ReplicaManager) -> None:
+        self._metrics = metrics
+        self._topics: dict[str, TopicMeters] = {}
         self._bytes_in = metrics.meter("BrokerTopicMetrics", "BytesInPerSec")
         self._bytes_out = metrics.meter("BrokerTopicMetrics", "BytesOutPerSec")
         self._messages_in = metrics.meter("BrokerTopicMetrics", "MessagesInPerSec")
@@ -32,19 +44,38 @@ class Measures:
         self.failed_isr_updates = metrics.meter("ReplicaManager", "FailedIsrUpdatesPerSec")
         self._gauges(metrics, manager)
 
-    def produced(self, info: AppendInfo) -> None:
+    def produced(self, topic: str, info: AppendInfo) -> None:
         """A client's batch was appended."""
-        self._bytes_in.mark(info.size_bytes)
-        self._messages_in.mark(info.records)
+        size_bytes, records = info.size_bytes, info.records
+        self._bytes_in.count += size_bytes
+        self._messages_in.count += records
+        meters = self._topics.get(topic) or self._topic(topic)
+        meters.bytes_in.count += size_bytes
+        meters.messages_in.count += records
 
     def fetched(self, partition: Partition, replica_id: int, size_bytes: int) -> None:
         """A consumer (-1) or a follower was sent so much."""
         if replica_id < 0:
             self._bytes_out.mark(size_bytes)
+            topic = partition.topic
+            (self._topics.get(topic) or self._topic(topic)).bytes_out.mark(size_bytes)
             return
         self.replicated_out.mark(size_bytes)
         if replica_id in partition.adding:
             self.reassigned_out.mark(size_bytes)
+
+    def forget(self, topic: str) -> None:
+        """Nothing of the topic is here any more."""
+        if self._topics.pop(topic, None) is not None:
+            self._metrics.forget(topic=topic)
+
+    def _topic(self, topic: str) -> TopicMeters:
+        made = self._topics[topic] = TopicMeters(
+            self._metrics.meter("BrokerTopicMetrics", "BytesInPerSec", topic=topic),
+            self._metrics.meter("BrokerTopicMetrics", "BytesOutPerSec", topic=topic),
+            self._metrics.meter("BrokerTopicMetrics", "MessagesInPerSec", topic=topic),
+        )
+        return made
 
     def _gauges(self, metrics: Metrics, manager: ReplicaManager) -> None:
         def count(test: Callable[[Partition], bool]) -> Callable[[], int]:
