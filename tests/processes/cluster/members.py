@@ -13,7 +13,15 @@ from tests.processes.cluster.faults import Fault
 from tests.processes.cluster.theatre import Needs
 
 CONTROLLERS = ("kraft", "zookeeper")
-PROVEN: frozenset[str] = frozenset()
+PROVEN = frozenset(
+    {
+        "kill-leader-kraft",
+        "kill-follower-kraft",
+        "kill-controller-kraft",
+        "kill-two-kraft",
+        "kill-separate-controller",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
