@@ -8,7 +8,9 @@ has ended; the caller of a write hears CONNECTION_LOSS and cannot know whether i
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from broker.controller.zk.port import (
@@ -49,6 +51,8 @@ class SimSession:
         self._pending: dict[asyncio.Future[Any], None] = {}
         self._there_at = self._back_at = 0.0
         self._ended: set[int] = set()
+        self._stalled: deque[Callable[[], None]] = deque()
+        """What is on the way, in both directions, while the way is cut: TCP sends it again."""
 
     @property
     def state(self) -> SessionState:
@@ -109,6 +113,7 @@ class SimSession:
         record.heard_at = self._loop.time()
         self._server = server
         self._connection += 1
+        self._ensemble.connected[self] = None
         self._there_at = self._back_at = self._loop.time()
         self._become(SessionState.CONNECTED)
         return True
@@ -117,6 +122,7 @@ class SimSession:
         if self._server is not None:
             self._server.forget(self)
         self._connection += 1
+        self._stalled.clear()
         self._fail_pending(ZooKeeperErrorKind.CONNECTION_LOSS)
         self._become(SessionState.DISCONNECTED)
 
@@ -131,8 +137,7 @@ class SimSession:
             if connection == self._connection and self._state is SessionState.CONNECTED:
                 self._disconnected()
 
-        if self._ensemble.reaches(self._node_id):
-            self._in_life(heard)
+        self._in_life(heard)
 
     def _become(self, state: SessionState) -> None:
         if state is self._state:
@@ -155,7 +160,23 @@ class SimSession:
         """In the stream of answers: never before what was sent earlier."""
         self._back_at = max(self._back_at, self._loop.time() + self._way())
         if not self._life.dead:
-            self._loop.call_at(self._back_at, step, context=self._life.context)
+            self._loop.call_at(self._back_at, self._on_the_way, step, context=self._life.context)
+
+    def _on_the_way(self, step: Callable[[], None]) -> None:
+        """Arrives, or waits for the way to be free behind what waits already."""
+        if self._stalled or not self._ensemble.reaches(self._node_id):
+            self._stalled.append(step)
+        else:
+            step()
+
+    def way_is_free(self) -> None:
+        """What waited is sent again, in its order."""
+        context = self._loop.kernel if self._life.dead else self._life.context
+        self._loop.call_later(RETRY_S, self._send_again, context=context)
+
+    def _send_again(self) -> None:
+        while self._stalled and self._ensemble.reaches(self._node_id):
+            self._stalled.popleft()()
 
     def tell_watch(self, kind: WatchKind, path: str) -> None:
         """A watch of ours has fired on the server."""
@@ -165,8 +186,7 @@ class SimSession:
             if connection == self._connection and self._listener is not None:
                 self._listener.on_watch(WatchEvent(kind, path))
 
-        if self._ensemble.reaches(self._node_id):
-            self._in_life(told)
+        self._in_life(told)
 
     # --- calls -----------------------------------------------------------------------------------
 
@@ -180,8 +200,9 @@ class SimSession:
         future: asyncio.Future[Any] = self._loop.create_future()
         self._pending[future] = None
         self._there_at = max(self._there_at, self._loop.time() + self._way())
-        connection, context = self._connection, self._loop.kernel
-        self._loop.call_at(self._there_at, self._arrive, connection, work, future, context=context)
+        arrival = partial(self._arrive, self._connection, work, future)
+        context = self._loop.kernel
+        self._loop.call_at(self._there_at, self._on_the_way, arrival, context=context)
         return await future
 
     def _arrive(
@@ -191,7 +212,7 @@ class SimSession:
         server = self._server
         if connection != self._connection or server is None:
             return
-        if not self._ensemble.reaches(self._node_id) or self._session_id in self._ended:
+        if self._session_id in self._ended:
             return
         self._ensemble.sessions[self._session_id].heard_at = self._loop.time()
         try:
@@ -209,7 +230,7 @@ class SimSession:
         error: ZooKeeperError | None,
         zxid: int,
     ) -> None:
-        if connection != self._connection or not self._ensemble.reaches(self._node_id):
+        if connection != self._connection:
             return
         self._seen_zxid = max(self._seen_zxid, zxid)
         self._pending.pop(future, None)

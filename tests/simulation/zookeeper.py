@@ -171,6 +171,7 @@ class Ensemble:
         self.log: list[Transaction] = []
         self.servers = [Server() for _ in range(SERVERS)]
         self.sessions: dict[int, SessionRecord] = {}
+        self.connected: dict[Any, None] = {}
         self.out = False
         self._cut: set[int] = set()
         self._next_session = 0x1000
@@ -201,6 +202,11 @@ class Ensemble:
     def mend(self, node_id: int) -> None:
         """It does again."""
         self._cut.discard(node_id)
+        self._ways_are_free()
+
+    def _ways_are_free(self) -> None:
+        for session in self.connected:
+            session.way_is_free()
 
     def go_away(self) -> None:
         """No quorum: nothing is answered, no session expires."""
@@ -213,12 +219,14 @@ class Ensemble:
         self.out = False
         for record in self.sessions.values():
             record.heard_at = self.loop.time()
+        self._ways_are_free()
 
     def heal(self) -> None:
         """Everybody reaches it."""
         self._cut.clear()
         if self.out:
             self.come_back()
+        self._ways_are_free()
 
     def reaches(self, node_id: int) -> bool:
         """Whether a broker's packets arrive."""

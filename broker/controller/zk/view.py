@@ -127,10 +127,14 @@ def learn_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) 
 
 
 def _partition_of_metadata(held: TopicImage | None, state: Any) -> PartitionImage:
-    """UpdateMetadata does not say which replicas come and go; what LeaderAndIsr said stays."""
+    """UpdateMetadata does not say which replicas come and go; what LeaderAndIsr said stays until
+    one of them has gone: then the move is over, and a broker it has left hears no LeaderAndIsr."""
     index = state.partition_index
     before = held.partitions[index] if held and index < len(held.partitions) else None
     replicas = tuple(state.replicas)
+    moving = before is not None and {*before.adding_replicas, *before.removing_replicas} <= {
+        *replicas
+    }
     return PartitionImage(
         index=index,
         replicas=replicas,
@@ -138,13 +142,9 @@ def _partition_of_metadata(held: TopicImage | None, state: Any) -> PartitionImag
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=state.zk_version,
-        adding_replicas=() if before is None else _within(before.adding_replicas, replicas),
-        removing_replicas=() if before is None else _within(before.removing_replicas, replicas),
+        adding_replicas=before.adding_replicas if before is not None and moving else (),
+        removing_replicas=before.removing_replicas if before is not None and moving else (),
     )
-
-
-def _within(some: Iterable[int], replicas: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(one for one in some if one in replicas)
 
 
 def _take_topic(
