@@ -36,6 +36,7 @@ class Logs(Protocol):
     """What this room needs of the log manager."""
 
     config: BrokerConfig
+    on_flushed: Callable[[float], None]
 
     def logs(self) -> list[Log]: ...
     def checkpoint_recovery_points(self) -> None: ...
@@ -159,10 +160,12 @@ class Background:
         """Force one log to the device without holding up the loop."""
         try:
             self._maybe_snapshot(partition)  # first, so that it lies below the recovery point then
+            began = self._clock.monotonic()
             offset, paths = partition.begin_flush()
             await self._disk.run(_force, self._disk, partition.directory, paths)
             partition.leader_epochs.save()
             partition.mark_flushed(offset, self._clock.now_ms())
+            self._manager.on_flushed((self._clock.monotonic() - began) * 1000)
         except PathMissing:
             return  # deleted meanwhile
         except DiskError as error:

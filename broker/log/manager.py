@@ -64,6 +64,7 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._vouched: dict[TopicPartition, int] = {}
         self.on_failure: Callable[[Log, LogError], None] | None = None
+        self.on_flushed: Callable[[float], None] = lambda took_ms: None
         self._abandoned: set[str] = set()
         self._background = Background(self, disk, clock)
 

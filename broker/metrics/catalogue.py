@@ -133,6 +133,7 @@ _CONTROLLER = [
 ]
 _ROOMS = [
     *_rows("KafkaServer", ("BrokerState", GAUGE, "3: runs. 6: is shutting down. 1: starts.")),
+    *_rows("LogFlushStats", ("LogFlushRateAndTimeMs", SUMMARY, "Forcing one log to its disk.")),
     *_rows("Log", ("Size", GAUGE, "Bytes of all logs here.")),
     *_rows("GroupMetadataManager", ("NumGroups", GAUGE, "Groups this broker coordinates.")),
 ]

@@ -165,6 +165,8 @@ class Broker:
         logs = LogManager(config=self.config, disk=self.disk, clock=self.clock)
         logs.prepare(cluster_id)
         self._logs = logs
+        flushes = self.metrics.histogram("LogFlushStats", "LogFlushRateAndTimeMs")
+        logs.on_flushed = flushes.update
         self.plane.prepare(logs)
         rooms = self._rooms = build_rooms(self, logs)
         rooms.begin()
