@@ -372,7 +372,8 @@ class ZookeeperPlane:
                 log.warning("this broker's node was removed; it registers anew")
                 self._step_down()
             await self._register()
-            await member.watch_own_node()
+            if not await member.watch_own_node():
+                self._wake.set()  # removed again before it was watched
             self.controller.on_session(SessionState.CONNECTED)
             self.controller.stand()
         elif self._notes_due:
