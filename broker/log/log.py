@@ -331,6 +331,8 @@ class Log:
         refused = closed.try_close_for_writing()
         if refused is not None:
             log.warning("%s: indexes stay in memory for now: %s", closed.path, refused)
+        elif self.recovery_point >= self.end_offset:
+            closed.flush_indexes()  # no later flush would look at this segment again
         self._segments.add(fresh)
         self._active = fresh
 
@@ -479,6 +481,8 @@ class Log:
             for segment in self._segments.since(self.recovery_point):
                 segment.save_indexes()
                 segment.flush()
+                if segment is not self._active:
+                    segment.flush_indexes()
             self.leader_epochs.save()
             if self._has_new_names:
                 self._disk.flush_directory(self.directory)
@@ -493,7 +497,10 @@ class Log:
         segments = self._segments.since(self.recovery_point)
         for segment in segments:
             segment.save_indexes()
-        return offset, [segment.path for segment in segments]
+        paths = [segment.path for segment in segments]
+        for segment in segments[:-1]:
+            paths += segment.index_files()
+        return offset, paths
 
     def mark_flushed(self, offset: int, now_ms: int) -> None:
         """Everything below ``offset`` is on the device, except for what a truncation has replaced

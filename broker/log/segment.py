@@ -254,6 +254,20 @@ class Segment:
         paths = [self.path, self.offsets.path, self.times.path, self.transactions.path]
         return [path for path in paths if self._disk.exists(path)]
 
+    def flush_indexes(self) -> None:
+        """Force the index files of a closed segment. Below the recovery point they are taken as
+        they are: a page that never reached the device would lead reads and retention astray."""
+        for path in self.index_files():
+            file = self._disk.open(path)
+            try:
+                file.flush()
+            finally:
+                file.close()
+
+    def index_files(self) -> list[str]:
+        """Paths of the index files that exist."""
+        return self.file_names()[1:]
+
     def try_close_for_writing(self) -> DiskError | None:
         """Close even if the disk refuses the indexes; they then stay in memory for a later save."""
         try:
