@@ -14,11 +14,6 @@ from broker.peer.controller_link import ControllerLink
 from broker.peer.errors import PeerError
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 
 log = logging.getLogger("broker.handlers")
 
@@ -77,7 +72,14 @@ class AutoTopics:
             self._refused[name] = (now + REMEMBER_REFUSALS_S, error)
 
 
-def _request(topic: NewTopic) -> CreateTopicsRequest:
+def _request(topic: NewTopic) -> object:
+    # Imported at the first use: a broker that is alone asks nobody.
+    from bus.protocol.generated.create_topics import (
+        CreatableTopic,
+        CreatableTopicConfig,
+        CreateTopicsRequest,
+    )
+
     return CreateTopicsRequest(
         topics=[
             CreatableTopic(

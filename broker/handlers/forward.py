@@ -16,11 +16,9 @@ from broker.handlers.context import RequestContext
 from broker.handlers.registry import Handle
 from broker.peer.controller_link import ControllerLink
 from broker.peer.errors import PeerError, PeerErrorKind
-from broker.security.principal_data import encode_principal
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.frames import LENGTH, encode_request
-from bus.protocol.generated.envelope import EnvelopeRequest
 
 MAX_FORWARDED = 512
 """Requests on their way at a time. Administrators' requests are few; a client in a loop must not
@@ -88,7 +86,11 @@ class Forwarder:
             self._tasks.pop(number, None)
 
 
-def _envelope(key: int, request: object, context: RequestContext) -> EnvelopeRequest:
+def _envelope(key: int, request: object, context: RequestContext) -> object:
+    # Imported at the first use: a broker that is alone never carries anything.
+    from broker.security.principal_data import encode_principal
+    from bus.protocol.generated.envelope import EnvelopeRequest
+
     chunks = encode_request(
         key, context.api_version, context.correlation_id, context.client_id, request
     )

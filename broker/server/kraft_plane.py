@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from broker.controller.active import ActiveController
 from broker.controller.decisions import cluster
@@ -24,10 +25,12 @@ from broker.metadata.delta import Changes
 from broker.metadata.image import Endpoint, MetadataImage
 from broker.peer.controller_link import ControllerLink, Route
 from broker.peer.port import Address
-from broker.server.controller_registration import ControllerRegistration
 from broker.server.plane import PlaneRooms, Ports, StartError
 from broker.server.registration import BrokerLifecycle, Self
 from bus.errors import ErrorCode, check
+
+if TYPE_CHECKING:
+    from broker.server.controller_registration import ControllerRegistration
 
 log = logging.getLogger("broker.server")
 
@@ -131,6 +134,9 @@ class KraftPlane:
         first = controller_endpoints[0] if controller_endpoints else None
         self.node.start(None if first is None else (first.host, first.port))
         if controller_endpoints:
+            # Imported where it is needed: most brokers are alone and start faster without.
+            from broker.server.controller_registration import ControllerRegistration
+
             self._registration = ControllerRegistration(
                 self._ports.clock,
                 self._link_to_controller(),
