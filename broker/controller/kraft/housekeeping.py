@@ -136,6 +136,7 @@ class Housekeeping:
                 return
             node.log.drop_before(following)
             snapshots.remove(oldest)
+            self._last_bytes = node.log.size_bytes
             node.machine.core.voters.forget_before(following.offset)
 
 

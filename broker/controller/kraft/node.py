@@ -12,6 +12,7 @@ returns, as there is nobody to wait for.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -57,7 +58,7 @@ from broker.metadata.image import MetadataImage
 from broker.metadata.versions import METADATA_VERSION, record_version
 from broker.metrics.registry import Metrics
 from broker.peer.port import Address, Network
-from bus.errors import ErrorCode
+from bus.errors import BusError, ErrorCode
 from bus.protocol.generated.metadata_records import NoOpRecord
 from bus.records.control import ControlType
 
@@ -110,6 +111,8 @@ class RaftNode:
         self.endpoint: Endpoint | None = None
         self._is_active = False
         self._settling = False
+        self._is_stalled = False
+        self._effects: deque[Effect] = deque()
         self._flush_due = False
         self._stopped = False
         self._timer: TimerHandle | None = None
@@ -332,7 +335,7 @@ class RaftNode:
 
     def _flush(self) -> None:
         self._flush_due = False
-        if self._stopped:
+        if self._stopped or self._is_stalled:
             return
         self.parked.wake()
         try:
@@ -351,35 +354,65 @@ class RaftNode:
         return Moment(int(self.clock.monotonic() * 1000), self.clock.random.random())
 
     def step(self, call: Callable[[Moment], Reply]) -> Reply:
-        """One event of the machine with all that follows from it."""
-        result = call(self._moment())
-        self._settle()
+        """One event of the machine with all that follows from it. Raises BusError while the disk
+        refuses: nothing may be said that it has not stored, a vote least of all."""
+        if not self._is_stalled:
+            result = call(self._moment())
+            self._settle()
+        if self._is_stalled:
+            raise BusError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata directory refuses")
         return result
+
+    def _event(self, call: Callable[[Moment], object]) -> None:
+        """As `step`, for what nobody waits for."""
+        if not self._is_stalled:
+            call(self._moment())
+            self._settle()
 
     def _settle(self) -> None:
         if self._settling or self._stopped:
             return
         self._settling = True
         try:
-            while True:
-                effects = self.machine.take_effects()
-                if not effects:
-                    self.machine.poll(self._moment())
-                    effects = self.machine.take_effects()
-                    if not effects:
-                        break
-                for effect in effects:
-                    self._carry_out(effect)
+            self._carry_all_out()
+            self._is_stalled = False
+        except (DiskError, LogError) as error:
+            # The effect stays first in line. Meanwhile this node is silent, so that others take
+            # over; it goes on where it was as soon as there is room again.
+            self._is_stalled = True
+            log.error("the metadata directory refuses, this node waits: %s", error)
         finally:
             self._settling = False
-        self.parked.wake()
-        self._arm()
+            self._arm()
+        if not self._is_stalled:
+            self.parked.wake()
+
+    def _carry_all_out(self) -> None:
+        effects = self._effects
+        while True:
+            effects += self.machine.take_effects()
+            if not effects:
+                self.machine.poll(self._moment())
+                effects += self.machine.take_effects()
+                if not effects:
+                    return
+            while effects:
+                try:
+                    self._carry_out(effects[0])
+                except (DiskError, LogError):
+                    raise  # and it stays first
+                except BaseException:
+                    effects.popleft()  # a bug: it would only come again
+                    raise
+                effects.popleft()
 
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         wait_ms = self.machine.deadline_ms - self._moment().now_ms
         wait_s = min(max(wait_ms, 1), 3_600_000) / 1000
+        if self._is_stalled:
+            wait_s = DISK_PAUSE_S
         self._timer = self.clock.call_later(wait_s, self._settle)
 
     def _carry_out(self, effect: Effect) -> None:
@@ -430,10 +463,10 @@ class RaftNode:
             answer = answer_of(request, response)
             if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
                 self._met_stranger(to)
-            self.step(lambda now: self.machine.on_answer(to, request, answer, now))
+            self._event(lambda now: self.machine.on_answer(to, request, answer, now))
 
         def failed(refused: bool) -> None:
-            self.step(lambda now: self.machine.on_failure(to, request, now, refused=refused))
+            self._event(lambda now: self.machine.on_failure(to, request, now, refused=refused))
 
         self.links.send(
             to,
@@ -462,7 +495,7 @@ class RaftNode:
 
     def _connection_lost(self, node_id: int) -> None:
         if not self._stopped:
-            self.step(lambda now: self.machine.on_connection_lost(node_id, now))
+            self._event(lambda now: self.machine.on_connection_lost(node_id, now))
 
     # -- following --------------------------------------------------------------------------
 

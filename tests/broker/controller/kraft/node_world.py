@@ -17,10 +17,12 @@ from broker.config.views import BrokerConfig
 from broker.controller.decisions.decision import Decision
 from broker.controller.kraft.node import RaftNode
 from broker.controller.kraft.places import Links
+from broker.controller.kraft.service import QuorumService
+from broker.disk.port import DiskFull
 from broker.disk.real import RealDisk
 from broker.metadata.delta import Changes
 from broker.network.real import RealNetwork
-from bus.errors import ErrorCode
+from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.generated.metadata_records import ConfigRecord
 from tests.simulation.clock import SimClock
@@ -90,6 +92,18 @@ class Hops(Links):
         self.world.later(HOP_S, arrive)
 
 
+class RefusingDisk(RealDisk):
+    """A disk that is full for what must be stored durably while `refuses` is set."""
+
+    refuses = False
+
+    def replace_text_durably(self, path: str, text: str) -> None:
+        """As the real one, or not at all."""
+        if self.refuses:
+            raise DiskFull(f"{path}: no space left")
+        super().replace_text_durably(path, text)
+
+
 class Nodes:
     """Some nodes; `nodes` are those that live."""
 
@@ -101,6 +115,7 @@ class Nodes:
         self.nodes: dict[int, RaftNode] = {}
         self.heard: dict[int, list[Changes]] = {}
         self.cut: set[frozenset[int]] = set()
+        self.disks: dict[int, RefusingDisk] = {}
 
     def later(self, delay_s: float, action: Callable[[], None]) -> asyncio.TimerHandle:
         """A timer."""
@@ -114,8 +129,9 @@ class Nodes:
         )
         clock = SimClock(self.loop, self.life, random.Random(node_id))
         heard = self.heard[node_id] = []
+        disk = self.disks.setdefault(node_id, RefusingDisk())
         node = RaftNode(
-            config, clock, RealDisk(), RealNetwork(), str(self.root / str(node_id)), CLUSTER,
+            config, clock, disk, RealNetwork(), str(self.root / str(node_id)), CLUSTER,
             node_id, directory_id(node_id), heard.append,
         )  # fmt: skip
         node.load()
@@ -137,6 +153,12 @@ class Nodes:
     def serve(self, target: int, key: int, request: Any, answered: Callable[[Any], None]) -> None:
         """What the handlers do."""
         service = self.nodes[target].service
+        with suppress(BusError):  # the connection is closed, and the request times out
+            self._serve(service, key, request, answered)
+
+    def _serve(
+        self, service: QuorumService, key: int, request: Any, answered: Callable[[Any], None]
+    ) -> None:
         match key:
             case ApiKey.VOTE:
                 answered(service.vote(request))

@@ -283,6 +283,32 @@ def test_a_new_controller_joins_by_itself_if_it_may(tmp_path: Path) -> None:
     world.run(story())
 
 
+def test_a_node_whose_disk_refuses_its_vote_says_nothing_until_it_is_stored(tmp_path: Path) -> None:
+    """A vote that is given and forgotten could be given twice."""
+    world = Nodes(tmp_path, THREE)
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        old = await world.leader()
+        others = [node_id for node_id in (1, 2, 3) if node_id != old.me.id]
+        for node_id in others:
+            world.disks[node_id].refuses = True
+        world.kill(old.me.id)
+        await asyncio.sleep(8)
+        assert not any(node.is_active for node in world.nodes.values())
+        for node_id in others:
+            text = (tmp_path / str(node_id) / "__cluster_metadata-0/quorum-state").read_text()
+            assert f'"leaderEpoch":{old.epoch},' in text
+            world.disks[node_id].refuses = False
+        new = await world.leader()
+        told = write(new, "a")
+        await world.until(lambda: told, "it is committed")
+        assert told == ["a"]
+
+    world.run(story())
+
+
 def test_a_directory_with_metadata_is_not_formatted_again(tmp_path: Path) -> None:
     """Nothing is overwritten."""
     write_initial_voters(RealDisk(), str(tmp_path), VoterSet.of([voter(1)]), 0)
