@@ -1,0 +1,56 @@
+"""A bit that flips in cold data is found by the batch's checksum and goes no further."""
+
+from __future__ import annotations
+
+from tests.checker import rules
+from tests.simulation.cluster import LOG_DIR
+from tests.simulation.machine import Machine
+from tests.simulation.stage import Stage
+
+
+def flip_a_bit(machine: Machine, partition: str) -> None:
+    """In the value of a record in the middle of the first segment, behind the cache's back."""
+    paths = sorted(p for p in machine.disk.files if p.startswith(f"{LOG_DIR}/{partition}/"))
+    data = machine.disk.files[next(p for p in paths if p.endswith(".log"))].data
+    at = data.index(b"producer.", len(data) // 2)
+    data[at] ^= 0x10
+
+
+def values_read(stage: Stage) -> list[str]:
+    return [value for event in stage.world.history for _, value in getattr(event, "records", [])]
+
+
+def test_a_flipped_bit_is_delivered_to_nobody_and_another_replica_serves():
+    """The leader's copy rots; readers refuse it, and after an election all is there."""
+    stage = Stage("bit-rot")
+    for line in ("cluster 3", "topic t", *["produce t 5"] * 8, "wait 15"):
+        stage.run(line)
+    written = [f"producer.{number}" for number in range(40)]
+    flip_a_bit(stage.cluster.machines[0], "t-0")
+    assert stage.run("read t")[0] == "cannot be read"
+    assert set(values_read(stage)) < set(written)
+    stage.run("kill 1")
+    stage.run("until t leader not 1")
+    assert stage.run("read t") == ["40 values", "producer.0 ... producer.39"]
+    assert rules.check(stage.world.history) == []
+    stage.end()
+
+
+def test_a_follower_takes_no_rotten_batch_from_its_leader():
+    """It copies up to the damage and not beyond, so that the rot does not spread."""
+    stage = Stage("rot-does-not-spread")
+    for line in ("cluster 3", "topic t", "kill 3", "until t insync 1,2"):
+        stage.run(line)
+    for line in (*["produce t 5"] * 8, "wait 15"):
+        stage.run(line)
+    flip_a_bit(stage.cluster.machines[0], "t-0")
+    stage.run("start 3")
+    stage.run("wait 10")
+    ends = {m.node_id: p.log.end_offset for m, p in stage.cluster.partitions() if p.topic == "t"}
+    assert ends[1] == ends[2] == 40
+    assert ends[3] < 40
+    assert "in sync 1,2" in next(iter(stage.run("show t")))
+    stage.run("kill 1")
+    stage.run("until t insync 2,3")
+    assert stage.run("read t")[0] == "40 values"
+    stage.end()
