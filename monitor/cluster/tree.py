@@ -49,11 +49,29 @@ class MetadataTree:
         """Fold the next records in."""
         for one in records:
             self.records += 1
-            if one.kind != HEARTBEAT:
-                self.newest.append(_row(one))
             fold = _FOLDS.get(one.kind)
             if fold is not None:
                 fold(self, one.record)
+            if one.kind != HEARTBEAT:
+                self.newest.append(self._row(one))
+
+    def _row(self, one: StoredRecord) -> dict[str, Any]:
+        """What the record says: fields that it leaves alone are left out."""
+        fields = {name: value for name, value in plain(one.record).items() if value is not None}
+        topic = self._topic_names.get(getattr(one.record, "topic_id", b""))
+        if topic is not None:
+            del fields["topic_id"]
+            fields = {"topic": topic, **fields}
+        text = msgspec.json.encode(fields).decode()
+        return {
+            "id": one.offset,
+            "offset": one.offset,
+            "epoch": one.epoch,
+            "at_ms": one.timestamp_ms,
+            "kind": one.kind.removesuffix("Record"),
+            "value": text if len(text) <= MAX_VALUE_CHARACTERS else
+            text[:MAX_VALUE_CHARACTERS] + " …",
+        }  # fmt: skip
 
     def _branch(self, *names: str) -> Tree:
         node = self.root
@@ -207,17 +225,3 @@ def id_text(value: bytes) -> str:
     if len(value) != ID_BYTES:
         return value.hex()
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
-
-
-def _row(one: StoredRecord) -> dict[str, Any]:
-    kind = one.kind.removesuffix("Record")
-    text = msgspec.json.encode(plain(one.record)).decode()
-    shown = text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + " …"
-    return {
-        "id": one.offset,
-        "offset": one.offset,
-        "epoch": one.epoch,
-        "at_ms": one.timestamp_ms,
-        "kind": kind,
-        "value": shown,
-    }

@@ -82,7 +82,7 @@ def _walk(client: KazooClient, path: str, found: list[dict[str, Any]]) -> Any:
     except NoNodeError:
         return None  # went while we looked
     value = _value(data)
-    if path != "/":
+    if data or not children:  # a mere parent says nothing
         found.append(_row(path, stat, value))
     if not children:
         return value

@@ -146,4 +146,5 @@ def _leaf(value: Any) -> str:
 
 def record_row(row: Mapping[str, Any], zone: ZoneInfo) -> Row:
     """One of the newest records or znodes."""
-    return {**row, "time": clock(row["at_ms"], zone)[:19] if row["at_ms"] > 0 else ""}
+    moment = clock(row["at_ms"], zone)[:19] if row["at_ms"] > 0 else ""
+    return {**row, "moment": moment, "time": moment[11:]}

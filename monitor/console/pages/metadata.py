@@ -82,12 +82,11 @@ class MetadataPage:
 def _columns(view: View, znodes: bool) -> list[Row]:
     t = view.t
     return [
-        column(t, "zxid" if znodes else "offset", "offset", number=True, width=104,
-               sort="desc"),
-        column(t, "version" if znodes else "epoch", "epoch", number=True, width=80),
-        column(t, "at", "time", width=152),
-        column(t, "znode" if znodes else "record", "kind", width=220, cellClass="strong",
-               tooltipField="kind"),
+        column(t, "zxid" if znodes else "offset", "offset", number=True, width=88, sort="desc"),
+        column(t, "version" if znodes else "epoch", "epoch", number=True, width=64),
+        column(t, "at", "time", width=84, tooltipField="moment"),
+        column(t, "znode" if znodes else "record", "kind", cellClass="strong",
+               tooltipField="kind", **({"flex": 1} if znodes else {"width": 170})),
         column(t, "content", "value", flex=1, minWidth=240, tooltipField="value",
                cellClass="mono small"),
     ]  # fmt: skip

@@ -34,6 +34,12 @@ def test_a_partition_follows_its_changes():
     assert (partition["leader_epoch"], partition["partition_epoch"]) == (1, 1)
 
 
+def test_a_record_names_its_topic_and_only_what_it_changes():
+    tree = folded(*MADE, records.PartitionChangeRecord(0, TOPIC_ID, isr=[2], leader=2))
+    assert tree.newest[-1]["value"].startswith('{"topic":"plates","partition_id":0,"isr":[2]')
+    assert "null" not in tree.newest[-1]["value"]
+
+
 def test_an_isr_change_alone_is_no_election():
     tree = folded(*MADE, records.PartitionChangeRecord(0, TOPIC_ID, isr=[1]))
     partition = tree.root["topics"]["plates"]["partitions"]["0"]

@@ -178,6 +178,23 @@ def test_every_page_shows_its_data_with_one_heading(
     shoot(page, console, name)
 
 
+def test_the_cluster_what_happened_to_it_and_its_metadata(
+    open_page: OpenPage, console: Console
+) -> None:
+    """The one broker leads everything; the tree is found by a word and unfolds."""
+    page = open_page()
+    page.goto(console.url + "/cluster")
+    page.wait_for_selector("text=首次查看")
+    page.wait_for_selector(".tile dd >> text=1 / 1")
+    page.wait_for_selector(f"text={console.bootstrap}")
+    shoot(page, console, "cluster")
+    page.goto(console.url + "/metadata")
+    page.wait_for_selector(".ag-cell >> text=Partition")
+    page.fill("input[placeholder]", "data.vehicle")
+    page.wait_for_selector(".q-tree >> text=leader_epoch")
+    shoot(page, console, "metadata")
+
+
 def test_a_record_and_an_alarm_appear_without_a_reload(
     open_page: OpenPage, console: Console
 ) -> None:
