@@ -79,7 +79,7 @@ class KraftPlane:
             return settings.cluster_id
         disk = self._ports.disk
         known = [read_identity(disk, d) for d in (*config.log_dirs, config.metadata_log_dir)]
-        if self._ports.roles.alone or any(known):
+        if self._ports.roles.founds or any(known):
             return None
         raise StartError(
             f"the log directories of node {config.node_id} ({', '.join(config.log_dirs)}) are not "

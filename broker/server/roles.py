@@ -20,12 +20,14 @@ BROKER, CONTROLLER = "broker", "controller"
 class Roles:
     """One process' part in the cluster.
 
-    `alone`: the whole quorum is this process, made by itself if it is new. `zookeeper`: the
-    ensemble's address, then there are no quorum and no controller listeners.
+    `founds`: the whole quorum is this process, made by itself if it is new. `alone`: it is the
+    whole cluster too, since no listener lets others join. `zookeeper`: the ensemble's address,
+    then there are no quorum and no controller listeners.
     """
 
     broker: bool
     controller: bool
+    founds: bool
     alone: bool
     zookeeper: str | None
     broker_listeners: tuple[ListenerAddress, ...]
@@ -60,7 +62,8 @@ def roles_of(config: BrokerConfig) -> Roles:
     return Roles(
         broker=BROKER in wanted,
         controller=CONTROLLER in wanted and not zookeeper,
-        alone=not quorum and not zookeeper,
+        founds=not quorum and not zookeeper,
+        alone=not quorum and not zookeeper and not controllers,
         zookeeper=zookeeper,
         broker_listeners=clients if BROKER in wanted else (),
         controller_listeners=controllers if CONTROLLER in wanted else (),

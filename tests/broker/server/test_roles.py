@@ -28,6 +28,13 @@ def test_without_a_word_a_process_is_a_whole_cluster() -> None:
     assert [one.name for one in found.broker_listeners] == ["PLAINTEXT"]
 
 
+def test_a_process_with_a_controllers_listener_may_be_joined() -> None:
+    """It makes its own quorum, and is not alone."""
+    found = roles(listeners=BOTH)
+    assert found.founds
+    assert not found.alone
+
+
 def test_each_role_takes_its_own_listeners() -> None:
     """A controller alone answers no clients."""
     both = roles(listeners=BOTH, controller_quorum_voters="1@127.0.0.1:19093")
