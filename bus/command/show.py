@@ -27,15 +27,23 @@ def show(rows: Rows, columns: Sequence[str], as_json: bool, *, title: str | None
     if as_json:
         print_json(list(rows))
         return
-    table = Table(*columns, title=title, title_justify="left")
+    table = Table(*(one.replace("_", " ") for one in columns), title=title, title_justify="left")
     for row in rows:
         table.add_row(*(Text(text_of(row.get(column))) for column in columns))
     console().print(table)
 
 
 def print_json(value: object) -> None:
-    """One line for a script; tuples and sets as lists."""
-    print(json.dumps(value, ensure_ascii=False, default=list))
+    """One line for a script; tuples as lists, names without spaces."""
+    print(json.dumps(_scripted(value), ensure_ascii=False))
+
+
+def _scripted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key).replace(" ", "_"): _scripted(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_scripted(one) for one in value]
+    return value
 
 
 def console() -> Console:

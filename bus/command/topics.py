@@ -36,7 +36,7 @@ def list_topics(
     with nodes(ctx, CLIENT_ID) as cluster:
         found = look.topics(cluster)
     shown = [topic for topic in found if internal or not topic.name.startswith("__")]
-    columns = ["name", "partitions", "replicas", "under-replicated", "no leader", "flow", "key"]
+    columns = ["name", "partitions", "replicas", "under replicated", "no leader", "flow", "key"]
     show([_topic_row(topic) for topic in shown], columns, as_json)
 
 
@@ -46,7 +46,7 @@ def _topic_row(topic: TopicState) -> dict[str, Any]:
         "name": topic.name,
         "partitions": len(topic.partitions),
         "replicas": topic.replication_factor,
-        "under-replicated": sum(p.under_replicated for p in topic.partitions) or None,
+        "under replicated": sum(p.under_replicated for p in topic.partitions) or None,
         "no leader": sum(p.unavailable for p in topic.partitions) or None,
         "flow": contract.flow.value if contract else "",
         "key": contract.key if contract else "",

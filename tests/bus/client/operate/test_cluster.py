@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -213,6 +214,17 @@ def test_verbs_refuse_what_cannot_be_and_say_what_to_do(run: Run, topic: str, tm
     assert "say --all" in run("leaders elect", fails=True).output
     assert "databus brokers list" in run("brokers describe 9", fails=True).output
     assert "quorum describe" in run("quorum add 9 --endpoint CONTROLLER://h:1", fails=True).output
+
+
+def test_scripts_get_names_without_spaces_and_numbers_as_numbers(run: Run):
+    rows = json.loads(run("brokers list --json").output)
+    assert [row["broker"] for row in rows] == [1, 2, 3]
+    assert set(rows[0]) >= {"address", "rack", "roles", "leads", "not_in_sync", "size_bytes"}
+    quorum = json.loads(run("quorum describe --json").output)
+    assert {node["role"] for node in quorum["nodes"]} == {"leader", "voter"}
+    assert all(isinstance(node["log_end"], int) for node in quorum["nodes"])
+    moves = json.loads(run("reassign list --json").output)
+    assert moves == []
 
 
 def test_configurations_are_set_where_they_belong(run: Run, nodes: Nodes):
