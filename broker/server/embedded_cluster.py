@@ -3,16 +3,18 @@
 In: a directory, how many brokers, what controls them. Out: a `RunningCluster` that serves.
 Never: a stand-in; every node is the program that `databus run broker` starts.
 
-Ports: each listener's port is drawn by the system and given back just before its node binds it;
-somebody else may take it in between, so a node that finds it taken draws again, the whole cluster
-with it as long as nobody has begun to serve. A node that is started again keeps its ports.
+Ports: each listener's port is drawn, tried and given back just before its node binds it; somebody
+else may take it in between, so a cluster of which a node finds its port taken is drawn again. A
+node that is started again keeps its ports.
 """
 
 from __future__ import annotations
 
 import base64
+import random
 import shutil
 import socket
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +36,12 @@ START_TIMEOUT_S = 120.0
 """All nodes of a cluster serve. Two seconds here; a loaded CI machine takes its time."""
 
 PORT_TAKEN = "cannot listen on"
+
+PORTS = (20_000, 32_000)
+"""Below Linux' range of ports for outgoing connections (32768 and up)."""
+
+DRAWS = 200
+"""Most ports are free; so many that are not are another fault."""
 
 FIRST_CONTROLLER_ID = 100
 
@@ -107,8 +115,14 @@ class RunningCluster:
     def start_again(self, node_id: int) -> RunningBroker:
         """The same node on the same ports and data; it serves when this returns."""
         node = self.plan[node_id]
-        started = _begin(node)
-        self.nodes[node_id] = started.wait_until_ready(START_TIMEOUT_S)
+        for attempt in range(ATTEMPTS):
+            try:
+                self.nodes[node_id] = _begin(node).wait_until_ready(START_TIMEOUT_S)
+                break
+            except BrokerDidNotStart as error:
+                if PORT_TAKEN not in str(error) or attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(1)  # whoever has the port is a stranger and soon gone
         return self.nodes[node_id]
 
     def stop(self) -> None:
@@ -184,10 +198,24 @@ def new_cluster_id() -> str:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
+    """A port nobody uses at this moment."""
+    with _bound(host) as probe:
         return int(probe.getsockname()[1])
+
+
+def _bound(host: str) -> socket.socket:
+    """A socket bound to a free port below those the system gives to outgoing connections: one of
+    these could take a stopped node's port, or a client that looks for the node connect to itself.
+    """
+    for _ in range(DRAWS):
+        probe = socket.socket()
+        try:
+            probe.bind((host, random.randrange(*PORTS)))
+        except OSError:
+            probe.close()
+            continue
+        return probe
+    raise BrokerDidNotStart(f"no free port between {PORTS[0]} and {PORTS[1]} on {host}")
 
 
 def _plan(
@@ -220,10 +248,9 @@ def _draw_ports(nodes: list[Node]) -> None:
     try:
         for node in nodes:
             for attribute in ("port", "controller_port"):
-                probe = socket.socket()
-                probes.append(probe)
                 # A host of another network namespace cannot be bound here; its ports are free.
-                probe.bind(("127.0.0.1" if node.prefix else node.host, 0))
+                probe = _bound("127.0.0.1" if node.prefix else node.host)
+                probes.append(probe)
                 setattr(node, attribute, probe.getsockname()[1])
     finally:
         for probe in probes:
