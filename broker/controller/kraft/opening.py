@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
 from broker.controller.kraft import quorum_state
+from broker.controller.kraft.core import Settings
 from broker.controller.kraft.messages import ElectionState
 from broker.controller.kraft.places import Places, configured
 from broker.controller.kraft.raft_log import RaftLog
@@ -72,3 +73,14 @@ def _history(log: RaftLog, places: Places, me: ReplicaKey, config: BrokerConfig)
     if not history.latest.voters and alone:
         return VoterHistory(VoterSet.of([Voter(me)]))  # a cluster of one, begun here
     return history
+
+
+def settings_of(config: BrokerConfig) -> Settings:
+    """The machine's part of the configuration."""
+    return Settings(
+        election_timeout_ms=max(config["controller.quorum.election.timeout.ms"], 1),
+        election_backoff_max_ms=max(config["controller.quorum.election.backoff.max.ms"], 1),
+        fetch_timeout_ms=max(config["controller.quorum.fetch.timeout.ms"], 1),
+        retry_backoff_ms=max(config["controller.quorum.retry.backoff.ms"], 1),
+        can_vote="controller" in config["process.roles"],
+    )

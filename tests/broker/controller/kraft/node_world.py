@@ -144,11 +144,11 @@ class Nodes:
     def kill(self, node_id: int) -> None:
         """It is gone without a word; its connections are reset."""
         node = self.nodes.pop(node_id)
-        node._stopped = True
+        node.driver.stop()
         node.housekeeping.stop()
         node.parked.drop()
         for other in self.nodes.values():
-            other._connection_lost(node_id)
+            other.driver.connection_lost(node_id)
 
     def serve(self, target: int, key: int, request: Any, answered: Callable[[Any], None]) -> None:
         """What the handlers do."""
