@@ -6,6 +6,7 @@ rule of Kafka.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -116,43 +117,101 @@ class Rooms:
 
 def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
     """Make every room of a broker; nothing is started yet."""
-    config, clock, plane = broker.config, broker.clock, broker.plane
-    controller = plane.controller
-    publisher, timer, departures = Publisher(), Timer(clock), Departures(clock)
+    clock, plane = broker.clock, broker.plane
+    timer, departures = Timer(clock), Departures(clock)
     dispatchers: dict[Side, Dispatcher] = {}
-    links = Links(broker.network, clock, config, plane, lambda: services.image,
-                  lambda key, body: dispatchers[broker.controller_side].call(key, body),
-                  departures.connection_lost)
+    links = Links(
+        broker.network,
+        clock,
+        broker.config,
+        plane,
+        lambda: services.image,
+        lambda key, body: dispatchers[broker.controller_side].call(key, body),
+        departures.connection_lost,
+    )
     forwarder = Forwarder(
-        clock, links.to_controller("forwarding", pipelined=True),
+        clock,
+        links.to_controller("forwarding", pipelined=True),
         lambda: services.config["request.timeout.ms"],
     )
+    replicas = _replicas(broker, logs, links, timer, lambda: services.image)
+    groups = _groups(broker, replicas, timer, lambda: services.image)
+    services = _services(broker, logs, links, forwarder, dispatchers, replicas, groups, departures)
+    for side in broker.sides:
+        dispatchers[side] = Dispatcher(services, broker.metrics, side)
+    return Rooms(
+        node_id=broker.config.node_id,
+        cluster_id=logs.cluster_id,
+        timer=timer,
+        logs=logs,
+        replicas=replicas,
+        controller=plane.controller,
+        groups=groups,
+        services=services,
+        dispatchers=dispatchers,
+        publisher=Publisher(),
+        links=links,
+        forwarder=forwarder,
+    )
+
+
+def _replicas(
+    broker: Broker,
+    logs: LogManager,
+    links: Links,
+    timer: Timer,
+    image: Callable[[], MetadataImage],
+) -> ReplicaManager:
     replicas = ReplicaManager(
-        broker_id=config.node_id, log_manager=logs, clock=clock, timer=timer,
+        broker_id=broker.config.node_id,
+        log_manager=logs,
+        clock=broker.clock,
+        timer=timer,
         metrics=broker.metrics,
     )
-    requests = links.to_controller("requests", pipelined=True)
     if not broker.roles.alone:
         replicas.join(
             Cluster(
                 channel=links.to_broker,
                 controllers=links.to_controller("alter-partition"),
-                broker_epoch=plane.broker_epoch,
-                image=lambda: services.image,
+                broker_epoch=broker.plane.broker_epoch,
+                image=image,
             )
         )
-    groups = GroupCoordinator(
-        appender=Appender(replicas, clock, config["offsets.commit.timeout.ms"]),
+    return replicas
+
+
+def _groups(
+    broker: Broker, replicas: ReplicaManager, timer: Timer, image: Callable[[], MetadataImage]
+) -> GroupCoordinator:
+    config = broker.config
+    return GroupCoordinator(
+        appender=Appender(replicas, broker.clock, config["offsets.commit.timeout.ms"]),
         timer=timer,
-        clock=clock,
+        clock=broker.clock,
         limits=group_limits(config),
-        partition_count=lambda: offsets_partitions(services.image, config),
+        partition_count=lambda: offsets_partitions(image(), config),
     )
+
+
+def _services(
+    broker: Broker,
+    logs: LogManager,
+    links: Links,
+    forwarder: Forwarder,
+    dispatchers: dict[Side, Dispatcher],
+    replicas: ReplicaManager,
+    groups: GroupCoordinator,
+    departures: Departures,
+) -> Services:
+    """What handlers walk down to."""
+    config, clock, disk, plane = broker.config, broker.clock, broker.disk, broker.plane
+    requests = links.to_controller("requests", pipelined=True)
     services = Services(
         node_id=config.node_id,
         config=config,
         clock=clock,
-        controller=controller,
+        controller=plane.controller,
         replicas=replicas,
         logs=logs,
         groups=groups,
@@ -160,8 +219,8 @@ def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
         authorizer=Authorizer(),
         topic_defaults=lambda: topic_defaults(services),
         topic_config=lambda name: topic_config(services, name),
-        volume_bytes=lambda path: (broker.disk.total_bytes(path), broker.disk.free_bytes(path)),
-        image=controller.committed,
+        volume_bytes=lambda path: (disk.total_bytes(path), disk.free_bytes(path)),
+        image=plane.controller.committed,
         forward=forwarder.forward,
         dispatch_inner=lambda frame, session, fill: dispatchers[Side.CONTROLLER].dispatch(
             frame, session, fill
@@ -172,22 +231,7 @@ def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
         site_number=broker.settings.site_number,
         is_alone=broker.roles.alone,
     )
-    for side in broker.sides:
-        dispatchers[side] = Dispatcher(services, broker.metrics, side)
-    return Rooms(
-        node_id=config.node_id,
-        cluster_id=logs.cluster_id,
-        timer=timer,
-        logs=logs,
-        replicas=replicas,
-        controller=controller,
-        groups=groups,
-        services=services,
-        dispatchers=dispatchers,
-        publisher=publisher,
-        links=links,
-        forwarder=forwarder,
-    )
+    return services
 
 
 def topic_defaults(services: Services) -> Defaults:
