@@ -229,7 +229,10 @@ class LogManager:
         partition.topic_id = topic_id
 
     def _emptiest(self) -> str:
-        count = {d: 0 for d in self._usable() if d not in self.config["cordoned.log.dirs"]}
+        cordoned = self.config["cordoned.log.dirs"]
+        count = {d: 0 for d in self._usable() if d not in cordoned}
+        if len(count) == 1:
+            return next(iter(count))
         if not count:
             raise DiskError("failed or cordoned.log.dirs: no directory is left for new partitions")
         for partition in self._logs.values():
@@ -238,8 +241,11 @@ class LogManager:
                 count[parent] += 1
         return min(count, key=count.__getitem__)
 
-    def delete(self, topic: str, index: int) -> None:
-        """Take a log away at once; its files go after file.delete.delay.ms."""
+    def delete(self, topic: str, index: int, *, is_last: bool = True) -> None:
+        """Take a log away at once; its files go after file.delete.delay.ms.
+
+        Whoever deletes many writes the checkpoints only once, with the last: they name all logs.
+        """
         partition = self._logs.pop((topic, index), None)
         if partition is None:
             return
@@ -251,8 +257,9 @@ class LogManager:
         except DiskError as error:
             raise storage_error(error) from error
         self._background.remove_later(aside, partition.config.file_delete_delay_ms)
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_starts()
+        if is_last:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
 
     def abandon(self, directory: str) -> None:
         """The directory has failed: its logs are gone until a restart, nothing there is touched
@@ -273,12 +280,6 @@ class LogManager:
 
     def _usable(self) -> list[str]:
         return [d for d in self.directories if d not in self._abandoned]
-
-    def reconfigure(self, topic: str, config: TopicConfig) -> None:
-        """New settings for all partitions of a topic."""
-        for (name, _), partition in self._logs.items():
-            if name == topic:
-                partition.reconfigure(config)
 
     def unknown(self, known: Callable[[str, int, bytes | None], bool]) -> list[Log]:
         """Logs of partitions the metadata does not know (any more)."""

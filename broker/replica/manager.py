@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from broker.clock.port import Clock, TaskHandle
@@ -77,7 +77,6 @@ class ReplicaManager:
         self._alter: AlterPartitions | None = None
         self._assignments: Assignments | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
-        self._topic_ids: dict[bytes, str] = {}
         self._offline: dict[TopicPartition, bytes] = {}
         self._offline_directories: list[str] = []
         self._watermarks = WatermarkCheckpoint(log_manager)
@@ -147,7 +146,6 @@ class ReplicaManager:
         partition = Partition(topic, topic_id, index, partition_log, self)
         self._watermarks.restore(partition_log)
         self._partitions[topic, index] = partition
-        self._topic_ids[topic_id] = topic
         return partition
 
     def _follow(self, partition: Partition) -> None:
@@ -176,13 +174,16 @@ class ReplicaManager:
             if partition.is_leader:
                 partition.resign()
 
-    def delete_partition(self, topic: str, index: int) -> None:
-        """The partition is gone: answer who waits for it and take its log away."""
+    def delete_partition(self, topic: str, index: int, *, is_last: bool = True) -> None:
+        """The partition is gone: answer who waits for it and take its log away.
+
+        ``is_last``: no other deletion follows at once, see ``LogManager.delete``.
+        """
         self._offline.pop((topic, index), None)
         partition = self.find(topic, index)
         self.stop_partition(topic, index)
         try:
-            self._logs.delete(topic, index)
+            self._logs.delete(topic, index, is_last=is_last)
         except LogError as error:
             log.error("%s-%d stays on the disk until the next start: %s", topic, index, error)
             if partition is not None:
@@ -196,8 +197,6 @@ class ReplicaManager:
         if self._fetchers is not None:
             self._fetchers.leave(partition)
             self._fetchers.end_idle()
-        if not any(other.topic_id == partition.topic_id for other in self._partitions.values()):
-            self._topic_ids.pop(partition.topic_id, None)
             self.measures.forget(topic)
         partition.resign()
 
@@ -215,11 +214,12 @@ class ReplicaManager:
             log.warning("%s is a stray and is removed", stray.directory)
             self.delete_partition(stray.topic, stray.index)
 
-    def update_config(self, topic: str, config: TopicConfig) -> None:
-        """New settings for a topic."""
-        self._logs.reconfigure(topic, config)
+    def update_configs(self, configs: Mapping[str, TopicConfig]) -> None:
+        """New settings, by topic."""
         for partition in self.partitions():
-            if partition.topic == topic:
+            config = configs.get(partition.topic)
+            if config is not None:
+                partition.log.reconfigure(config)
                 partition.reconsider_watermark()
 
     # --- finding ---------------------------------------------------------------------------------
@@ -232,13 +232,6 @@ class ReplicaManager:
                 raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory has failed")
             raise LogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
-
-    def get_by_id(self, topic_id: bytes, index: int) -> Partition:
-        """The partition, or LogError UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
-        topic = self._topic_ids.get(topic_id)
-        if topic is None:
-            raise LogError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return self.get(topic, index)
 
     def find(self, topic: str, index: int) -> Partition | None:
         """The partition, if it is here."""

@@ -33,9 +33,9 @@ class ReplicaSubscriber:
     def __call__(self, changes: Changes) -> None:
         """Carry the changes out."""
         for topic in changes.deleted_topics:
-            for partition in topic.partitions:
-                if self._node_id in partition.replicas:
-                    self._replicas.delete_partition(topic.name, partition.index)
+            here = [p.index for p in topic.partitions if self._node_id in p.replicas]
+            for index in here:
+                self._replicas.delete_partition(topic.name, index, is_last=index == here[-1])
         configs: dict[str, TopicConfig] = {}
         for topic, partition in changes.changed_partitions:
             if self._node_id in partition.replicas:
@@ -74,8 +74,9 @@ class ReplicaSubscriber:
         names = {name for kind, name in changes.changed_configs if kind is ResourceType.TOPIC}
         if ResourceType.BROKER in kinds:
             names = set(changes.image.topics)
-        for name in sorted(names & set(changes.image.topics)):
-            self._replicas.update_config(name, self._topic_config(name))
+        known = sorted(names & set(changes.image.topics))
+        if known:
+            self._replicas.update_configs({name: self._topic_config(name) for name in known})
 
 
 class GroupSubscriber:

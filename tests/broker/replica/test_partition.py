@@ -198,17 +198,15 @@ def test_whoever_waits_for_a_deleted_partition_is_tried_again_at_once(directory:
         world.replicas.delete_partition("t", 0)
         assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
         refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, lambda: world.replicas.get("t", 0))
-        refused(ErrorCode.UNKNOWN_TOPIC_ID, lambda: world.replicas.get_by_id(ID, 0))
         await world._end()
 
     asyncio.run(story())
 
 
-def test_partitions_are_found_by_name_and_by_id(world: World) -> None:
+def test_partitions_are_found_by_name(world: World) -> None:
     partition = world.partition()
-    assert world.replicas.get("t", 0) is world.replicas.get_by_id(ID, 0) is partition
-    refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, lambda: world.replicas.get_by_id(ID, 1))
-    refused(ErrorCode.UNKNOWN_TOPIC_ID, lambda: world.replicas.get_by_id(bytes(16), 0))
+    assert world.replicas.get("t", 0) is partition
+    refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, lambda: world.replicas.get("t", 1))
     assert world.replicas.find("t", 1) is None
 
 
@@ -246,7 +244,7 @@ def test_records_are_deleted_up_to_the_watermark_and_not_from_compacted_topics(
     assert partition.delete_records(2) == 2
     refused(ErrorCode.OFFSET_OUT_OF_RANGE, lambda: partition.delete_records(6))
     assert partition.delete_records(-1) == 5
-    world.replicas.update_config("t", TopicConfig(compacted=True, deletes=False))
+    world.replicas.update_configs({"t": TopicConfig(compacted=True, deletes=False)})
     refused(ErrorCode.POLICY_VIOLATION, lambda: partition.delete_records(5))
 
 
