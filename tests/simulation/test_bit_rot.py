@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.checker import rules
 from tests.simulation.cluster import LOG_DIR
 from tests.simulation.machine import Machine
 from tests.simulation.stage import Stage
+
+pytestmark = pytest.mark.slow
 
 
 def flip_a_bit(machine: Machine, partition: str) -> None:

@@ -25,7 +25,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", list(PLANTS))
 def test_the_checkers_catch(name: str, monkeypatch: pytest.MonkeyPatch):
     """The first seed in which anything is wrong ends the search."""
