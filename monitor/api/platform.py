@@ -23,6 +23,7 @@ from monitor.api.services import Services
 from monitor.hub.cluster import BacklogRow, Snapshot, backlog
 
 HEALTH_TIMEOUT_SECONDS = 2.0
+API_EVENTS = 200
 MAX_PICTURE_BYTES = 32 * 1024 * 1024  # a scene picture has two; more is not a picture
 _PICTURE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"})
 
@@ -41,6 +42,16 @@ def platform_routes(services: Services) -> APIRouter:
     @router.get("/api/topics", dependencies=[bus])
     async def topics() -> Response:
         return answer(await services.cluster.snapshot())
+
+    @router.get("/api/cluster", dependencies=[bus])
+    async def cluster() -> Response:
+        watcher = services.watcher
+        newest = list(watcher.history.events)[-API_EVENTS:]
+        return answer({"picture": watcher.history.last, "events": newest, "away": watcher.away})
+
+    @router.get("/api/metadata", dependencies=[bus])
+    async def metadata() -> Response:
+        return answer(await services.watcher.metadata())
 
     @router.get("/api/groups", dependencies=[bus])
     async def groups() -> Response:

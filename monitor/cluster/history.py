@@ -27,7 +27,6 @@ class Sample(msgspec.Struct, frozen=True):
     alive: int
     under_replicated: int
     offline: int
-    isr_members: int
 
 
 class History:
@@ -44,13 +43,7 @@ class History:
         new = [self._numbered(event) for event in events(self.last, now)]
         self.events.extend(new)
         self.samples.append(
-            Sample(
-                now.taken_at_ms,
-                now.alive,
-                now.under_replicated,
-                now.offline,
-                sum(len(one.isr) for one in now.partitions),
-            )
+            Sample(now.taken_at_ms, now.alive, now.under_replicated, now.offline)
         )
         self.last = now
         return new
@@ -64,7 +57,6 @@ class History:
         return {
             "under_replicated": _steps([(s.at_ms, s.under_replicated) for s in self.samples]),
             "offline": _steps([(s.at_ms, s.offline) for s in self.samples]),
-            "isr": _steps([(s.at_ms, s.isr_members) for s in self.samples]),
         }
 
 

@@ -104,3 +104,15 @@ async def test_a_rule_that_cannot_be_meant_is_refused_with_its_field(
 async def test_a_rule_in_force_nowhere_cannot_be_removed(as_role: Any) -> None:
     """404, and nothing is sent."""
     assert (await as_role().delete("/api/watch/w-1")).status_code == 404
+
+
+async def test_the_cluster_is_away_and_says_so(as_role: Any, services: Services) -> None:
+    """No picture is made up; the reason stands beside it."""
+    await services.watcher.look()
+    told = (await as_role().get("/api/cluster")).json()
+    assert told["picture"] is None
+    assert told["events"] == []
+    assert "127.0.0.1:1" in told["away"]
+    metadata = (await as_role().get("/api/metadata")).json()
+    assert metadata["tree"] == {}
+    assert "127.0.0.1:1" in metadata["fault"]
