@@ -123,6 +123,8 @@ class QuorumService:
         self, answer: SnapshotAnswer, position: int, max_bytes: int
     ) -> SnapshotAnswer:
         node = self._node
+        if position < 0:
+            return replace(answer, error=ErrorCode.POSITION_OUT_OF_RANGE)
         limit = min(max_bytes, node.config["controller.quorum.fetch.snapshot.max.bytes"])
         found = node.log.snapshots.read_piece(answer.snapshot, position, max(limit, 1))
         if found is None:

@@ -160,6 +160,7 @@ def test_a_leader_that_stops_names_its_successor(tmp_path: Path) -> None:
     world.run(story())
 
 
+@pytest.mark.slow
 def test_a_laggard_takes_the_leaders_snapshot(tmp_path: Path) -> None:
     """The log before it is gone; the image is the same, what was deleted meanwhile too."""
     small = {

@@ -1,0 +1,141 @@
+"""What strangers ask of a quorum: refused in Kafka's words, and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.controller.kraft.node import RaftNode
+from broker.controller.kraft.wire import TOPIC, TOPIC_ID
+from bus.errors import ErrorCode
+from bus.protocol.generated import begin_quorum_epoch as begin
+from bus.protocol.generated import end_quorum_epoch as end
+from bus.protocol.generated import fetch, fetch_snapshot, vote
+from tests.broker.controller.kraft.node_world import CLUSTER, Nodes, write
+
+EMPTY = [
+    vote.VoteRequest(), begin.BeginQuorumEpochRequest(), end.EndQuorumEpochRequest(),
+    fetch_snapshot.FetchSnapshotRequest(),
+    vote.VoteRequest(topics=[vote.TopicDataInRequest("other", [vote.PartitionDataInRequest()])]),
+    vote.VoteRequest(
+        topics=[vote.TopicDataInRequest(TOPIC, [vote.PartitionDataInRequest(partition_index=1)])]
+    ),
+]  # fmt: skip
+
+
+def ask(node: RaftNode, request: Any) -> Any:
+    """The answer of the node's service."""
+    service = node.service
+    match request:
+        case vote.VoteRequest():
+            return service.vote(request)
+        case begin.BeginQuorumEpochRequest():
+            return service.begin_epoch(request)
+        case end.EndQuorumEpochRequest():
+            return service.end_epoch(request)
+        case fetch_snapshot.FetchSnapshotRequest():
+            return service.fetch_snapshot(request)
+    told: list[Any] = []
+    service.fetch(request, told.append)
+    return told[0]
+
+
+def with_leader(root: Path, judge: Callable[[RaftNode], None]) -> None:
+    """A leader with a snapshot and some records; afterwards it leads the same epoch as before."""
+    world = Nodes(root)
+
+    async def story() -> None:
+        node = world.start(1)
+        write(node, "a")
+        node.housekeeping.snapshot_soon()
+        await world.until(lambda: node.log.latest_snapshot, "the snapshot is written")
+        judge(node)
+        assert node.is_active
+        assert node.epoch == 1
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("request_", EMPTY, ids=range(len(EMPTY)))
+def test_a_request_for_no_partition_or_another_one(tmp_path: Path, request_: Any) -> None:
+    """INVALID_REQUEST."""
+    with_leader(
+        tmp_path, lambda node: _same(ask(node, request_).error_code, ErrorCode.INVALID_REQUEST)
+    )
+
+
+def test_a_request_of_another_cluster(tmp_path: Path) -> None:
+    """INCONSISTENT_CLUSTER_ID, whatever else it says."""
+    wrong = vote.VoteRequest(cluster_id="another")
+    with_leader(
+        tmp_path, lambda node: _same(ask(node, wrong).error_code, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    )
+
+
+def snapshot_request(offset: int, epoch: int, position: int) -> Any:
+    partition = fetch_snapshot.PartitionSnapshotInRequest(
+        partition=0, current_leader_epoch=-1, position=position,
+        snapshot_id=fetch_snapshot.SnapshotIdInRequest(offset, epoch),
+    )  # fmt: skip
+    return fetch_snapshot.FetchSnapshotRequest(
+        cluster_id=CLUSTER, topics=[fetch_snapshot.TopicSnapshotInRequest(TOPIC, [partition])]
+    )
+
+
+def test_snapshots_and_positions_that_are_not_there(tmp_path: Path) -> None:
+    """SNAPSHOT_NOT_FOUND and POSITION_OUT_OF_RANGE; the right one gives its bytes."""
+
+    def judge(node: RaftNode) -> None:
+        held = node.log.latest_snapshot
+        assert held is not None
+
+        def piece(offset: int, position: int) -> Any:
+            response = ask(node, snapshot_request(offset, held.epoch, position))
+            return response.topics[0].partitions[0]
+
+        _same(piece(held.offset + 1, 0).error_code, ErrorCode.SNAPSHOT_NOT_FOUND)
+        _same(piece(held.offset, -1).error_code, ErrorCode.POSITION_OUT_OF_RANGE)
+        _same(piece(held.offset, 1 << 40).error_code, ErrorCode.POSITION_OUT_OF_RANGE)
+        whole = piece(held.offset, 0)
+        _same(whole.error_code, ErrorCode.NONE)
+        _same(len(whole.unaligned_records), whole.size)
+
+    with_leader(tmp_path, judge)
+
+
+def fetch_request(offset: int, epoch: int = -1, last_epoch: int = -1) -> fetch.FetchRequest:
+    partition = fetch.FetchPartition(
+        partition=0, current_leader_epoch=epoch, fetch_offset=offset,
+        last_fetched_epoch=last_epoch, partition_max_bytes=1 << 20,
+    )  # fmt: skip
+    return fetch.FetchRequest(
+        max_bytes=1 << 20, topics=[fetch.FetchTopic(topic_id=TOPIC_ID, partitions=[partition])]
+    )
+
+
+def test_a_consumer_reads_what_is_committed_and_no_more(tmp_path: Path) -> None:
+    """Replica id -1: the console's and the command line's way of reading the metadata."""
+
+    def judge(node: RaftNode) -> None:
+        def read(request: fetch.FetchRequest) -> Any:
+            return ask(node, request).responses[0].partitions[0]
+
+        data = read(fetch_request(0))
+        _same(data.high_watermark, node.end_offset)
+        _same(len(data.records), node.log.size_bytes)
+        _same(data.current_leader.leader_id, 1)
+        _same(read(fetch_request(99)).error_code, ErrorCode.OFFSET_OUT_OF_RANGE)
+        _same(read(fetch_request(-1)).error_code, ErrorCode.INVALID_REQUEST)
+        _same(read(fetch_request(0, epoch=7)).error_code, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        _same(read(fetch_request(0, epoch=0)).error_code, ErrorCode.FENCED_LEADER_EPOCH)
+        diverging = read(fetch_request(node.end_offset + 5, last_epoch=1)).diverging_epoch
+        _same((diverging.epoch, diverging.end_offset), (1, node.end_offset))
+
+    with_leader(tmp_path, judge)
+
+
+def _same(found: object, expected: object) -> None:
+    assert found == expected
