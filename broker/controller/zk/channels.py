@@ -37,6 +37,8 @@ RETRY_S = 0.3
 MAX_PARTITIONS_PER_REQUEST = 5_000
 """One request stays near half a megabyte, and a broker can serve clients between two of them."""
 
+_FENCED = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH)
+
 Send = Callable[[int, int, object], Awaitable[Any]]
 """broker id, API key, body -> response; raises `SendError` when there is none."""
 
@@ -153,7 +155,7 @@ class Line:
         for one in chosen:
             del due.isr[one]
         try:
-            response = await self._send(self.broker_id, ApiKey.LEADER_AND_ISR, body)
+            response = await self._told(ApiKey.LEADER_AND_ISR, body)
         except SendError:
             due.isr |= dict.fromkeys(chosen)
             raise
@@ -181,7 +183,7 @@ class Line:
         for one in chosen:
             del due.metadata[one]
         try:
-            response = await self._send(self.broker_id, ApiKey.UPDATE_METADATA, body)
+            response = await self._told(ApiKey.UPDATE_METADATA, body)
         except SendError:
             due.metadata |= dict.fromkeys(chosen)
             due.deleted = deleted | due.deleted
@@ -196,7 +198,7 @@ class Line:
         for one in stops:
             del due.stops[one]
         try:
-            response = await self._send(self.broker_id, ApiKey.STOP_REPLICA, body)
+            response = await self._told(ApiKey.STOP_REPLICA, body)
         except SendError:
             due.stops = stops | due.stops
             raise
@@ -209,6 +211,13 @@ class Line:
         }
         self._accepted(response.error_code)
         self._answers.stopped(self.broker_id, results)
+
+    async def _told(self, key: ApiKey, body: object) -> Any:
+        """The broker's answer; one that it could not carry out is sent again."""
+        response = await self._send(self.broker_id, key, body)
+        if ErrorCode.of(response.error_code) in (ErrorCode.NONE, *_FENCED):
+            return response
+        raise SendError(f"{key.name}: {ErrorCode.of(response.error_code).name}")
 
     def _accepted(self, error_code: int) -> bool:
         """Whether the request was followed. A broker that lives another life is heard of by its
