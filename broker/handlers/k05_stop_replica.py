@@ -13,11 +13,14 @@ from __future__ import annotations
 from typing import Any
 
 from broker.handlers.context import RequestContext
+from bus.errors import check
 from bus.protocol.generated.stop_replica import StopReplicaRequest
 
 
 def handle(request: StopReplicaRequest, context: RequestContext) -> Any:
     """Queue it; the answer follows. If this connection is reset, the controller may have died."""
     context.session.broker_id = request.controller_id
-    context.services.zookeeper.take(request, context.reply)
+    plane: Any = context.services.zookeeper
+    check(plane is not None, "served on the listeners of ZooKeeper's brokers only")
+    plane.take(request, context.reply)
     return None

@@ -9,8 +9,10 @@ Versions: 0-3. From 2 on the broker says its epoch.
 
 from __future__ import annotations
 
+from typing import Any
+
 from broker.handlers.context import RequestContext
-from bus.errors import ErrorCode
+from bus.errors import ErrorCode, check
 from bus.protocol.generated.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -33,6 +35,8 @@ def handle(request: ControlledShutdownRequest, context: RequestContext) -> None:
     def failed(error: ErrorCode) -> None:
         context.reply(ControlledShutdownResponse(error_code=error))
 
-    context.services.zookeeper.leave_orderly(
+    plane: Any = context.services.zookeeper
+    check(plane is not None, "served on the listeners of ZooKeeper's brokers only")
+    plane.leave_orderly(
         request.broker_id, request.broker_epoch, done, failed
     )
