@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from deploy.bench.cluster.load_client import GapWriter, run
-from deploy.bench.cluster.probes import Probe, wait_until
+from deploy.bench.cluster.probes import CREATE_TIMEOUT_MS, Probe, wait_until
 from deploy.bench.cluster.size import Size
 from deploy.bench.cluster.targets import ClusterTarget
 from deploy.bench.cluster.throughput import create
@@ -54,9 +54,11 @@ def _gap(target: ClusterTarget, probe: Probe, strike: Callable[[int], None]) -> 
 
 def controller(target: ClusterTarget, size: Size) -> float:
     """Seconds from kill -9 of the active controller until the cluster takes a new topic."""
+    maker = Probe(target.bootstrap, request_timeout_ms=CREATE_TIMEOUT_MS)
+    maker.create("many", size.partitions, 3)
+    maker.close()
     probe = Probe(target.bootstrap)
     try:
-        probe.create("many", size.partitions, 3)
         victim = probe.controller()
         target.kill(victim)
         began, tries = time.perf_counter(), iter(range(1_000_000))
