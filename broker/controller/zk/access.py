@@ -71,11 +71,14 @@ async def _config(session: ZooKeeperSession, path: str) -> dict[str, str]:
 
 def _quotas(entity: Entity, values: dict[str, str]) -> list[object]:
     parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
-    return [
-        ClientQuotaRecord(entity=parts, key=key, value=float(value), remove=False)
-        for key, value in sorted(values.items())
-        if key not in _MECHANISMS
-    ]
+    try:
+        return [
+            ClientQuotaRecord(entity=parts, key=key, value=float(value), remove=False)
+            for key, value in sorted(values.items())
+            if key not in _MECHANISMS
+        ]
+    except ValueError as error:
+        raise znodes.ZnodeError(f"a quota of {entity} is no number: {values}") from error
 
 
 def _credentials(path: str, user: str | None, values: dict[str, str]) -> list[object]:
