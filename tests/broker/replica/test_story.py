@@ -38,12 +38,12 @@ def test_a_silent_follower_leaves_the_in_sync_set_and_comes_back() -> None:
         world.isolate(3)
         answer, _ = await world.produce(1, batch("second"))
         assert not answer.error_code
-        assert world.controller.partition.isr == (1, 2)
-        assert world[1].partition.isr == [1, 2]
+        assert 3 not in world.controller.partition.isr
+        assert 3 not in world[1].partition.isr
         world.heal()
-        await until(lambda: world.controller.partition.isr == (1, 2, 3), "it comes back")
+        await until(lambda: sorted(world.controller.partition.isr) == [1, 2, 3], "it comes back")
         assert world.content(3) == world.content(1)
-        epochs = [state.broker_epoch for state in last_isr(world)]
+        epochs = sorted(state.broker_epoch for state in last_isr(world))
         assert epochs == [101, 102, 103], "the controller hears which life of a broker is meant"
 
     run(story, replica_lag_time_max_ms="400")
