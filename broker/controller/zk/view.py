@@ -122,6 +122,7 @@ def learn_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) 
         named.add(topic.topic_name)
         _take_topic(image, learned, topic.topic_name, topic.topic_id, wanted)
     if request.type == FULL:
+        named |= {topic.name for topic in learned.forgotten}
         learned.forgotten += [held for name, held in image.topics.items() if name not in named]
     return learned
 
