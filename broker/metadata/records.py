@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.metadata.image import (
+    AclImage,
     BrokerImage,
     ControllerImage,
     MetadataImage,
@@ -42,7 +43,7 @@ def image_records(image: MetadataImage) -> Iterator[object]:
     """Every record of a snapshot. metadata.version comes first: it says how to read the rest."""
     yield from _features(image)
     yield from (_controller(image.controllers[key]) for key in sorted(image.controllers))
-    yield from (_broker(image.brokers[key]) for key in sorted(image.brokers))
+    yield from (broker_as_record(image.brokers[key]) for key in sorted(image.brokers))
     for topic in image.topics.values():
         yield from topic_records(topic)
     yield from _configs(image)
@@ -116,7 +117,8 @@ def _controller(controller: ControllerImage) -> object:
     )
 
 
-def _broker(broker: BrokerImage) -> object:
+def broker_as_record(broker: BrokerImage) -> RegisterBrokerRecord:
+    """One broker as it is registered."""
     return RegisterBrokerRecord(
         broker_id=broker.broker_id,
         is_migrating_zk_broker=broker.is_migrating_zk_broker,
@@ -147,6 +149,20 @@ def _broker(broker: BrokerImage) -> object:
     )
 
 
+def acl_as_record(acl_id: bytes, acl: AclImage) -> AccessControlEntryRecord:
+    """One entry of the access lists."""
+    return AccessControlEntryRecord(
+        id=acl_id,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission_type,
+    )
+
+
 def _configs(image: MetadataImage) -> Iterator[object]:
     for (kind, name), values in sorted(image.configs.items()):
         for key, value in sorted(values.items()):
@@ -164,15 +180,6 @@ def _quotas(image: MetadataImage) -> Iterator[object]:
 
 def _access(image: MetadataImage) -> Iterator[object]:
     for acl_id, acl in image.acls.items():
-        yield AccessControlEntryRecord(
-            id=acl_id,
-            resource_type=acl.resource_type,
-            resource_name=acl.resource_name,
-            pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission_type,
-        )
+        yield acl_as_record(acl_id, acl)
     yield from image.scram.values()
     yield from image.delegation_tokens.values()

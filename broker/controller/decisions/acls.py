@@ -12,11 +12,9 @@ from enum import IntEnum
 
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.metadata.image import AclImage, MetadataImage
+from broker.metadata.records import acl_as_record
 from bus.errors import ErrorCode
-from bus.protocol.generated.metadata_records import (
-    AccessControlEntryRecord,
-    RemoveAccessControlEntryRecord,
-)
+from bus.protocol.generated.metadata_records import RemoveAccessControlEntryRecord
 
 MAX_CHANGES = 10_000
 """Rules made or removed by one request: they are one batch of the metadata log."""
@@ -102,7 +100,7 @@ def create_acls(
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "too many rules in one request")
             if acl not in held:
                 held.add(acl)
-                records.append(_record(next(ids), acl))
+                records.append(acl_as_record(next(ids), acl))
             results.append(AclResult())
         except RefusedError as error:
             results.append(AclResult(error.refusal.error, error.refusal.message))
@@ -127,19 +125,6 @@ def _check(acl: AclImage) -> None:
 
 def _invalid(message: str) -> RefusedError:
     return RefusedError(ErrorCode.INVALID_REQUEST, message)
-
-
-def _record(acl_id: bytes, acl: AclImage) -> AccessControlEntryRecord:
-    return AccessControlEntryRecord(
-        id=acl_id,
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission_type,
-    )
 
 
 def delete_acls(

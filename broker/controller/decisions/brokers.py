@@ -19,11 +19,10 @@ from broker.controller.decisions.leadership import (
 )
 from broker.controller.decisions.rules import Rules
 from broker.metadata.image import BrokerImage, Endpoint, FeatureRange, MetadataImage
+from broker.metadata.records import broker_as_record
 from broker.metadata.versions import METADATA_VERSION
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import (
-    BrokerEndpoint,
-    BrokerFeature,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
@@ -169,33 +168,19 @@ def _registration_record(
     asked: Registration, epoch: int, old: BrokerImage | None
 ) -> RegisterBrokerRecord:
     """Fenced, unless the same incarnation is here already and is not."""
-    return RegisterBrokerRecord(
+    broker = BrokerImage(
         broker_id=asked.broker_id,
+        epoch=epoch,
         incarnation_id=asked.incarnation_id,
-        broker_epoch=epoch,
-        end_points=[
-            BrokerEndpoint(
-                name=end.name,
-                host=end.host,
-                port=end.port,
-                security_protocol=end.security_protocol,
-            )
-            for end in asked.endpoints
-        ],
-        features=[
-            BrokerFeature(
-                name=one.name,
-                min_supported_version=one.min_level,
-                max_supported_version=one.max_level,
-            )
-            for one in asked.features
-        ],
+        endpoints=asked.endpoints,
         rack=asked.rack,
-        fenced=True if old is None else old.fenced,
-        in_controlled_shutdown=False if old is None else old.in_controlled_shutdown,
-        log_dirs=list(asked.log_dirs),
-        cordoned_log_dirs=list(asked.cordoned_log_dirs) or None,
+        fenced=old is None or old.fenced,
+        in_controlled_shutdown=old is not None and old.in_controlled_shutdown,
+        log_dirs=asked.log_dirs,
+        features=asked.features,
+        cordoned_log_dirs=asked.cordoned_log_dirs,
     )
+    return broker_as_record(broker)
 
 
 @dataclass(frozen=True, slots=True)
