@@ -11,7 +11,7 @@ from collections.abc import Callable
 from bus.client.nodes import Nodes
 from bus.client.operate import act, look
 from bus.client.operate.views import PartitionState
-from bus.errors import BusError
+from bus.errors import BusError, ErrorCode
 from deploy.errors import OperatorError
 
 CLIENT_ID = "databus-bench"
@@ -74,8 +74,15 @@ class Probe:
         return {broker.broker_id for broker in look.cluster(self._nodes).alive}
 
     def create(self, topic: str, partitions: int, replicas: int) -> None:
-        """Create a topic and wait until it has leaders. Raises BusError."""
-        act.create_topic(self._nodes, topic, partitions=partitions, replication_factor=replicas)
+        """Create a topic and wait until it has leaders. Raises BusError.
+
+        A controller that changed in between may have made it and say so only when asked again.
+        """
+        try:
+            act.create_topic(self._nodes, topic, partitions=partitions, replication_factor=replicas)
+        except BusError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
         wait_until(lambda: self.all_led(topic, partitions), f"{topic} has leaders")
 
     def try_create(self, topic: str) -> bool:
