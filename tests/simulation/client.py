@@ -51,6 +51,7 @@ class ClientSurroundings:
     bootstrap: Sequence[tuple[str, int]]
     record: Callable[[Event], None]
     next_op: Callable[[], int]
+    trace: Callable[[str], None]
     complain: Callable[[str], None]
     """Say what no client of a sound cluster may ever hear."""
 

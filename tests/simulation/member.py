@@ -69,13 +69,19 @@ class Member:
         while not self.stopping:
             try:
                 await self.client.refresh(topics)
+                if any(topic not in self.client.topics for topic in topics):
+                    # Of a broker that has not heard of them yet; to share nothing out would last.
+                    await self._pause()
+                    continue
                 await self._find()
                 share = await self._join(topics)
                 await self._start(share)
                 await self._read()
-            except WireError:
+            except WireError as error:
+                self.around.trace(f"{self.client.name} leaves broker {self._coordinator}: {error}")
                 self._coordinator = -1
             except GroupError as error:
+                self.around.trace(f"{self.client.name} hears {error} of {self._coordinator}")
                 self._on_refusal(error.code)
             await self._pause()
 
@@ -204,7 +210,8 @@ class Member:
             for reading in self._readings:
                 try:
                     await self.reader.poll(reading)
-                except WireError:
+                except WireError as error:
+                    self.around.trace(f"{self.client.name} cannot poll {reading.topic}: {error}")
                     await self._pause()
             if not self._readings:
                 await self._pause()

@@ -120,6 +120,7 @@ class World:
             bootstrap=bootstrap,
             record=self.record,
             next_op=self.next_op,
+            trace=self.trace,
             complain=self.complain,
         )
 
