@@ -153,7 +153,7 @@ class Broker:
         await self.plane.stop()
         await self._close(Side.CONTROLLER)
         if self._rooms is not None and self._rooms.is_broker_started:
-            await self._rooms.logs.stop(self.plane.broker_epoch())
+            await self._rooms.logs.stop(self.plane.vouched_epoch())
         elif self._logs is not None:
             self._logs.let_go()
         log.info("node %d stopped", self.config.node_id)
@@ -188,7 +188,7 @@ class Broker:
 
     async def _start_broker(self, rooms: Rooms) -> None:
         await self.plane.join(self._endpoints(self.addresses))
-        rooms.logs.begin_life(self.plane.broker_epoch())
+        rooms.logs.begin_life(self.plane.vouched_epoch())
         await rooms.start_broker(self.plane)
         if self._plane_rooms is not None:
             self._plane_rooms.is_broker_started = True

@@ -194,6 +194,10 @@ class KraftPlane:
         """The epoch of the registration, -1 before it."""
         return -1 if self._lifecycle is None else self._lifecycle.epoch
 
+    def vouched_epoch(self) -> int:
+        """The registration's: it is committed, so the controller knows what these logs lack."""
+        return self.broker_epoch()
+
     # -- news of the quorum -----------------------------------------------------------
 
     def _publish(self, changes: Changes) -> None:

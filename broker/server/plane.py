@@ -108,6 +108,10 @@ class Plane(Protocol):
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration, -1 before it."""
 
+    def vouched_epoch(self) -> int:
+        """The epoch a later life may name to vouch for these logs; -1 as long as they may lack
+        acknowledged records and no controller has taken that into account (ADR 0032)."""
+
     async def start(self, controller_endpoints: tuple[Endpoint, ...]) -> None:
         """Run the controller's side; the listeners for it are bound."""
 

@@ -38,7 +38,7 @@ from broker.controller.zk.port import (
 )
 from broker.controller.zk.suspicion import Suspicions
 from broker.disk.port import DiskError
-from broker.log.directories import encode_uuid, read_identity
+from broker.log.directories import UNKNOWN_BROKER_EPOCH, encode_uuid, read_identity
 from broker.log.errors import LogError
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
@@ -75,7 +75,9 @@ class ZookeeperPlane:
         self._active: ActiveController | None = None
         self._suspicions: Suspicions | None = None
         self._registered_session = 0
+        self._is_unsound = False
         self._notes_due = False
+        self._failure_due = False
         self._wake = asyncio.Event()
         self._task: TaskHandle | None = None
 
@@ -189,6 +191,7 @@ class ZookeeperPlane:
 
     def prepare(self, logs: LogManager) -> None:
         """Make the controller and the follower."""
+        self._is_unsound = logs.previous_broker_epoch() == UNKNOWN_BROKER_EPOCH
         ports = self._ports
         config = ports.config
         self._controller = ZooKeeperController(
@@ -229,6 +232,7 @@ class ZookeeperPlane:
             watches_sessions=False,
         )
         rooms.services.connection_lost = self._suspicions.connection_lost
+        rooms.replicas.on_directory_failed = self._on_directory_failed
         self.controller.on_active.append(lambda _epoch, _image: self._on_active())
         self.controller.on_inactive.append(self._on_inactive)
 
@@ -244,6 +248,10 @@ class ZookeeperPlane:
         """The czxid of this broker's node."""
         return self.follower.fencing.broker_epoch if self._follower is not None else -1
 
+    def vouched_epoch(self) -> int:
+        """That of the registration, once a controller has counted with our logs as they are."""
+        return UNKNOWN_BROKER_EPOCH if self._is_unsound else self.broker_epoch()
+
     async def start(self, controller_endpoints: tuple[Endpoint, ...]) -> None:
         """Run what takes part in elections; it stands once the broker is registered."""
         self.controller.start()
@@ -254,7 +262,9 @@ class ZookeeperPlane:
         self._member = Member(
             self._session,
             ports.clock,
-            znodes.BrokerInfo(config.node_id, endpoints, config["broker.rack"]),
+            znodes.BrokerInfo(
+                config.node_id, endpoints, config["broker.rack"], self._is_unsound
+            ),
             int(config["zookeeper.session.timeout.ms"]),
             self.follower.replay,
             lambda: self.follower.image,
@@ -271,6 +281,16 @@ class ZookeeperPlane:
         self._wake.set()
         self.controller.stand()
         await self.follower.informed.wait()
+        if self._is_unsound:
+            await self._persistently(self._vouch)
+
+    async def _vouch(self) -> None:
+        """A controller has taken us out of the in-sync sets before it told us anything: from here
+        on our logs are as good as our place in these sets (ADR 0032)."""
+        if self._member is not None:
+            await self._member.vouch()
+        self._is_unsound = False
+        self._attached().logs.begin_life(self.broker_epoch())
 
     async def leave(self) -> None:
         """Hand leadership over, then the office."""
@@ -376,6 +396,10 @@ class ZookeeperPlane:
                 self._wake.set()  # removed again before it was watched
             self.controller.on_session(SessionState.CONNECTED)
             self.controller.stand()
+        elif self._failure_due:
+            await member.note_failed_directory()
+            self._failure_due = False
+            self._wake.set()
         elif self._notes_due:
             self._notes_due = False
             await member.take_notes()
@@ -408,6 +432,20 @@ class ZookeeperPlane:
         except DiskError:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
+
+    def _on_directory_failed(self) -> None:
+        """Tell the controller. Without any directory there is nothing left to serve from."""
+        rooms = self._attached()
+        if rooms.replicas.is_all_offline:
+            rooms.fail(
+                StartError(
+                    f"every log directory of broker {self._ports.config.node_id} has failed; mend "
+                    "or replace the disks, then start it again"
+                )
+            )
+            return
+        self._failure_due = True
+        self._wake.set()
 
     def _has_failed(self, topic: str, index: int) -> bool:
         """Whether a replica that the image has here is not: its directory failed."""

@@ -49,6 +49,10 @@ PROPAGATION_S = 1.0
 """How long the answer to a change of topics waits for all brokers to have heard of it: a client
 that asks the next broker for its new topic finds it. Kafka waits for one broker only."""
 
+REREAD_S = 0.1
+"""From a write that met a foreign one to taking up what else may have changed: while somebody
+writes by hand this is not done after each of his writes."""
+
 RETRY_ELECTION_S = 1.0
 """After an election that failed for a reason that no watch will tell the end of."""
 
@@ -84,6 +88,7 @@ class ZooKeeperController:
             answers=Answers(self._on_isr_errors, self._on_stopped, self._on_fenced),
             connected=self._connected,
             deletion_enabled=deletion_enabled,
+            reread=self._reread,
         )
         self._term: Term | None = None
         self._leader_id = NO_LEADER
@@ -92,6 +97,8 @@ class ZooKeeperController:
         self._wake = asyncio.Event()
         self._news = asyncio.Event()
         self._electing = False
+        self._is_taking_office = False
+        """Everything is being read: a watch that fires meanwhile is an event of the new term."""
         self._task: TaskHandle | None = None
         self.on_active: list[Callable[[int, MetadataImage], None]] = []
         self.on_inactive: list[Callable[[], None]] = []
@@ -249,7 +256,7 @@ class ZooKeeperController:
         if event.path == znodes.CONTROLLER:
             self.stand()
             return
-        if self._term is None:
+        if self._term is None and not self._is_taking_office:
             return
         if event.kind is WatchKind.CHILDREN and event.path in uptake.CHILDREN:
             self._put(uptake.CHILDREN[event.path])
@@ -293,6 +300,13 @@ class ZooKeeperController:
     def _put(self, event: Event, failed: Failed | None = None) -> None:
         self._events.append((event, failed))
         self._wake.set()
+
+    def _reread(self) -> None:
+        def due() -> None:
+            if self._term is not None:
+                self._put(uptake.take_all)
+
+        self._clock.call_later(REREAD_S, due)
 
     async def _run(self) -> None:
         while True:
@@ -365,11 +379,14 @@ class ZooKeeperController:
         leadership, then what was left undone (C-FO-01..12)."""
         log.info("broker %d is controller, epoch %d", self._node_id, fence.epoch)
         term = Term(self._office, fence)
+        self._is_taking_office = True
         try:
             await term.reload()
         except BaseException:
             term.close()
             raise
+        finally:
+            self._is_taking_office = False
         self._term, self._seen_epoch = term, fence.epoch
         self._know_leader(self._node_id)
         for heard in self.on_active:

@@ -46,6 +46,8 @@ class ClusterState:
     controller_epochs: list[int] = field(default_factory=list)
     deleting: list[str] = field(default_factory=list)
     without_id: dict[str, znodes.TopicInfo] = field(default_factory=dict)
+    unsound: dict[int, None] = field(default_factory=dict)
+    """Brokers whose logs may lack what they had acknowledged (`znodes.BrokerInfo`)."""
     faults: list[str] = field(default_factory=list)
     """Nodes that make no sense: said, and left alone."""
 
@@ -139,15 +141,20 @@ async def read_brokers(
     """The brokers whose ephemeral nodes stand now; a broker's epoch is its node's czxid."""
     names = await session.children(znodes.BROKER_IDS, watch=watch)
     ids = sorted(int(name) for name in names if name.isdigit())
-    for record in await in_chunks(ids, lambda broker: read_broker(session, broker, state.faults)):
+    for record in await in_chunks(
+        ids, lambda one: read_broker(session, one, state.faults, state.unsound)
+    ):
         if record is not None:
             state.records.append(record)
 
 
 async def read_broker(
-    session: ZooKeeperSession, broker_id: int, faults: list[str]
+    session: ZooKeeperSession,
+    broker_id: int,
+    faults: list[str],
+    unsound: dict[int, None] | None = None,
 ) -> RegisterBrokerRecord | None:
-    """One broker, None if it has gone meanwhile."""
+    """One broker, None if it has gone meanwhile; one whose logs are not sound is noted."""
     found = await get_or_none(session, f"{znodes.BROKER_IDS}/{broker_id}")
     if found is None:
         return None
@@ -156,6 +163,8 @@ async def read_broker(
     except znodes.ZnodeError as error:
         faults.append(str(error))
         return None
+    if info.is_unsound and unsound is not None:
+        unsound[broker_id] = None
     return register_record(info, found[1].czxid)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from broker.clock.port import Clock
 from broker.controller.zk import znodes
@@ -136,10 +137,24 @@ class Member:
         ours = {(end.host, end.port) for end in self._info.endpoints}
         return any((end.host, end.port) in ours for end in held.endpoints)
 
+    async def vouch(self) -> None:
+        """A controller knows what our logs lack: neither our node nor a later one says so."""
+        self._info = replace(self._info, is_unsound=False)
+        found = await get_or_none(self._session, self.path)
+        if found is None or found[1].ephemeral_owner != self._session.session_id:
+            return
+        data = znodes.encode_broker(self._info, self._clock.now_ms())
+        await self._session.set(self.path, data, found[1].version)
+
     async def watch_own_node(self) -> bool:
         """Whether our node stands; its end is watched."""
         stat = await self._session.exists(self.path, watch=True)
         return stat is not None and stat.ephemeral_owner == self._session.session_id
+
+    async def note_failed_directory(self) -> None:
+        """One of our log directories has failed: the controller asks which replicas (KIP-112)."""
+        data = znodes.encode_failed_directory(self._info.broker_id)
+        await self._session.create(znodes.LOG_DIR_EVENT_PREFIX, data, sequence=True)
 
     # -- configurations -------------------------------------------------------------------
 

@@ -34,7 +34,10 @@ from broker.controller.zk.states import partition_machine, replica_machine
 from broker.controller.zk.tracking import Tracking
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage, TopicImage, frozen
-from bus.protocol.generated.metadata_records import RemoveTopicRecord
+from bus.protocol.generated.metadata_records import (
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+)
 
 log = logging.getLogger("broker.controller.zk")
 
@@ -66,6 +69,9 @@ class Office:
     connected: Callable[[], Awaitable[None]]
     """Returns once the session is connected; raises Deposed when it has ended."""
     deletion_enabled: Callable[[], bool]
+    reread: Callable[[], None] = lambda: None
+    """Called when everything was read anew in the midst of a change: what came and went between
+    the two readings is to be taken up."""
 
 
 class Term:
@@ -87,6 +93,7 @@ class Term:
         self.replicas = replica_machine()
         self.deletions = Deletions(self.partitions, self.replicas)
         self.asked_moves: dict[tuple[str, int], None] = {}
+        self.is_reread_due = False
         self.lines = Lines(self._line)
         self.tracking = Tracking(self.partitions, self.replicas, self.lines)
 
@@ -113,7 +120,7 @@ class Term:
         for fault in state.faults:
             log.error("left alone: %s", fault)
         delta = MetadataDelta(MetadataImage(cluster_id=state.cluster_id))
-        for record in state.records:
+        for record in self._without_unsound(state):
             delta.replay(record)
         image = delta.apply(self.image.offset + len(state.records), self.fence.epoch).image
         self.topic_versions = state.topic_versions
@@ -130,6 +137,21 @@ class Term:
         self.tracking.tell_everything(self.image)
         self.lines.wake()
         return state
+
+    def _without_unsound(self, state: ClusterState) -> list[object]:
+        """A broker that lost acknowledged records counts as one that has left, until it is out of
+        every in-sync set; `uptake.take_brokers` then finds that it has come (ADR 0032)."""
+        known = self.image.brokers
+        return [
+            record
+            for record in state.records
+            if not isinstance(record, RegisterBrokerRecord)
+            or record.broker_id not in state.unsound
+            or (
+                record.broker_id in known
+                and known[record.broker_id].epoch == record.broker_epoch
+            )
+        ]
 
     def begin_deletion(self, topic: TopicImage) -> None:
         """A topic has left the image: brokers forget it, then delete it."""
@@ -203,6 +225,9 @@ class Term:
             raise Deposed("another controller was elected") from error
         log.info("a write met another one: %s", error)
         await self.reload()
+        if not self.is_reread_due:
+            self.is_reread_due = True
+            self.office.reread()
 
     async def reload(self) -> ClusterState:
         """Read everything anew, waiting for the connection if need be. Raises Deposed."""

@@ -475,6 +475,24 @@ async def take_isr_changes(term: Term) -> None:
     await term.write(Delete(f"{znodes.ISR_CHANGES}/{name}") for name in names)
 
 
+async def take_failed_directories(term: Term) -> None:
+    """`/log_dir_event_notification`: a broker that lost a directory is told of all its replicas
+    again; those that it answers KAFKA_STORAGE_ERROR for are lost (`replicas_lost`)."""
+    folder = znodes.LOG_DIR_EVENTS
+    names = await children_or_none(term.office.session, folder, watch=True)
+    for name in names:
+        found = await get_or_none(term.office.session, f"{folder}/{name}")
+        try:
+            if found is not None:
+                broker_id = znodes.decode_failed_directory(f"{folder}/{name}", found[0])
+                term.tracking.tell_broker(term.image, broker_id)
+        except znodes.ZnodeError as error:
+            log.error("removed: %s", error)
+    term.lines.wake()
+    if names:
+        await term.write(Delete(f"{folder}/{name}") for name in names)
+
+
 Take = Callable[[Term], Awaitable[None]]
 
 CHILDREN: Mapping[str, Take] = {
@@ -482,6 +500,7 @@ CHILDREN: Mapping[str, Take] = {
     znodes.TOPICS: take_topics,
     znodes.DELETE_TOPICS: take_deletions,
     znodes.ISR_CHANGES: take_isr_changes,
+    znodes.LOG_DIR_EVENTS: take_failed_directories,
 }
 """Nodes whose children are watched."""
 
@@ -494,11 +513,16 @@ DATA: Mapping[str, Take] = {
 
 async def take_all(term: Term) -> None:
     """A new controller brings everything in order (C-FO-05..09)."""
+    term.is_reread_due = False
     if term.unnamed_topics:
         await take_topics(term)
     await remove_the_dead(term)
+    await take_brokers(term)
     await bear_partitions(term)
     await elect_where_nobody_leads(term)
     await finish_deletions(term)
-    for take in (take_deletions, take_reassignment, take_preferred_election, take_isr_changes):
+    for take in (
+        take_deletions, take_reassignment, take_preferred_election, take_isr_changes,
+        take_failed_directories,
+    ):
         await take(term)

@@ -23,6 +23,7 @@ CLUSTER_ID = "/cluster/id"
 FEATURE = "/feature"
 PRODUCER_IDS = "/latest_producer_id_block"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = f"{LOG_DIR_EVENTS}/log_dir_event_"
 ISR_CHANGES = "/isr_change_notification"
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN = "/admin/reassign_partitions"
@@ -56,11 +57,13 @@ class ZnodeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """`/brokers/ids/<id>`."""
+    """`/brokers/ids/<id>`. `is_unsound`: the logs may lack what this broker had acknowledged
+    (a lost page cache, a new disk), and no controller has taken that into account yet."""
 
     broker_id: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
+    is_unsound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,8 @@ def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
         "version": 5,
         "timestamp": str(now_ms),
     }
+    if info.is_unsound:
+        value["unsound_logs"] = True  # ours; Kafka's own readers skip what they do not know
     return dump(value)
 
 
@@ -171,7 +176,9 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerInfo:
         endpoints = [
             _endpoint(text, protocols) for text in value.get("endpoints") or ()
         ] or [Endpoint("PLAINTEXT", value["host"], int(value["port"]))]
-        return BrokerInfo(broker_id, tuple(endpoints), value.get("rack"))
+        return BrokerInfo(
+            broker_id, tuple(endpoints), value.get("rack"), bool(value.get("unsound_logs"))
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise _faulty(path, data, error) from error
 
@@ -370,6 +377,19 @@ def decode_preferred_election(data: bytes) -> list[tuple[str, int]]:
         return [(str(one["topic"]), int(one["partition"])) for one in value.get("partitions", ())]
     except (KeyError, TypeError, ValueError) as error:
         raise _faulty(PREFERRED_ELECTION, data, error) from error
+
+
+def encode_failed_directory(broker_id: int) -> bytes:
+    """A child of `/log_dir_event_notification`; its only event is a directory's failure."""
+    return dump({"version": 1, "broker": broker_id, "event": 1})
+
+
+def decode_failed_directory(path: str, data: bytes) -> int:
+    """Whose directory has failed."""
+    try:
+        return int(load(path, data)["broker"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _faulty(path, data, error) from error
 
 
 def decode_isr_changes(path: str, data: bytes) -> list[tuple[str, int]]:
