@@ -69,7 +69,7 @@ class Office:
     connected: Callable[[], Awaitable[None]]
     """Returns once the session is connected; raises Deposed when it has ended."""
     deletion_enabled: Callable[[], bool]
-    reread: Callable[[], None] = lambda: None
+    reread: Callable[[], object] = lambda: None
     """Called when everything was read anew in the midst of a change: what came and went between
     the two readings is to be taken up."""
 

@@ -108,3 +108,12 @@ def test_requests_of_the_tools_are_read() -> None:
     assert znodes.decode_preferred_election(election) == [("t", 0)]
     with pytest.raises(znodes.ZnodeError):
         znodes.decode_preferred_election(b'{"partitions":[{}]}')
+
+
+def test_a_failed_directory_is_noted_as_kafka_notes_it() -> None:
+    """A child of /log_dir_event_notification; its broker is read back."""
+    data = znodes.encode_failed_directory(2)
+    assert data == b'{"version":1,"broker":2,"event":1}'
+    assert znodes.decode_failed_directory("n", data) == 2
+    with pytest.raises(znodes.ZnodeError):
+        znodes.decode_failed_directory("n", b"{}")
