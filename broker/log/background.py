@@ -16,6 +16,7 @@ from typing import Protocol
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
 from broker.disk.port import Disk, DiskError, PathMissing
+from broker.log.directories import flush_file, flush_new
 from broker.log.errors import LogError
 from broker.log.log import Log
 from broker.log.retention import retain
@@ -162,7 +163,8 @@ class Background:
             self._maybe_snapshot(partition)  # first, so that it lies below the recovery point then
             began = self._clock.monotonic()
             offset, paths = partition.begin_flush()
-            await self._disk.run(_force, self._disk, partition.directory, paths)
+            is_new = partition.is_new
+            await self._disk.run(_force, self._disk, partition.directory, paths, is_new)
             partition.leader_epochs.save()
             partition.mark_flushed(offset, self._clock.now_ms())
             self._manager.on_flushed((self._clock.monotonic() - began) * 1000)
@@ -199,15 +201,10 @@ class Background:
             partition.producers.expire(self._clock.now_ms(), expiration_ms)
 
 
-def _force(disk: Disk, directory: str, paths: list[str]) -> None:
+def _force(disk: Disk, directory: str, paths: list[str], is_new: bool) -> None:
     """Flush files through handles of our own; the logs may close theirs meanwhile."""
     disk.flush_directory(directory)
+    if is_new:
+        flush_new(disk, directory)
     for path in paths:
-        try:
-            file = disk.open(path)
-        except PathMissing:
-            continue  # deleted since; nothing is lost that anybody wants
-        try:
-            file.flush()
-        finally:
-            file.close()
+        flush_file(disk, path)

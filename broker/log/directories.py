@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from broker.clock.port import Clock
 from broker.config.properties import read_properties
-from broker.disk.port import Disk
+from broker.disk.port import Disk, PathMissing
 
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -170,6 +170,32 @@ def read_topic_id(disk: Disk, directory: str) -> bytes | None:
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
-    """Say which topic the partition belongs to."""
+    """Say which topic the partition belongs to; as durable as the log's data, by its first flush.
+
+    A topic of a thousand partitions would else wait for three thousand flushes, one after another.
+    """
     text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n"
-    disk.replace_text_durably(f"{directory}/{PARTITION_METADATA}", text)
+    file = disk.open(f"{directory}/{PARTITION_METADATA}", create=True)
+    try:
+        file.truncate(0)
+        file.append(text.encode())
+    finally:
+        file.close()
+
+
+def flush_new(disk: Disk, directory: str) -> None:
+    """Force a new partition's topic id, and its directory's name, to the device."""
+    flush_file(disk, f"{directory}/{PARTITION_METADATA}")
+    disk.flush_directory(directory.rpartition("/")[0])
+
+
+def flush_file(disk: Disk, path: str) -> None:
+    """Force a file through a handle of our own; others may close theirs meanwhile."""
+    try:
+        file = disk.open(path)
+    except PathMissing:
+        return  # deleted since; nothing is lost that anybody wants
+    try:
+        file.flush()
+    finally:
+        file.close()

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
+from broker.log.directories import flush_new
 from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool
@@ -79,6 +80,7 @@ class Log:
         self.directory = directory
         self.topic, self.index = parse_directory(directory)
         self.topic_id: bytes | None = None
+        self.is_new = False  # neither its directory's name nor its topic id has been flushed
         self.reconfigure(config)
         self._disk = disk
         self._files = files or FilePool(disk)
@@ -487,6 +489,9 @@ class Log:
             if self._has_new_names:
                 self._disk.flush_directory(self.directory)
                 self._has_new_names = False
+            if self.is_new:
+                flush_new(self._disk, self.directory)
+                self.is_new = False
         except DiskError as error:
             raise storage_error(error) from error
         self.recovery_point = max(self.recovery_point, offset)
@@ -508,6 +513,7 @@ class Log:
         reached = min(offset, self._flushing_to, self.end_offset)
         self.recovery_point = max(self.recovery_point, reached)
         self.last_flush_ms = now_ms
+        self.is_new = False
 
     def take_snapshot(self) -> None:
         """Save the producers as of now, so that recovery need not read further back."""

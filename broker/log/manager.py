@@ -218,7 +218,6 @@ class LogManager:
             path = f"{self._emptiest()}/{topic}-{index}"
             created = self._open(path, config, False, 0, 0)
             self._mark(created, topic_id)
-            self.disk.flush_directory(parent_of(created))
         except DiskError as error:
             raise storage_error(error) from error
         self._logs[topic, index] = created
@@ -227,6 +226,7 @@ class LogManager:
     def _mark(self, partition: Log, topic_id: bytes) -> None:
         write_topic_id(self.disk, partition.directory, topic_id)
         partition.topic_id = topic_id
+        partition.is_new = True
 
     def _emptiest(self) -> str:
         cordoned = self.config["cordoned.log.dirs"]
