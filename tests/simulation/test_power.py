@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from broker.config.views import TopicConfig
+from broker.log.directories import read_topic_id, write_topic_id
 from broker.log.log import Log
 from bus.records.batch import iter_batches
 from bus.records.build import build_batch
@@ -17,6 +18,7 @@ from tests.simulation.disk import ProcessDisk, SimDisk
 from tests.simulation.loop import Life
 
 NOW_MS = 1_790_000_000_000
+TOPIC_ID = bytes(range(16))
 CONFIG = replace(TopicConfig(), segment_bytes=700)
 
 
@@ -118,3 +120,20 @@ def test_below_the_recovery_point_indexes_are_as_durable_as_the_records(flush_fi
         after = {path: bytes(machine.files[path].data) for path in before}
         closed = [path for path in before if int(path.rsplit("/", 1)[1].split(".")[0]) < 24]
         assert {p: after[p] for p in closed} == {p: before[p] for p in closed}, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_data_that_was_flushed_still_knows_its_topic_after_a_loss_of_power(seed: int):
+    """The topic id is not forced when a partition is made; it was lost if its data could be kept
+    without it, and the next start would take another topic's records for this one's."""
+    machine = SimDisk("m", random.Random(seed), lambda: NOW_MS)
+    log = open_log(machine)
+    disk = ProcessDisk(machine, Life("broker"), random.Random(0))
+    write_topic_id(disk, "/data/t-0", TOPIC_ID)
+    log.is_new = True
+    put(log, 3, epoch=0)
+    log.flush()
+    machine.lose_power()
+    again = open_log(machine, log.recovery_point)
+    assert again.end_offset >= 6
+    assert read_topic_id(disk, "/data/t-0") == TOPIC_ID
