@@ -109,6 +109,7 @@ class Faults:
             machine.resume()
             if machine.process is not None:
                 machine.process.disk.die_after = None
+                machine.process.asked_to_stop = False  # one that is stopping starts again
             machine.start()
 
     async def _for(self, low_s: float, high_s: float) -> None:
