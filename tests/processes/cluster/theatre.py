@@ -76,17 +76,23 @@ class Theatre:
             server = start_zookeeper(folder / "zookeeper", host=self.zookeeper_host)
             self._exit.callback(server.stop)
             connect = f"{self.zookeeper_host}:{server.port}"
-        link_port = free_port()
-        advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{link_port}"}
+        behind_link: dict[str, str] = {}
         if needs.link:
+            link_port = free_port()
+            behind_link["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{link_port}"
             self._start_link(link_port)
+            if connect is not None:
+                # The controller must reach it through the link before it serves.
+                port = free_port()
+                behind_link["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
+                self.link(f"to {port}")
         self.cluster: RunningCluster = start_cluster(
             folder, BROKERS, needs.controller, PROPERTIES, needs.separate_controllers,
             zookeeper_connect=connect, hosts=hosts, prefixes=prefixes,
-            node_properties={1: advertised} if needs.link else None,
+            node_properties={1: behind_link},
         )  # fmt: skip
         self._exit.callback(self.cluster.stop)
-        if needs.link:
+        if needs.link and connect is None:
             self.link(f"to {self.cluster.plan[1].port}")
 
     def link(self, word: str) -> None:
