@@ -18,7 +18,7 @@ from broker.config.views import BrokerConfig
 from broker.disk.port import Disk, DiskError, PathMissing
 from broker.log.directories import flush_file, flush_new
 from broker.log.errors import LogError
-from broker.log.log import Log
+from broker.log.log import Flush, Log
 from broker.log.retention import retain
 
 log = logging.getLogger("broker.log")
@@ -162,15 +162,15 @@ class Background:
         try:
             self._maybe_snapshot(partition)  # first, so that it lies below the recovery point then
             began = self._clock.monotonic()
-            offset, paths = partition.begin_flush()
-            is_new = partition.is_new
-            await self._disk.run(_force, self._disk, partition.directory, paths, is_new)
+            flush = partition.begin_flush()
+            await self._disk.run(_force, self._disk, partition.directory, flush)
             partition.leader_epochs.save()
-            partition.mark_flushed(offset, self._clock.now_ms())
+            partition.mark_flushed(flush.offset, self._clock.now_ms())
             self._manager.on_flushed((self._clock.monotonic() - began) * 1000)
         except PathMissing:
             return  # deleted meanwhile
         except DiskError as error:
+            partition.flush_failed()
             self._manager.failed(partition, error)
 
     def _maybe_snapshot(self, partition: Log) -> None:
@@ -201,10 +201,11 @@ class Background:
             partition.producers.expire(self._clock.now_ms(), expiration_ms)
 
 
-def _force(disk: Disk, directory: str, paths: list[str], is_new: bool) -> None:
+def _force(disk: Disk, directory: str, flush: Flush) -> None:
     """Flush files through handles of our own; the logs may close theirs meanwhile."""
-    disk.flush_directory(directory)
-    if is_new:
+    if flush.has_new_names:
+        disk.flush_directory(directory)
+    if flush.is_new:
         flush_new(disk, directory)
-    for path in paths:
+    for path in flush.paths:
         flush_file(disk, path)

@@ -57,6 +57,16 @@ class FetchSlice(NamedTuple):
     upper_offset: int
 
 
+class Flush(NamedTuple):
+    """A flush on its way: the offset it reaches, the files to force, and whether the directory has
+    names the device does not know, or is itself new to it."""
+
+    offset: int
+    paths: list[str]
+    has_new_names: bool
+    is_new: bool
+
+
 class Log:
     """One partition's log.
 
@@ -496,8 +506,8 @@ class Log:
             raise storage_error(error) from error
         self.recovery_point = max(self.recovery_point, offset)
 
-    def begin_flush(self) -> tuple[int, list[str]]:
-        """For a flush on a worker thread: the offset it will reach and the files to force."""
+    def begin_flush(self) -> Flush:
+        """What a flush on a worker thread has to do from here on."""
         offset = self._flushing_to = self.end_offset
         segments = self._segments.since(self.recovery_point)
         for segment in segments:
@@ -505,7 +515,13 @@ class Log:
         paths = [segment.path for segment in segments]
         for segment in segments[:-1]:
             paths += segment.index_files()
-        return offset, paths
+        flush = Flush(offset, paths, self._has_new_names, self.is_new)
+        self._has_new_names = False
+        return flush
+
+    def flush_failed(self) -> None:
+        """The flush that began last was not carried out: the next one has its work, too."""
+        self._has_new_names = True
 
     def mark_flushed(self, offset: int, now_ms: int) -> None:
         """Everything below ``offset`` is on the device, except for what a truncation has replaced
@@ -518,6 +534,7 @@ class Log:
     def take_snapshot(self) -> None:
         """Save the producers as of now, so that recovery need not read further back."""
         self.snapshots.take(self.end_offset, self.producers)
+        self._has_new_names = True
         self.snapshots.keep_only({segment.base_offset for segment in self._segments.all})
 
     def close(self) -> None:
