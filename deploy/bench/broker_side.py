@@ -49,7 +49,8 @@ def consume_hot(target: Target) -> float:
 
 
 def ack_idle(target: Target) -> float:
-    """One record every ten milliseconds."""
+    """One record every ten milliseconds, once what the figures before it wrote is on the disk."""
+    _settle()
     return float(_client(target, "acknowledge")["p99"])
 
 
@@ -102,11 +103,15 @@ def _round(start: Start, names: Sequence[str]) -> Iterator[tuple[str, Target, fl
 
 
 def _warm_up(target: Target) -> None:
-    """A JVM needs its compiler to have seen the paths; ours gets the same. What was written then
-    reaches the disk before anything is measured: a kernel that writes back is no idle machine."""
+    """A JVM needs its compiler to have seen the paths; ours gets the same."""
     for batch in ("1", "16"):
         _client(target, "produce", "--batch", batch, "--topic", WARM_UP, "--seconds", "5")
     _client(target, "consume", "--topic", WARM_UP, "--seconds", "10")
+    _settle()
+
+
+def _settle() -> None:
+    """What was written reaches the disk: a kernel that writes back is no idle machine."""
     os.sync()
     time.sleep(SETTLE_S)
 
