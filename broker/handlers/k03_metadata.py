@@ -18,6 +18,7 @@ from broker.handlers.topics import (
     auto_create,
     endpoint_of,
     is_internal,
+    leader_for_clients,
     offline_replicas,
 )
 from broker.metadata.image import PartitionImage, TopicImage
@@ -141,11 +142,11 @@ def _topic(
 
 def _partition(partition: PartitionImage, context: RequestContext) -> MetadataResponsePartition:
     offline = offline_replicas(context.services.image, partition)
-    leaderless = partition.leader < 0 or partition.leader in offline
+    leader_id, error_code = leader_for_clients(partition, offline)
     return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        error_code=error_code,
         partition_index=partition.index,
-        leader_id=-1 if leaderless else partition.leader,
+        leader_id=leader_id,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

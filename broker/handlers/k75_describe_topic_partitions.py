@@ -9,7 +9,7 @@ Versions: 0.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.topics import is_internal, offline_replicas
+from broker.handlers.topics import is_internal, leader_for_clients, offline_replicas
 from broker.metadata.image import PartitionImage, TopicImage
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
@@ -93,11 +93,11 @@ def _partition(
     partition: PartitionImage, context: RequestContext
 ) -> DescribeTopicPartitionsResponsePartition:
     offline = offline_replicas(context.services.image, partition)
-    leaderless = partition.leader < 0 or partition.leader in offline
+    leader_id, error_code = leader_for_clients(partition, offline)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        error_code=error_code,
         partition_index=partition.index,
-        leader_id=-1 if leaderless else partition.leader,
+        leader_id=leader_id,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

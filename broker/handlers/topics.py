@@ -68,6 +68,16 @@ def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[in
     ]
 
 
+def leader_for_clients(
+    partition: PartitionImage, offline: Sequence[int]
+) -> tuple[int, ErrorCode]:
+    """Whom clients may ask, -1 with LEADER_NOT_AVAILABLE if nobody is there; ``offline`` as
+    `offline_replicas` gives them."""
+    if partition.leader < 0 or partition.leader in offline:
+        return -1, ErrorCode.LEADER_NOT_AVAILABLE
+    return partition.leader, ErrorCode.NONE
+
+
 def create(
     services: Services,
     topics: Sequence[NewTopic],

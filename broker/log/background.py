@@ -165,12 +165,11 @@ class Background:
             flush = partition.begin_flush()
             await self._disk.run(_force, self._disk, partition.directory, flush)
             partition.leader_epochs.save()
-            partition.mark_flushed(flush.offset, self._clock.now_ms())
+            partition.mark_flushed(flush, self._clock.now_ms())
             self._manager.on_flushed((self._clock.monotonic() - began) * 1000)
         except PathMissing:
             return  # deleted meanwhile
         except DiskError as error:
-            partition.flush_failed()
             self._manager.failed(partition, error)
 
     def _maybe_snapshot(self, partition: Log) -> None:
@@ -203,7 +202,7 @@ class Background:
 
 def _force(disk: Disk, directory: str, flush: Flush) -> None:
     """Flush files through handles of our own; the logs may close theirs meanwhile."""
-    if flush.has_new_names:
+    if flush.names:
         disk.flush_directory(directory)
     if flush.is_new:
         flush_new(disk, directory)

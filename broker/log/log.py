@@ -58,12 +58,13 @@ class FetchSlice(NamedTuple):
 
 
 class Flush(NamedTuple):
-    """A flush on its way: the offset it reaches, the files to force, and whether the directory has
-    names the device does not know, or is itself new to it."""
+    """A flush on its way: the offset it reaches, the files to force, how many of the names made in
+    the directory it makes known to the device (0: none are new), and whether the directory itself
+    is new to it."""
 
     offset: int
     paths: list[str]
-    has_new_names: bool
+    names: int
     is_new: bool
 
 
@@ -96,7 +97,7 @@ class Log:
         self._files = files or FilePool(disk)
         self._damaged = False
         self._flushing_to = 0
-        self._has_new_names = True
+        self._names_made, self._names_flushed = 1, 0
         disk.mkdirs(directory)
         self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}")
         self.snapshots = Snapshots(disk, directory)
@@ -353,7 +354,7 @@ class Log:
         for path in segment.file_names():
             self._disk.remove(path)  # left by a roll or a truncation that was interrupted
         segment.open_for_writing()
-        self._has_new_names = True
+        self._names_made += 1
         return segment
 
     # --- reading ---------------------------------------------------------------------------------
@@ -496,9 +497,9 @@ class Log:
                 if segment is not self._active:
                     segment.flush_indexes()
             self.leader_epochs.save()
-            if self._has_new_names:
+            if self._names_made != self._names_flushed:
                 self._disk.flush_directory(self.directory)
-                self._has_new_names = False
+                self._names_flushed = self._names_made
             if self.is_new:
                 flush_new(self._disk, self.directory)
                 self.is_new = False
@@ -515,26 +516,22 @@ class Log:
         paths = [segment.path for segment in segments]
         for segment in segments[:-1]:
             paths += segment.index_files()
-        flush = Flush(offset, paths, self._has_new_names, self.is_new)
-        self._has_new_names = False
-        return flush
+        names = self._names_made if self._names_made != self._names_flushed else 0
+        return Flush(offset, paths, names, self.is_new)
 
-    def flush_failed(self) -> None:
-        """The flush that began last was not carried out: the next one has its work, too."""
-        self._has_new_names = True
-
-    def mark_flushed(self, offset: int, now_ms: int) -> None:
-        """Everything below ``offset`` is on the device, except for what a truncation has replaced
-        since the flush began."""
-        reached = min(offset, self._flushing_to, self.end_offset)
+    def mark_flushed(self, flush: Flush, now_ms: int) -> None:
+        """What ``flush`` was for is on the device, except for what a truncation has replaced since
+        it began."""
+        reached = min(flush.offset, self._flushing_to, self.end_offset)
         self.recovery_point = max(self.recovery_point, reached)
+        self._names_flushed = max(self._names_flushed, flush.names)
+        self.is_new = self.is_new and not flush.is_new
         self.last_flush_ms = now_ms
-        self.is_new = False
 
     def take_snapshot(self) -> None:
         """Save the producers as of now, so that recovery need not read further back."""
         self.snapshots.take(self.end_offset, self.producers)
-        self._has_new_names = True
+        self._names_made += 1
         self.snapshots.keep_only({segment.base_offset for segment in self._segments.all})
 
     def close(self) -> None:

@@ -137,3 +137,21 @@ def test_data_that_was_flushed_still_knows_its_topic_after_a_loss_of_power(seed:
     again = open_log(machine, log.recovery_point)
     assert again.end_offset >= 6
     assert read_topic_id(disk, "/data/t-0") == TOPIC_ID
+
+
+def test_a_flush_beside_one_that_has_only_begun_forces_new_names_itself(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """The one that began took them off the list before they were forced, and the other vouched
+    for a log whose newest segments a loss of power could still take."""
+    log = open_log(SimDisk("m", random.Random(0), lambda: NOW_MS))
+    put(log, 12, epoch=0)
+    log.flush()
+    put(log, 12, epoch=0)
+    forced: list[str] = []
+    monkeypatch.setattr(ProcessDisk, "flush_directory", lambda _, path: forced.append(path))
+    begun = log.begin_flush()
+    log.flush()
+    assert forced == ["/data/t-0"]
+    log.mark_flushed(begun, NOW_MS)
+    assert log.begin_flush().names == 0

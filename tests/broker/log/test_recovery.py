@@ -352,10 +352,11 @@ def test_a_flush_that_was_overtaken_by_a_truncation_vouches_for_nothing_new(
     """What replaced the cut records while the flush was under way has not been forced."""
     log = make_log()
     fill(log, batch, 10)
-    offset = log.begin_flush().offset
+    flush = log.begin_flush()
+    offset = flush.offset
     log.truncate_to(offset // 2, NOW_MS)
     cut = log.end_offset
     while log.end_offset < offset:
         put(log, batch(1), epoch=5)
-    log.mark_flushed(offset, NOW_MS)
+    log.mark_flushed(flush, NOW_MS)
     assert log.recovery_point == cut
