@@ -27,6 +27,9 @@ cameras; it prints the console's address. [bold]databus up[/bold] starts the sam
 Settings come from databus.toml, DATABUS_ROOM_KEY variables and --set room.key=value, in this order.
 """
 
+ANYWHERE = ("--data-dir", "--set")
+"""Global options that may also stand behind the verb."""
+
 app = typer.Typer(
     name="databus",
     add_completion=False,
@@ -78,13 +81,36 @@ def verb_of(words: Sequence[str]) -> str:
     return ""
 
 
+def global_first(words: Sequence[str]) -> list[str]:
+    """The same words with `--data-dir` and `--set` in front, where an operator has put them behind
+    the verb. Not `--config`: some verbs have one of their own."""
+    front: list[str] = []
+    behind = list(words)
+    end = behind.index("--") if "--" in behind else len(behind)
+    at = 0
+    while at < end:
+        word = behind[at]
+        if word in ANYWHERE and at + 1 < end:
+            taken = 2
+        elif word.partition("=")[0] in ANYWHERE and "=" in word:
+            taken = 1
+        else:
+            at += 1
+            continue
+        front += behind[at : at + taken]
+        del behind[at : at + taken]
+        end -= taken
+    return front + behind
+
+
 def main() -> None:
     """Entry point of `python -m deploy`."""
+    words = global_first(sys.argv[1:])
     mount_deploy(app)
-    if verb_of(sys.argv[1:]) != "run":  # six roles start at once; none needs the others' verbs
+    if verb_of(words) != "run":  # six roles start at once; none needs the others' verbs
         mount_rooms()
     try:
-        app(prog_name="databus")
+        app(words, prog_name="databus")
     except SettingsError as error:
         sys.exit(_told(error, 2))
     except OperatorError as error:
