@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from fastapi import HTTPException, Request, Response
+from fastapi import Depends, HTTPException, Request, Response
 
 from monitor.accounts.roles import Operation, Principal, authorise
 
@@ -33,6 +33,10 @@ def allow(operation: Operation) -> Callable[[Request], Principal]:
 
     check.operation = operation  # type: ignore[attr-defined]  # read by the test that walks all routes
     return check
+
+
+VIEW = Depends(allow(Operation.VIEW))
+"""What most routes need."""
 
 
 def answer(body: Any, status: int = 200) -> Response:

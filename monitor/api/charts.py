@@ -6,12 +6,13 @@ In: a span, a scope. Out: JSON curves. Never: raw records, a span without a boun
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import tzinfo
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
-from monitor.accounts.roles import Operation
-from monitor.api.access import allow, answer
+from monitor.api.access import VIEW, answer
 from monitor.api.series import (
     MINUTE_MS,
     latency_curves,
@@ -29,21 +30,36 @@ MAX_QUALITY_SPAN_MS = 31 * DAY_MS
 MAX_DEVICES = 500
 
 Scope = Literal["all", "district", "device"]
+Span = Callable[..., tuple[int, int]]
 
 
 def chart_routes(services: Services) -> APIRouter:
     """Routes under /api."""
-    router = APIRouter(prefix="/api", dependencies=[Depends(allow(Operation.VIEW))])
+    router = APIRouter(prefix="/api", dependencies=[VIEW])
+    span = _span(services.site.tz)
+    _add_latency(router, services, span)
+    _add_quality(router, services, span)
+    return router
+
+
+def _span(zone: tzinfo) -> Span:
+    """The dependency that reads from when until when; by default the last day."""
 
     def span(since: Annotated[str, Query(alias="from")] = "", until: str = "") -> tuple[int, int]:
         try:
-            end = parse_time(until, services.site.tz) or now_ms()
-            begin = parse_time(since, services.site.tz) or end - DAY_MS
+            end = parse_time(until, zone) or now_ms()
+            begin = parse_time(since, zone) or end - DAY_MS
         except ValueError as error:
             raise HTTPException(422, f"time: {error}") from error
         if begin >= end:
             raise HTTPException(422, "from must lie before until")
         return begin - begin % MINUTE_MS, end
+
+    return span
+
+
+def _add_latency(router: APIRouter, services: Services, span: Span) -> None:
+    """Curves of the latency by minute."""
 
     @router.get("/latency")
     async def latency(
@@ -75,6 +91,10 @@ def chart_routes(services: Services) -> APIRouter:
             }
         )
 
+
+def _add_quality(router: APIRouter, services: Services, span: Span) -> None:
+    """How much of what was sent arrived and was valid."""
+
     @router.get("/quality")
     async def quality(
         between: tuple[int, int] = Depends(span), kind: str = "", camera: str = ""
@@ -99,8 +119,6 @@ def chart_routes(services: Services) -> APIRouter:
                 "devices_total": len(devices),
             }
         )
-
-    return router
 
 
 def _bounded(between: tuple[int, int], longest_ms: int) -> tuple[int, int]:

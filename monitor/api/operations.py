@@ -16,7 +16,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.register import encode_register
 from ingest.store.port import Page
 from monitor.accounts.roles import Operation, Principal
-from monitor.api.access import allow, answer
+from monitor.api.access import VIEW, allow, answer
 from monitor.api.services import Services, now_ms
 from monitor.api.views import alarm_row, incident_row, parse_time
 from monitor.hub.rules import MATCHABLE, rule_row
@@ -58,10 +58,18 @@ def remove_command(services: Services, rule_id: str, author: str) -> WatchComman
 def operation_routes(services: Services) -> APIRouter:
     """Routes under /api."""
     router = APIRouter(prefix="/api")
-    zone = services.site.tz
-    view = Depends(allow(Operation.VIEW))
+    _add_alarms(router, services)
+    _add_incidents(router, services)
+    _add_register(router, services)
+    _add_watch_list(router, services)
+    return router
 
-    @router.get("/alarms", dependencies=[view])
+
+def _add_alarms(router: APIRouter, services: Services) -> None:
+    """A page of alarms, and one of them."""
+    zone = services.site.tz
+
+    @router.get("/alarms", dependencies=[VIEW])
     async def alarms(
         severity: str = "",
         rule: str = "",
@@ -95,14 +103,19 @@ def operation_routes(services: Services) -> APIRouter:
             }
         )
 
-    @router.get("/alarms/{alarm_id:path}", dependencies=[view])
+    @router.get("/alarms/{alarm_id:path}", dependencies=[VIEW])
     async def alarm(alarm_id: str) -> Response:
         found = await services.alarms.ask(lambda r: r.alarm(alarm_id))
         if found is None:
             raise HTTPException(404, "no such alarm")
         return answer(alarm_row(found, services.register.read(), zone))
 
-    @router.get("/incidents", dependencies=[view])
+
+def _add_incidents(router: APIRouter, services: Services) -> None:
+    """A page of incidents."""
+    zone = services.site.tz
+
+    @router.get("/incidents", dependencies=[VIEW])
     async def incidents(
         open_only: bool = False,
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
@@ -119,13 +132,21 @@ def operation_routes(services: Services) -> APIRouter:
             }
         )
 
-    @router.get("/register", dependencies=[view])
+
+def _add_register(router: APIRouter, services: Services) -> None:
+    """Where the devices stand."""
+
+    @router.get("/register", dependencies=[VIEW])
     async def register_() -> Response:
         return Response(
             encode_register(services.register.read()),
             media_type="application/json",
             headers={"Cache-Control": "private, max-age=3600"},
         )
+
+
+def _add_watch_list(router: APIRouter, services: Services) -> None:
+    """The rules in force; put one, take one off."""
 
     @router.get("/watch", dependencies=[Depends(allow(Operation.WATCH_READ))])
     async def watch() -> Response:
@@ -154,8 +175,6 @@ def operation_routes(services: Services) -> APIRouter:
         if command is None:
             raise HTTPException(404, "no such rule in force")
         return answer(rule_row(await services.send_rule(command)))
-
-    return router
 
 
 async def _body(request: Request) -> bytes:

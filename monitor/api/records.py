@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import AsyncIterator, Callable
+from datetime import tzinfo
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
@@ -16,7 +17,7 @@ from fastapi.responses import StreamingResponse
 from ingest.store.port import Page, RecordReader, RecordRow
 from ingest.store.port import Query as Question
 from monitor.accounts.roles import Operation
-from monitor.api.access import allow, answer
+from monitor.api.access import VIEW, allow, answer
 from monitor.api.services import Services
 from monitor.api.views import parse_time, record_detail, record_row, rejected_row
 
@@ -50,7 +51,16 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def record_routes(services: Services) -> APIRouter:
     """Routes under /api."""
     router = APIRouter(prefix="/api")
-    zone = services.site.tz
+    question = _question(services.site.tz)
+    _add_search(router, services, question)
+    _add_table(router, services, question)
+    _add_record(router, services)  # last of /records: its path takes all that is left
+    _add_rejected(router, services)
+    return router
+
+
+def _question(zone: tzinfo) -> Callable[..., Question]:
+    """The dependency that reads a question out of the query's parameters."""
 
     def question(
         kind: str = "",
@@ -76,9 +86,13 @@ def record_routes(services: Services) -> APIRouter:
         except ValueError as error:
             raise HTTPException(422, f"time: {error}") from error
 
-    view = Depends(allow(Operation.VIEW))
+    return question
 
-    @router.get("/records", dependencies=[view])
+
+def _add_search(router: APIRouter, services: Services, question: Callable[..., Question]) -> None:
+    """A page of what a question finds, and how many there are."""
+
+    @router.get("/records", dependencies=[VIEW])
     async def records(
         q: Question = Depends(question),
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
@@ -87,7 +101,7 @@ def record_routes(services: Services) -> APIRouter:
         rows, following = await services.records.ask(
             lambda r: r.query(q, Page(limit=limit, cursor=cursor))
         )
-        register = services.register.read()
+        register, zone = services.register.read(), services.site.tz
         return answer(
             {
                 "rows": [record_row(row, register, zone) for row in rows],
@@ -95,9 +109,13 @@ def record_routes(services: Services) -> APIRouter:
             }
         )
 
-    @router.get("/records/count", dependencies=[view])
+    @router.get("/records/count", dependencies=[VIEW])
     async def count(q: Question = Depends(question)) -> Response:
         return answer({"count": await services.records.ask(lambda r: r.count(q))})
+
+
+def _add_table(router: APIRouter, services: Services, question: Callable[..., Question]) -> None:
+    """All that a question finds, for a spreadsheet."""
 
     @router.get("/records.csv", dependencies=[Depends(allow(Operation.EXPORT))])
     async def table(q: Question = Depends(question)) -> Response:
@@ -108,16 +126,24 @@ def record_routes(services: Services) -> APIRouter:
             headers={"Content-Disposition": 'attachment; filename="records.csv"'},
         )
 
-    @router.get("/records/{record_id:path}", dependencies=[view])
+
+def _add_record(router: APIRouter, services: Services) -> None:
+    """One record."""
+
+    @router.get("/records/{record_id:path}", dependencies=[VIEW])
     async def record(record_id: str) -> Response:
         rows, _ = await services.records.ask(
             lambda r: r.query(Question(record_id=record_id), Page(limit=1))
         )
         if not rows:
             raise HTTPException(404, "no such record")
-        return answer(record_detail(rows[0], services.register.read(), zone))
+        return answer(record_detail(rows[0], services.register.read(), services.site.tz))
 
-    @router.get("/rejected", dependencies=[view])
+
+def _add_rejected(router: APIRouter, services: Services) -> None:
+    """A page of what the contract refused."""
+
+    @router.get("/rejected", dependencies=[VIEW])
     async def rejected(
         kind: str = "",
         reason: str = "",
@@ -127,15 +153,13 @@ def record_routes(services: Services) -> APIRouter:
         rows, following = await services.records.ask(
             lambda r: r.rejected(kind=kind, reason=reason, page=Page(limit=limit, cursor=cursor))
         )
-        register = services.register.read()
+        register, zone = services.register.read(), services.site.tz
         return answer(
             {
                 "rows": [rejected_row(row, register, zone) for row in rows],
                 "cursor": following,
             }
         )
-
-    return router
 
 
 async def _csv(
