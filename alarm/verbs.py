@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from alarm.commands import Commands, CommandsUnread
@@ -23,6 +22,7 @@ from alarm.dispatch.reader import OperationsReader
 from alarm.rules.fields import KEYS, normal_plate
 from bus.client.cluster import admin_client
 from bus.client.producer import Producer
+from bus.command.show import screen
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
@@ -111,7 +111,7 @@ def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
     for c in commands:
         match = "; ".join(f"{name}={','.join(values)}" for name, values in c.match.items())
         table.add_row(c.rule_id, c.name, c.kind, c.severity, match, c.author)
-    Console().print(table if commands else "the watch list is empty")
+    screen().print(table if commands else "the watch list is empty")
 
 
 def list_alarms(
@@ -136,7 +136,7 @@ def list_alarms(
     table = Table("raised", "severity", "rule", "plate", "checkpoint", "after")
     for alarm in found:
         table.add_row(*_row(ctx, alarm))
-    Console().print(table if found else "no alarms")
+    screen().print(table if found else "no alarms")
 
 
 def conditions(kind: str, plates: Sequence[str], matches: Sequence[str]) -> dict[str, list[str]]:

@@ -5,15 +5,11 @@ In: an `Account`. Out: stdout. Never: judging it; `deploy.account` has done that
 
 from __future__ import annotations
 
-import sys
-
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
+from bus.command.show import screen
 from deploy.account import Account, FlowAccount
-
-PLAIN_WIDTH = 120  # where there is no terminal that says how wide it is
 
 
 def show(account: Account, *, as_json: bool) -> None:
@@ -22,7 +18,7 @@ def show(account: Account, *, as_json: bool) -> None:
         plain = {**msgspec.to_builtins(account), "balanced": account.balanced}
         print(msgspec.json.encode(plain).decode())
         return
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = screen()
     table = Table(title="the account", title_justify="left")
     for heading in (
         "flow",

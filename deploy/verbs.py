@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from bus.command.show import screen
 from deploy.cluster import verbs as cluster
 from deploy.cluster.layout import (
     FIRST_PORT,
@@ -129,7 +129,7 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
         table.add_row(
             row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]), row["what"]
         )
-    Console().print(table)
+    screen().print(table)
 
 
 def logs(
@@ -249,7 +249,7 @@ def setup() -> None:
     for name, state, there in pieces():
         table.add_row(name, state)
         missing += not there
-    Console().print(table)
+    screen().print(table)
     raise typer.Exit(1 if missing else 0)
 
 

@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bus.command.show import screen
 from ingest.edge.body import JSON_TYPES, LINES_TYPES, split
 from ingest.normalise.explain import KEYS_OF_KIND, Fault, explain, guess_kind
 from ingest.normalise.faults import texts
@@ -124,7 +125,7 @@ def check_message(
     body = _read(file)
     lines = file.suffix in (".jsonl", ".ndjson")
     values = split(body, min(LINES_TYPES) if lines else min(JSON_TYPES))
-    console, failed = Console(), False
+    console, failed = screen(), False
     for number, value in enumerate(values, 1):
         is_kind = kind or guess_kind(value)
         faults = explain(value, is_kind, ctx.obj.site.zone)
@@ -201,7 +202,7 @@ def _print_rejected(rows: Iterable[RejectedRow], zone: str) -> None:
 
 
 def _print_table(table: Table, nothing: str) -> None:
-    console = Console() if sys.stdout.isatty() else Console(width=240)
+    console = screen()
     if table.row_count:
         console.print(table)
     else:

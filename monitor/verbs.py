@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from bus.command.show import screen
 from monitor.accounts.book import AccountBook, AccountError
 from monitor.accounts.passwords import WeakPassword
 from monitor.accounts.roles import Role
@@ -43,7 +43,7 @@ def list_accounts(
     table = Table("name", "roles")
     for row in rows:
         table.add_row(str(row["name"]), ", ".join(row["roles"]))
-    Console().print(table if rows else "no accounts yet; add one: databus accounts add NAME")
+    screen().print(table if rows else "no accounts yet; add one: databus accounts add NAME")
 
 
 def add_account(

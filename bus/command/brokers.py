@@ -24,7 +24,8 @@ CLIENT_ID = "databus-brokers"
 def list_brokers(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Every broker: where it is, what it is, what it leads and holds."""
     with nodes(ctx, CLIENT_ID) as asked:
-        cluster, topics, quorum = look.cluster(asked), look.topics(asked), quorum_or_none(asked)
+        cluster, topics = look.cluster(asked), look.topics(asked)
+        quorum = look.quorum_or_none(asked)
         rows = [_row(one, cluster, topics, quorum, asked) for one in cluster.brokers]
     columns = ["broker", "address", "rack", "state", "roles", "leads", "preferred", "replicas",
                "not in sync", "on disk"]  # fmt: skip
@@ -36,7 +37,8 @@ def list_brokers(ctx: typer.Context, as_json: AsJson = False) -> None:
 def describe_broker(ctx: typer.Context, broker: int, as_json: AsJson = False) -> None:
     """One broker: its log directories and the replicas in them."""
     with nodes(ctx, CLIENT_ID) as asked:
-        cluster, topics, quorum = look.cluster(asked), look.topics(asked), quorum_or_none(asked)
+        cluster, topics = look.cluster(asked), look.topics(asked)
+        quorum = look.quorum_or_none(asked)
         found = [one for one in cluster.brokers if one.broker_id == broker]
         if not found:
             raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster has no broker {broker}")
@@ -55,16 +57,6 @@ def describe_broker(ctx: typer.Context, broker: int, as_json: AsJson = False) ->
         for (topic, index), one in sorted(log_dir.replicas.items())
     ]  # fmt: skip
     show(places, ["replica", "size", "lag", "moving in", "log directory"], as_json=False)
-
-
-def quorum_or_none(asked: Nodes) -> QuorumState | None:
-    """The quorum, where there is one."""
-    try:
-        return look.quorum(asked)
-    except BusError as error:
-        if error.code != ErrorCode.UNSUPPORTED_VERSION:
-            raise
-        return None
 
 
 def roles(broker_id: int, cluster: ClusterState, quorum: QuorumState | None) -> list[str]:

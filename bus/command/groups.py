@@ -8,13 +8,12 @@ from datetime import tzinfo
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from bus.client.admin import Admin, GroupView
 from bus.client.consumer import Place
 from bus.command.records import timestamp_ms
-from bus.command.show import show
+from bus.command.show import screen, show
 from bus.command.told import admin, told
 
 app = typer.Typer(
@@ -140,7 +139,7 @@ def _as_json(view: GroupView) -> dict[str, object]:
 
 
 def _show(view: GroupView) -> None:
-    console = Console()
+    console = screen()
     console.print(f"{view.group}: {view.state}, {len(view.members)} members", highlight=False)
     owners = _owners(view)
     table = Table("topic", "partition", "committed", "behind", "client")

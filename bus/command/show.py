@@ -18,7 +18,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 Rows = Sequence[Mapping[str, Any]]
-NARROW_COLUMNS = 100
+PIPE_COLUMNS = 240
 """A pipe has no width; a table cut off at 80 columns would lose what a grep looks for."""
 
 
@@ -30,7 +30,7 @@ def show(rows: Rows, columns: Sequence[str], as_json: bool, *, title: str | None
     table = Table(*(one.replace("_", " ") for one in columns), title=title, title_justify="left")
     for row in rows:
         table.add_row(*(Text(text_of(row.get(column))) for column in columns))
-    console().print(table)
+    screen().print(table)
 
 
 def print_json(value: object) -> None:
@@ -46,10 +46,10 @@ def _scripted(value: Any) -> Any:
     return value
 
 
-def console() -> Console:
-    """Where people read; wide enough where nobody reads."""
+def screen() -> Console:
+    """Standard output as wide as the terminal; wide enough for any row where there is none."""
     made = Console()
-    return made if made.is_terminal else Console(width=max(made.width, NARROW_COLUMNS * 2))
+    return made if made.is_terminal else Console(width=PIPE_COLUMNS)
 
 
 def text_of(value: Any) -> str:

@@ -9,7 +9,7 @@ import typer
 from bus.client.admin import PartitionView
 from bus.client.operate import act, look
 from bus.client.operate.views import PartitionState, TopicState
-from bus.command.show import AsJson, Yes, console, print_json, show
+from bus.command.show import AsJson, Yes, print_json, screen, show
 from bus.command.told import admin, nodes, told
 from bus.contracts.topics import TOPICS
 
@@ -185,10 +185,10 @@ def _describe_one(ctx: typer.Context, name: str, as_json: bool) -> None:
                "log_start_offset", "end_offset", "records"]  # fmt: skip
     show(rows, columns, as_json=False, title=name)
     for key, value in known.configs.items():
-        console().print(f"{key} = {value}", highlight=False)
+        screen().print(f"{key} = {value}", highlight=False)
     contract = TOPICS.get(name)
     if contract:
-        console().print(f"{contract.flow.value} flow, key: {contract.key}", highlight=False)
+        screen().print(f"{contract.flow.value} flow, key: {contract.key}", highlight=False)
 
 
 def _offset_row(partition: PartitionState, view: PartitionView | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from bus.client.nodes import Nodes
 from bus.client.operate import look
 from bus.client.operate.progress import MoveProgress, progress
-from bus.command.show import console, size_text
+from bus.command.show import screen, size_text
 from bus.errors import BusError
 
 POLL_S = 1.0
@@ -25,7 +25,7 @@ def watch(cluster: Nodes, places: set[look.Place]) -> bool:
     """Until none of these moves any more (True), or Ctrl-C (False)."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True),
                TransferSpeedColumn())  # fmt: skip
-    with Progress(*columns, console=console(), transient=True) as bar:
+    with Progress(*columns, console=screen(), transient=True) as bar:
         task = bar.add_task("begins")
         total = 0
         try:

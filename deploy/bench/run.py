@@ -12,10 +12,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
-from deploy.account_print import PLAIN_WIDTH
+from bus.command.show import screen
 from deploy.bench import broker_side, flow_side
 from deploy.bench.cluster import measure as cluster
 from deploy.bench.cluster.size import Size
@@ -66,7 +65,7 @@ def _finish(found: Iterable[Samples], *, write: bool, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"machine": facts(), "rows": msgspec.to_builtins(rows)}))
     else:
-        Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table(rows))
+        screen().print(table(rows))
     return 0 if all(each.must_met for each in rows) else 1
 
 

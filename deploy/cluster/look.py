@@ -6,56 +6,78 @@ In: settings of a data directory. Out: one row per process. Never: a change, a w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-import confluent_kafka
-from confluent_kafka.admin import AdminClient, ClusterMetadata
-
-from bus.client.config import admin_config
-from bus.settings import BusSettings
+from bus.client.nodes import Nodes
+from bus.client.operate import look
+from bus.client.operate.views import PartitionState, TopicState
+from bus.errors import BusError
 from deploy.cluster.layout import ClusterPlan
 from deploy.settings import Settings
 from deploy.state_file import is_held, read_state
 
-ASK_TIMEOUT_S = 5.0
+CLIENT_ID = "databus-cluster"
+ASK_TIMEOUT_MS = 5_000
 
 
-def rows(settings: Settings, plan: ClusterPlan) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Sight:
+    """What the brokers say: those that may lead, the active controller, the topics."""
+
+    alive: frozenset[int]
+    controller_id: int
+    topics: tuple[TopicState, ...]
+
+    @property
+    def partitions(self) -> Iterator[PartitionState]:
+        """Of all topics."""
+        for topic in self.topics:
+            yield from topic.partitions
+
+
+def rows(settings: Settings, plan: ClusterPlan, seen: Sight | None) -> list[dict[str, Any]]:
     """Every process of the plan: state, process, restarts; of brokers also what they lead."""
     folder = settings.site.data_path
     state = (read_state(folder) or {}).get("roles", {}) if is_held(folder) else {}
-    metadata = ask(plan.bootstrap) if state else None
     found = [_process(server.name, f"127.0.0.1:{server.port}", state) for server in plan.zookeepers]
     for node in plan.nodes:
         row = _process(node.name, node.address, state)
         row |= {"node_id": node.node_id, "metrics_port": node.metrics_port}
         if node.controller_port:
             row["controller_port"] = node.controller_port
-        if metadata is not None:
-            row |= _of_broker(node.node_id, metadata)
+        if seen is not None:
+            row |= _of_broker(node.node_id, seen)
         found.append(row)
     for row in found:
         row["log"] = str(folder / "log" / f"{row['name']}.log")
     return found
 
 
-def ask(bootstrap: str) -> ClusterMetadata | None:
-    """The cluster's metadata from any broker that answers; None where none does."""
-    settings = BusSettings(bootstrap_servers=bootstrap)
+def ask(bootstrap: str) -> Sight | None:
+    """The cluster as any broker that answers sees it; None where none does.
+
+    The active controller is asked of the quorum, where there is one: as in Kafka, the controller
+    of the metadata and of DescribeCluster is just a broker that takes administrative requests.
+    """
     try:
-        return AdminClient(admin_config(settings, "databus-cluster")).list_topics(
-            timeout=ASK_TIMEOUT_S
-        )
-    except confluent_kafka.KafkaException:
+        with Nodes(bootstrap, CLIENT_ID, request_timeout_ms=ASK_TIMEOUT_MS) as nodes:
+            cluster, quorum = look.cluster(nodes), look.quorum_or_none(nodes)
+            return Sight(
+                alive=frozenset(broker.broker_id for broker in cluster.alive),
+                controller_id=quorum.leader_id if quorum else cluster.controller_id,
+                topics=tuple(look.topics(nodes)),
+            )
+    except BusError:
         return None
 
 
-def faults(metadata: ClusterMetadata | None) -> Counter[str]:
+def faults(seen: Sight) -> Counter[str]:
     """Partitions that are under-replicated, and those without a leader."""
     count: Counter[str] = Counter()
-    for partition in _partitions(metadata):
-        count["under_replicated"] += len(partition.isrs) < len(partition.replicas)
+    for partition in seen.partitions:
+        count["under_replicated"] += partition.under_replicated
         count["offline"] += partition.leader < 0
         count["partitions"] += 1
     return count
@@ -72,17 +94,12 @@ def _process(name: str, address: str, state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_broker(node_id: int, metadata: ClusterMetadata) -> dict[str, Any]:
-    partitions = list(_partitions(metadata))
+def _of_broker(node_id: int, seen: Sight) -> dict[str, Any]:
+    partitions = list(seen.partitions)
     return {
-        "registered": node_id in metadata.brokers,
-        "controller": node_id == metadata.controller_id,
+        "registered": node_id in seen.alive,
+        "controller": node_id == seen.controller_id,
         "leads": sum(1 for each in partitions if each.leader == node_id),
         "replicas": sum(1 for each in partitions if node_id in each.replicas),
-        "in_sync": sum(1 for each in partitions if node_id in each.isrs),
+        "in_sync": sum(1 for each in partitions if node_id in each.isr),
     }
-
-
-def _partitions(metadata: ClusterMetadata | None) -> Iterable[Any]:
-    for topic in metadata.topics.values() if metadata else ():
-        yield from topic.partitions.values()

@@ -33,11 +33,11 @@ class LeaderKill:
         """Called again and again; strikes when the time has come and a leader is known."""
         if self.victim or passed_s < self._at_s:
             return
-        metadata = ask(settings.bus.bootstrap_servers)
-        topic = metadata.topics.get(DATA_VEHICLE) if metadata else None
-        if topic is None or not topic.partitions or topic.partitions[0].leader < 0:
+        seen = ask(settings.bus.bootstrap_servers)
+        found = [topic for topic in seen.topics if topic.name == DATA_VEHICLE] if seen else []
+        if not found or found[0].partitions[0].leader < 0:
             return
-        name = f"broker-{topic.partitions[0].leader}"
+        name = f"broker-{found[0].partitions[0].leader}"
         life = self._supervisor.lives.get(name)
         if life is None or life.pid is None:
             return

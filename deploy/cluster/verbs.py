@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from bus.command.show import screen
 from deploy.cluster.layout import (
     FIRST_PORT,
     FIRST_ZOOKEEPER_PORT,
     MAX_BROKERS,
-    ClusterPlan,
     ControllerKind,
     plan,
 )
 from deploy.settings import Settings
+
+if TYPE_CHECKING:
+    from deploy.cluster.look import Sight
 
 app = typer.Typer(help="A cluster of brokers on this machine.", no_args_is_help=True)
 
@@ -88,15 +90,16 @@ def status(
     settings: Settings = ctx.obj
     wanted = plan(settings.site.data_path, brokers=brokers, controller=controller, first_port=port,
                   zookeepers=zookeepers)  # fmt: skip
-    found = look.rows(settings, wanted)
+    seen = look.ask(wanted.bootstrap)
+    found = look.rows(settings, wanted, seen)
     if as_json:
         typer.echo(json.dumps(found))
         return
     table = Table("process", "address", "state", "pid", "restarts", "leads", "in sync", "")
     for row in found:
         table.add_row(*_cells(row))
-    Console().print(table)
-    typer.echo(_verdict(wanted))
+    screen().print(table)
+    typer.echo(_verdict(seen) if seen else f"no broker answers at {wanted.bootstrap}")
 
 
 @app.command()
@@ -117,17 +120,14 @@ def _cells(row: dict[str, object]) -> list[str]:
         str(row["restarts"]),
         str(row.get("leads", "")),
         sync,
-        "controller" if row.get("controller") else "",
+        "active controller" if row.get("controller") else "",
     ]
 
 
-def _verdict(wanted: ClusterPlan) -> str:
+def _verdict(seen: Sight) -> str:
     from deploy.cluster import look
 
-    metadata = look.ask(wanted.bootstrap)
-    if metadata is None:
-        return f"no broker answers at {wanted.bootstrap}"
-    found = look.faults(metadata)
+    found = look.faults(seen)
     return (
         f"{found['partitions']} partitions, {found['under_replicated']} under-replicated, "
         f"{found['offline']} without a leader"

@@ -17,6 +17,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bus.command.show import screen
+
 Rate = Annotated[float | None, typer.Option(help="Records per second at the morning peak.")]
 Hour = Annotated[float | None, typer.Option("--city-hour", help="City hour now; -1: wall clock.")]
 Seed = Annotated[int | None, typer.Option(help="Another seed is another city.")]
@@ -98,7 +100,7 @@ def truth(
             topic, str(totals.tried(topic)), str(counts.sent), str(counts.valid), rejected,
             str(open_),
         )  # fmt: skip
-    Console().print(table)
+    screen().print(table)
     typer.echo(
         f"{len(totals.alarms)} alarms expected; {len(totals.runs)} runs, "
         f"{totals.ended_runs} ended in order; {totals.disagreements} answers not as expected"

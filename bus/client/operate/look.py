@@ -157,6 +157,16 @@ def quorum(nodes: Nodes) -> QuorumState:
     )
 
 
+def quorum_or_none(nodes: Nodes) -> QuorumState | None:
+    """The metadata quorum, where there is one."""
+    try:
+        return quorum(nodes)
+    except BusError as error:
+        if error.code != ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return None
+
+
 def _voter(one: Any) -> VoterState:
     return VoterState(
         one.replica_id,
