@@ -37,6 +37,8 @@ class Served:
 _KRAFT_BROKER_OR_CONTROLLER = Side.BROKER | Side.CONTROLLER
 """What a broker under ZooKeeper never served; its clients fall back by themselves, as on 3.9."""
 
+_ANY_BROKER = Side.BROKER | Side.ZOOKEEPER_BROKER
+
 _CONTROLLER_OR_ZOOKEEPER = Side.CONTROLLER | Side.ZOOKEEPER_BROKER
 
 SERVED: Mapping[int, Served] = {
@@ -77,11 +79,9 @@ SERVED: Mapping[int, Served] = {
     45: Served("k45_alter_partition_reassignments", forwarded=True),
     46: Served("k46_list_partition_reassignments", forwarded=True),
     47: Served("k47_offset_delete"),
-    # Under ZooKeeper quotas and credentials stay in their znodes, neither read nor written here:
-    # not served is honest, an empty answer would not be.
-    48: Served("k48_describe_client_quotas", listeners=Side.BROKER),
-    49: Served("k49_alter_client_quotas", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
-    50: Served("k50_describe_user_scram_credentials", listeners=Side.BROKER),
+    48: Served("k48_describe_client_quotas"),
+    49: Served("k49_alter_client_quotas", forwarded=True),
+    50: Served("k50_describe_user_scram_credentials", listeners=_ANY_BROKER),
     52: Served("k52_vote"),
     53: Served("k53_begin_quorum_epoch"),
     54: Served("k54_end_quorum_epoch"),

@@ -29,7 +29,7 @@ from broker.controller.kraft.messages import OffsetAndEpoch
 from broker.controller.kraft.raft_log import DIRECTORY
 from broker.controller.kraft.snapshots import Snapshots
 from broker.controller.zk import znodes
-from broker.controller.zk.access import read_acls, read_quotas_and_credentials
+from broker.controller.zk.access import read_access
 from broker.controller.zk.load import NO_LEADER, UNBORN_EPOCH, ClusterState, read_cluster
 from broker.controller.zk.port import (
     SessionState,
@@ -121,9 +121,8 @@ async def _migrate(
     config: BrokerConfig, disk: Disk, clock: Clock, session: ZooKeeperSession
 ) -> Migrated:
     state = await read_cluster(session)
+    await read_access(session, state)
     _check(state)
-    state.records += await read_quotas_and_credentials(session)
-    state.records += await read_acls(session)
     image = _image(state, config)
     locks = []
     try:

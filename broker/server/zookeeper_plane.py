@@ -20,6 +20,7 @@ from broker.controller.active import ActiveController
 from broker.controller.decisions.rules import Rules
 from broker.controller.probe import answers
 from broker.controller.zk import znodes
+from broker.controller.zk.configs import NOTE_FOLDERS
 from broker.controller.zk.controller import ZooKeeperController
 from broker.controller.zk.follower import Follower, Local
 from broker.controller.zk.load import read_cluster_id
@@ -120,7 +121,10 @@ class ZookeeperPlane:
         self._session.start(self)
         await self._first_connection()
         await self._persistently(self._check_not_migrated)
-        await self._persistently(lambda: ensure_paths(self._session))
+        has_authorizer = bool(self._ports.config["authorizer.class.name"])
+        await self._persistently(
+            lambda: ensure_paths(self._session, has_authorizer=has_authorizer)
+        )
         known = self._known_cluster_id()
         if known is not None:
             return await self._persistently(lambda: self._check_cluster(known))
@@ -349,7 +353,7 @@ class ZookeeperPlane:
 
     def on_watch(self, event: WatchEvent) -> None:
         """Ours, or the controller's."""
-        if event.path == znodes.CONFIG_CHANGES:
+        if event.path in NOTE_FOLDERS:
             self._notes_due = True
             self._wake.set()
         elif self._member is not None and event.path == self._member.path:
@@ -402,7 +406,7 @@ class ZookeeperPlane:
             self._wake.set()
         elif self._notes_due:
             self._notes_due = False
-            await member.take_notes()
+            self.controller.on_notes(await member.take_notes())
         else:
             await member.read_configs()
 

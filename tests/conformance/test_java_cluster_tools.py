@@ -175,9 +175,7 @@ def test_kafka_leader_election_prefers_and_tells_what_is_not_needed(
     assert "already elected" in unclean
 
 
-def test_kafka_configs_on_topics_brokers_defaults_and_clients(
-    tool: Tool, topic: str, is_kraft: bool
-) -> None:
+def test_kafka_configs_on_topics_brokers_defaults_and_clients(tool: Tool, topic: str) -> None:
     """Where a value comes from is told; what cannot change is refused."""
     tool("kafka-topics", "--create", "--topic", topic, "--replication-factor", "3")
     entity = ("--entity-type", "topics", "--entity-name", topic)
@@ -203,15 +201,19 @@ def test_kafka_configs_on_topics_brokers_defaults_and_clients(
     assert "node.id" in refused
     clients = ("--entity-type", "clients", "--entity-name", "c1")
     limit = ("--add-config", "producer_byte_rate=100000")
-    if not is_kraft:  # quotas stay in their znodes there, and are not pretended
-        assert "UnsupportedVersion" in tool("kafka-configs", "--alter", *clients, *limit, fails=True)
-        return
     tool("kafka-configs", "--alter", *clients, *limit)
     quotas = until(
         lambda: tool("kafka-configs", "--describe", "--entity-type", "clients"),
         lambda text: "producer_byte_rate=100000" in text,
     )
     assert "c1" in quotas
+    both = ("--entity-type", "users", "--entity-name", "cam", "--entity-type", "clients")
+    tool("kafka-configs", "--alter", *both, "--entity-default",
+         "--add-config", "request_percentage=12.5")
+    until(
+        lambda: tool("kafka-configs", "--describe", *both),
+        lambda text: "request_percentage=12.5" in text,
+    )
     tool("kafka-configs", "--describe", "--entity-type", "users")
 
 

@@ -21,7 +21,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _RATES = {"producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate"}
 _CLIENT_KEYS = frozenset({*_RATES, "request_percentage"})
 _IP_KEYS = frozenset({"connection_creation_rate"})
-_WHOLE_NUMBERS = frozenset({"producer_byte_rate", "consumer_byte_rate", *_IP_KEYS})
+WHOLE_NUMBERS = frozenset({"producer_byte_rate", "consumer_byte_rate", *_IP_KEYS})
 _MAX_LONG = float(1 << 63)
 _MAX_INT = float(1 << 31)
 
@@ -111,7 +111,7 @@ def _check_value(key: str, value: float) -> None:
         raise RefusedError(
             ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0 and not too large"
         )
-    if key in _WHOLE_NUMBERS and value != int(value):
+    if key in WHOLE_NUMBERS and value != int(value):
         raise RefusedError(
             ErrorCode.INVALID_REQUEST, f"{key} cannot be a fractional value."
         )

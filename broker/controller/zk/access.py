@@ -1,143 +1,122 @@
-"""Quotas, SCRAM credentials and ACLs as they stand in the znodes of Kafka 3.9, as records.
+"""Quotas, credentials and rules of access, read from their znodes (Kafka 3.9).
 
-In: a session. Out: ClientQuotaRecord, UserScramCredentialRecord, AccessControlEntryRecord.
-Never: a write. A controller in ZooKeeper mode leaves these nodes alone; the migration carries
-them over.
+In: a session. Out: the nodes of `quotas` and `acls`, and all of them as records in a
+`ClusterState`. Never: a write.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Mapping
-from urllib.parse import unquote
+from dataclasses import dataclass
 
-from broker.controller.zk import znodes
-from broker.controller.zk.load import children_or_none, get_or_none
-from broker.controller.zk.port import ZooKeeperSession
-from bus.protocol.generated.metadata_records import (
-    AccessControlEntryRecord,
-    ClientQuotaRecord,
-    EntityData,
-    UserScramCredentialRecord,
+from broker.controller.zk import acls, znodes
+from broker.controller.zk.load import (
+    ClusterState,
+    ConfigNode,
+    children_or_none,
+    get_or_none,
+    in_chunks,
 )
+from broker.controller.zk.port import ZooKeeperSession
+from broker.controller.zk.quotas import (
+    CLIENTS,
+    FOLDERS,
+    QuotaNode,
+    decode_node,
+    entity_of,
+    records_of,
+)
+from broker.metadata.image import AclImage, QuotaEntity
 
-ACL = "/kafka-acl"
-EXTENDED_ACL = "/kafka-acl-extended"
-
-USER, CLIENT, IP = "user", "client-id", "ip"
-
-_MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-_RESOURCES = {
-    "Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5, "DelegationToken": 6, "User": 7,
-}  # fmt: skip
-_OPERATIONS = (
-    "Unknown", "Any", "All", "Read", "Write", "Create", "Delete", "Alter", "Describe",
-    "ClusterAction", "DescribeConfigs", "AlterConfigs", "IdempotentWrite", "CreateTokens",
-    "DescribeTokens",
-)  # fmt: skip
-_PERMISSIONS = {"Deny": 2, "Allow": 3}
-_LITERAL, _PREFIXED = 3, 4
-
-Entity = tuple[tuple[str, str | None], ...]
+NO_NODE = -1
+"""The version of a node that is not there."""
 
 
-async def read_quotas_and_credentials(session: ZooKeeperSession) -> list[object]:
-    """`/config/users` with its clients, `/config/clients`, `/config/ips`."""
-    records: list[object] = []
-    for user in await children_or_none(session, znodes.CONFIG_USERS):
-        path = f"{znodes.CONFIG_USERS}/{user}"
-        values = await _config(session, path)
-        records += _credentials(path, _name(user), values)
-        records += _quotas(((USER, _name(user)),), values)
-        for client in await children_or_none(session, f"{path}/clients"):
-            values = await _config(session, f"{path}/clients/{client}")
-            records += _quotas(((CLIENT, _name(client)), (USER, _name(user))), values)
-    for folder, kind in ((znodes.CONFIG_CLIENTS, CLIENT), (znodes.CONFIG_IPS, IP)):
-        for name in await children_or_none(session, folder):
-            records += _quotas(((kind, _name(name)),), await _config(session, f"{folder}/{name}"))
-    return records
+@dataclass(frozen=True, slots=True)
+class FoundQuotas:
+    """One entity, and the version of its node."""
+
+    entity: QuotaEntity
+    path: str
+    version: int
+    node: QuotaNode
 
 
-def _name(node: str) -> str | None:
-    """Names are percent-encoded in paths; the default of a kind has none."""
-    return None if node == znodes.DEFAULT_ENTITY else unquote(node)
+@dataclass(frozen=True, slots=True)
+class FoundAcls:
+    """The rules about one resource, and the version of its node."""
+
+    resource: acls.ResourceKey
+    version: int
+    rules: tuple[AclImage, ...] = ()
+    fault: str = ""
 
 
-async def _config(session: ZooKeeperSession, path: str) -> dict[str, str]:
-    found = await get_or_none(session, path)
-    return {} if found is None else znodes.decode_config(path, found[0])
+async def read_access(session: ZooKeeperSession, state: ClusterState) -> None:
+    """Add everything to what is known of the cluster; what makes no sense is a fault there."""
+    for quotas in await read_all_quotas(session):
+        state.config_nodes[quotas.path] = ConfigNode(quotas.version, quotas.node.kept)
+        state.faults += quotas.node.faults
+        state.records += records_of(quotas.entity, quotas.node)
+    users = await children_or_none(session, znodes.CONFIG_USERS)
+    folders = [f"{znodes.CONFIG_USERS}/{user}/{CLIENTS}" for user in users]
+    for folder, stat in zip(folders, await in_chunks(folders, session.exists), strict=True):
+        if stat is not None:
+            state.config_nodes[folder] = ConfigNode(stat.version)
+    for found in await read_all_acls(session):
+        state.acl_versions[acls.path_of(found.resource)] = found.version
+        state.faults += [found.fault] if found.fault else []
+        state.records += [acls.record_of(rule) for rule in found.rules]
 
 
-def _quotas(entity: Entity, values: dict[str, str]) -> list[object]:
-    parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
-    try:
-        return [
-            ClientQuotaRecord(entity=parts, key=key, value=float(value), remove=False)
-            for key, value in sorted(values.items())
-            if key not in _MECHANISMS
-        ]
-    except ValueError as error:
-        raise znodes.ZnodeError(f"a quota of {entity} is no number: {values}") from error
+async def read_all_quotas(session: ZooKeeperSession) -> list[FoundQuotas]:
+    """`/config/users` with each user's clients, `/config/clients`, `/config/ips`."""
+    paths: list[str] = []
+    for folder in FOLDERS:
+        names = await children_or_none(session, f"/config/{folder}")
+        paths += [f"{folder}/{name}" for name in names]
+    users = [one for one in paths if one.startswith("users/")]
+    below = await in_chunks(
+        users, lambda user: children_or_none(session, f"/config/{user}/{CLIENTS}")
+    )
+    for user, clients in zip(users, below, strict=True):
+        paths += [f"{user}/{CLIENTS}/{client}" for client in clients]
+    return [
+        found
+        for found in await in_chunks(paths, lambda path: read_quotas(session, path))
+        if found is not None
+    ]
 
 
-def _credentials(path: str, user: str | None, values: dict[str, str]) -> list[object]:
-    records: list[object] = []
-    for mechanism, number in _MECHANISMS.items():
-        text = values.get(mechanism)
-        if text is None or user is None:
-            continue
-        try:
-            parts = dict(part.split("=", 1) for part in text.split(","))
-            records.append(
-                UserScramCredentialRecord(
-                    name=user,
-                    mechanism=number,
-                    salt=base64.b64decode(parts["salt"]),
-                    stored_key=base64.b64decode(parts["stored_key"]),
-                    server_key=base64.b64decode(parts["server_key"]),
-                    iterations=int(parts["iterations"]),
-                )
-            )
-        except (KeyError, ValueError) as error:
-            raise znodes.ZnodeError(f"{path}: {mechanism} cannot be understood") from error
-    return records
+async def read_quotas(session: ZooKeeperSession, path: str) -> FoundQuotas | None:
+    """One entity's node, named as notifications name it; None if it is no entity of quotas."""
+    entity = entity_of(path)
+    if entity is None:
+        return None
+    full = f"/config/{path}"
+    found = await get_or_none(session, full)
+    if found is None:
+        return FoundQuotas(entity, full, NO_NODE, QuotaNode())
+    return FoundQuotas(entity, full, found[1].version, decode_node(full, entity, found[0]))
 
 
-async def read_acls(session: ZooKeeperSession) -> list[object]:
-    """`/kafka-acl` (literal names) and `/kafka-acl-extended/prefixed`. A rule's id is made of what
-    it says, so that every controller which reads the nodes writes the same records."""
-    records: list[object] = []
-    for root, pattern in ((ACL, _LITERAL), (f"{EXTENDED_ACL}/prefixed", _PREFIXED)):
+async def read_all_acls(session: ZooKeeperSession) -> list[FoundAcls]:
+    """`/kafka-acl` (literal names) and `/kafka-acl-extended/prefixed`."""
+    resources: list[acls.ResourceKey] = []
+    for pattern, root in acls.ROOTS.items():
         for kind in await children_or_none(session, root):
-            for name in await children_or_none(session, f"{root}/{kind}"):
-                records += await _acls(session, f"{root}/{kind}/{name}", kind, pattern)
-    return records
+            if kind in acls.KINDS:
+                names = await children_or_none(session, f"{root}/{kind}")
+                resources += [(acls.KINDS[kind], name, pattern) for name in names]
+    return await in_chunks(resources, lambda resource: read_acls(session, resource))
 
 
-async def _acls(
-    session: ZooKeeperSession, path: str, kind: str, pattern: int
-) -> list[object]:
+async def read_acls(session: ZooKeeperSession, resource: acls.ResourceKey) -> FoundAcls:
+    """The rules about one resource."""
+    path = acls.path_of(resource)
     found = await get_or_none(session, path)
-    if found is None or not found[0]:
-        return []
+    if found is None:
+        return FoundAcls(resource, NO_NODE)
     try:
-        return [
-            AccessControlEntryRecord(
-                id=_id_of(path, rule),
-                resource_type=_RESOURCES[kind],
-                resource_name=unquote(path.rsplit("/", 1)[1]),
-                pattern_type=pattern,
-                principal=rule["principal"],
-                host=rule["host"],
-                operation=_OPERATIONS.index(rule["operation"]),
-                permission_type=_PERMISSIONS[rule["permissionType"]],
-            )
-            for rule in znodes.load(path, found[0])["acls"]
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise znodes.ZnodeError(f"{path} cannot be understood ({error})") from error
-
-
-def _id_of(path: str, rule: Mapping[str, object]) -> bytes:
-    return hashlib.sha256(path.encode() + znodes.dump(rule)).digest()[:16]
+        return FoundAcls(resource, found[1].version, acls.decode_rules(resource, found[0]))
+    except znodes.ZnodeError as error:
+        return FoundAcls(resource, found[1].version, fault=str(error))

@@ -1,31 +1,60 @@
-"""Configurations of topics and brokers as they stand in the znodes.
+"""Configurations of topics and brokers, quotas and rules of access, as they stand in the znodes.
 
-In: a session and the image. Out: ConfigRecords for what differs. Never: a write.
+In: a session and the image. Out: records for what differs. Never: a write.
 
-Kafka's brokers read configurations from ZooKeeper themselves, not from the controller: all of them
-at their start, then those that a notification under `/config/changes` names.
+Kafka's brokers read them from ZooKeeper themselves, not from the controller: all of them at their
+start, then what a note names: those under `/config/changes`, and those of the authorizer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from broker.controller.zk import znodes
-from broker.controller.zk.load import broker_entity, children_or_none, get_or_none, in_chunks
+from broker.controller.decisions.quotas import USER
+from broker.controller.zk import acls, quotas, znodes
+from broker.controller.zk.access import (
+    NO_NODE,
+    read_acls,
+    read_all_acls,
+    read_all_quotas,
+    read_quotas,
+)
+from broker.controller.zk.load import (
+    ConfigNode,
+    broker_entity,
+    children_or_none,
+    get_or_none,
+    in_chunks,
+)
 from broker.controller.zk.port import ZooKeeperSession
 from broker.metadata.image import ConfigKey, MetadataImage, ResourceType
 from bus.protocol.generated.metadata_records import ConfigRecord
 
 MAX_NOTES = 1_000
-"""Notifications that are kept for brokers that are slow to look; older ones are removed. A broker
-that was away longer reads everything anyway."""
+"""Notes of a folder that are kept for brokers that are slow to look; older ones are removed. A
+broker that was away longer reads everything anyway."""
+
+NOTE_FOLDERS = (znodes.CONFIG_CHANGES, *acls.CHANGES.values())
+"""Where notes are left."""
 
 _KINDS = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
 
 
+@dataclass(slots=True)
+class Noted:
+    """What a note led to: records for what differs, and the nodes as they were found (None: none
+    is there)."""
+
+    records: list[object] = field(default_factory=list)
+    configs: dict[str, ConfigNode | None] = field(default_factory=dict)
+    acls: dict[str, int | None] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+
 async def read_all_configs(session: ZooKeeperSession, image: MetadataImage) -> list[object]:
-    """Records that bring the image's configurations to what stands in the znodes."""
-    records: list[object] = []
+    """Records that bring the image to what stands in the znodes."""
+    records = await _read_all_access(session, image)
     found: set[ConfigKey] = set()
     for folder in _KINDS:
         names = await children_or_none(session, f"/config/{folder}")
@@ -39,6 +68,25 @@ async def read_all_configs(session: ZooKeeperSession, image: MetadataImage) -> l
     return records
 
 
+async def _read_all_access(session: ZooKeeperSession, image: MetadataImage) -> list[object]:
+    records: list[object] = []
+    known = dict.fromkeys(image.client_quotas)
+    known |= {((USER, user),): None for _, user in image.scram}
+    for one in await read_all_quotas(session):
+        known.pop(one.entity, None)
+        records += quotas.difference(image, one.entity, one.node)
+    for entity in known:
+        records += quotas.difference(image, entity, quotas.QuotaNode())
+    resources = {acls.resource_of(acl): None for acl in image.acls.values()}
+    for found in await read_all_acls(session):
+        resources.pop(found.resource, None)
+        if not found.fault:
+            records += acls.difference(image, found.resource, found.rules)
+    for resource in resources:
+        records += acls.difference(image, resource, ())
+    return records
+
+
 async def read_topic_configs(
     session: ZooKeeperSession, names: Iterable[str], image: MetadataImage
 ) -> list[object]:
@@ -48,23 +96,60 @@ async def read_topic_configs(
     return [record for key, values in found for record in difference(image, key, values)]
 
 
-async def read_entity(
-    session: ZooKeeperSession, entity: str, image: MetadataImage
-) -> list[object]:
-    """The same for the entity a notification names; others' kinds are not kept here."""
-    if entity.partition("/")[0] not in _KINDS:
-        return []
-    key, values = await _read(session, entity)
-    return difference(image, key, values)
+async def read_noted(
+    session: ZooKeeperSession, folder: str, data: bytes, image: MetadataImage
+) -> Noted:
+    """The same for what a note names; kinds that are not kept here (client metrics) lead to
+    nothing. Raises `ZnodeError` and ZooKeeperError."""
+    if folder != znodes.CONFIG_CHANGES:
+        resource = acls.resource_of_note(folder, data)
+        return Noted() if resource is None else await _read_rules(session, resource, image)
+    entity = znodes.decode_change(folder, data)
+    if entity is None:
+        return Noted()
+    if entity.partition("/")[0] in _KINDS:
+        node = await _read_node(session, entity)
+        values = znodes.decode_config(f"/config/{entity}", node[1])
+        return Noted(difference(image, _key(entity), values), {f"/config/{entity}": node[0]})
+    found = await read_quotas(session, entity)
+    if found is None:
+        return Noted()
+    held = None if found.version == NO_NODE else ConfigNode(found.version, found.node.kept)
+    return Noted(
+        quotas.difference(image, found.entity, found.node),
+        {found.path: held},
+        faults=found.node.faults,
+    )
+
+
+async def _read_rules(
+    session: ZooKeeperSession, resource: acls.ResourceKey, image: MetadataImage
+) -> Noted:
+    found = await read_acls(session, resource)
+    if found.fault:
+        return Noted(faults=(found.fault,))
+    version = None if found.version == NO_NODE else found.version
+    return Noted(
+        acls.difference(image, resource, found.rules), acls={acls.path_of(resource): version}
+    )
 
 
 async def _read(session: ZooKeeperSession, entity: str) -> tuple[ConfigKey, dict[str, str]]:
+    _, data = await _read_node(session, entity)
+    return _key(entity), znodes.decode_config(f"/config/{entity}", data)
+
+
+async def _read_node(
+    session: ZooKeeperSession, entity: str
+) -> tuple[ConfigNode | None, bytes]:
+    found = await get_or_none(session, f"/config/{entity}")
+    return (None, b"") if found is None else (ConfigNode(found[1].version), found[0])
+
+
+def _key(entity: str) -> ConfigKey:
     folder, _, name = entity.partition("/")
     kind = _KINDS[folder]
-    key = (kind, broker_entity(name) if kind is ResourceType.BROKER else name)
-    path = f"/config/{entity}"
-    found = await get_or_none(session, path)
-    return key, {} if found is None else znodes.decode_config(path, found[0])
+    return (kind, broker_entity(name) if kind is ResourceType.BROKER else name)
 
 
 def difference(

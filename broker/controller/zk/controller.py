@@ -19,6 +19,7 @@ from broker.controller.decisions.rules import Rules
 from broker.controller.port import NO_LEADER
 from broker.controller.zk import election, uptake, znodes
 from broker.controller.zk.channels import Answers, Send
+from broker.controller.zk.member import NoteFound
 from broker.controller.zk.plan import Fence
 from broker.controller.zk.port import (
     SessionState,
@@ -270,6 +271,11 @@ class ZooKeeperController:
                 await uptake.bear_partitions(term)
 
             self._put(take)
+
+    def on_notes(self, notes: list[NoteFound]) -> None:
+        """This broker has read what these notes name; its controller must know it too."""
+        if notes and (self._term is not None or self._is_taking_office):
+            self._put(lambda term: uptake.take_notes(term, notes))
 
     # -- what brokers answer ----------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Everything the znodes say, read once and turned into metadata records.
+"""What the znodes say of brokers, topics and configurations, read once, as metadata records.
 
 In: a session. Out: `ClusterState`: Kafka's metadata records that replay into the image of the
 cluster, and the versions later writes are conditional on. Never: a write, or a decision; the
@@ -8,7 +8,7 @@ migration to KRaft reads with the same function as a controller that takes over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -35,6 +35,15 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigNode:
+    """A node under `/config` as it was last read or written. `kept`: what stands there and is not
+    in the image's values (credentials beside quotas); a write leaves it as it is."""
+
+    version: int
+    kept: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class ClusterState:
     """What stands in ZooKeeper."""
@@ -42,7 +51,8 @@ class ClusterState:
     cluster_id: str
     records: list[object] = field(default_factory=list)
     topic_versions: dict[str, int] = field(default_factory=dict)
-    config_nodes: set[str] = field(default_factory=set)
+    config_nodes: dict[str, ConfigNode] = field(default_factory=dict)
+    acl_versions: dict[str, int] = field(default_factory=dict)
     controller_epochs: list[int] = field(default_factory=list)
     deleting: list[str] = field(default_factory=list)
     without_id: dict[str, znodes.TopicInfo] = field(default_factory=dict)
@@ -60,7 +70,8 @@ class TopicState:
     info: znodes.TopicInfo
     version: int
     records: list[object]
-    config_exists: bool
+    config_version: int
+    """-1 where the topic has no node under `/config/topics`."""
 
 
 async def in_chunks(
@@ -99,8 +110,9 @@ async def children_or_none(
 
 
 async def read_cluster(session: ZooKeeperSession, *, watch: bool = False) -> ClusterState:
-    """Read everything; with `watch` whatever a controller must hear of is watched (C-FO-03:
-    the watch is set by the very read, so nothing falls between)."""
+    """Read everything but quotas and rules of access (`access.read_access`); with `watch` whatever
+    a controller must hear of is watched (C-FO-03: the watch is set by the very read, so nothing
+    falls between)."""
     state = ClusterState(await read_cluster_id(session) or "")
     await read_brokers(session, state, watch=watch)
     state.deleting = await children_or_none(session, znodes.DELETE_TOPICS, watch=watch)
@@ -125,8 +137,10 @@ def take_topic(state: ClusterState, topic: TopicState) -> None:
         return
     state.topic_versions[topic.name] = topic.version
     state.records += topic.records
-    if topic.config_exists:
-        state.config_nodes.add(f"{znodes.CONFIG_TOPICS}/{topic.name}")
+    if topic.config_version >= 0:
+        state.config_nodes[f"{znodes.CONFIG_TOPICS}/{topic.name}"] = ConfigNode(
+            topic.config_version
+        )
 
 
 async def read_cluster_id(session: ZooKeeperSession) -> str | None:
@@ -215,7 +229,8 @@ async def read_topic(
     records += await in_chunks(
         sorted(info.partitions), lambda index: _read_partition(session, name, info, index)
     )
-    return TopicState(name, info, found[1].version, records, config is not None)
+    version = -1 if config is None else config[1].version
+    return TopicState(name, info, found[1].version, records, version)
 
 
 async def _read_partition(
@@ -263,13 +278,19 @@ def broker_entity(node: str) -> str:
 
 
 async def read_entity_configs(session: ZooKeeperSession, state: ClusterState) -> None:
-    """Configurations of brokers; those of topics came with the topics."""
+    """Configurations of brokers. Those of topics came with the topics; of the nodes that topics
+    have left behind, or that stand there before their topic, only the version is of interest."""
+    names = await children_or_none(session, znodes.CONFIG_TOPICS)
+    others = [f"{znodes.CONFIG_TOPICS}/{one}" for one in names if one not in state.topic_versions]
+    for path, stat in zip(others, await in_chunks(others, session.exists), strict=True):
+        if stat is not None:
+            state.config_nodes[path] = ConfigNode(stat.version)
     for node in await children_or_none(session, znodes.CONFIG_BROKERS):
         path = f"{znodes.CONFIG_BROKERS}/{node}"
         found = await get_or_none(session, path)
         if found is None:
             continue
-        state.config_nodes.add(path)
+        state.config_nodes[path] = ConfigNode(found[1].version)
         try:
             values = znodes.decode_config(path, found[0])
         except znodes.ZnodeError as error:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from broker.clock.port import Clock
-from broker.controller.zk import znodes
-from broker.controller.zk.configs import MAX_NOTES, read_all_configs, read_entity
+from broker.controller.zk import acls, znodes
+from broker.controller.zk.configs import MAX_NOTES, NOTE_FOLDERS, read_all_configs, read_noted
 from broker.controller.zk.load import children_or_none, get_or_none, read_cluster_id
 from broker.controller.zk.port import (
     ZooKeeperError,
@@ -27,13 +27,17 @@ POLL_S = 0.2
 """Between two looks at another life's node; it goes with that life's session."""
 
 
+NoteFound = tuple[str, bytes]
+"""The folder a note was in, and its data."""
+
+
 class DuplicateBroker(Exception):
     """Another broker with this id is alive; the text names the remedy."""
 
 
-async def ensure_paths(session: ZooKeeperSession) -> None:
-    """The nodes every Kafka makes sure of at its start (G-33)."""
-    for path in znodes.PERSISTENT:
+async def ensure_paths(session: ZooKeeperSession, *, has_authorizer: bool = False) -> None:
+    """The nodes every Kafka makes sure of at its start (G-33), and its authorizer."""
+    for path in (*znodes.PERSISTENT, *(acls.PERSISTENT if has_authorizer else ())):
         await _create_unless_there(session, path)
     await _create_unless_there(session, znodes.FEATURE, znodes.encode_features({}))
 
@@ -80,7 +84,7 @@ class Member:
         self._session_timeout_ms = session_timeout_ms
         self._replay = replay
         self._image = image
-        self._seen_note = ""
+        self._seen_notes: dict[str, str] = {}
         self.epoch = -1
 
     @property
@@ -159,36 +163,41 @@ class Member:
     # -- configurations -------------------------------------------------------------------
 
     async def read_configs(self) -> None:
-        """All of them, and from now on what is notified."""
-        notes = await children_or_none(self._session, znodes.CONFIG_CHANGES, watch=True)
-        self._seen_note = notes[-1] if notes else ""
+        """All of them, and from now on what is noted."""
+        for folder in NOTE_FOLDERS:
+            notes = await children_or_none(self._session, folder, watch=True)
+            self._seen_notes[folder] = notes[-1] if notes else ""
         self._replay(await read_all_configs(self._session, self._image()))
 
-    async def take_notes(self) -> None:
-        """`/config/changes`: read again what is named since the last look."""
-        notes = await children_or_none(self._session, znodes.CONFIG_CHANGES, watch=True)
-        for note in notes:
-            if note > self._seen_note:
-                await self._take_note(note)
-                self._seen_note = note
-        for note in notes[:-MAX_NOTES]:
-            await self._remove_note(note)
+    async def take_notes(self) -> list[NoteFound]:
+        """Read again what is noted since the last look; the notes, for a controller."""
+        taken: list[NoteFound] = []
+        for folder in NOTE_FOLDERS:
+            notes = await children_or_none(self._session, folder, watch=True)
+            for note in notes:
+                if note > self._seen_notes.get(folder, ""):
+                    taken += await self._take_note(folder, note)
+                    self._seen_notes[folder] = note
+            for note in notes[:-MAX_NOTES]:
+                await self._remove_note(f"{folder}/{note}")
+        return taken
 
-    async def _take_note(self, note: str) -> None:
-        path = f"{znodes.CONFIG_CHANGES}/{note}"
-        found = await get_or_none(self._session, path)
+    async def _take_note(self, folder: str, note: str) -> list[NoteFound]:
+        found = await get_or_none(self._session, f"{folder}/{note}")
         if found is None:
-            return
+            return []
         try:
-            entity = znodes.decode_change(path, found[0])
-            if entity is not None:
-                self._replay(await read_entity(self._session, entity, self._image()))
+            noted = await read_noted(self._session, folder, found[0], self._image())
+            self._replay(noted.records)
+            for fault in noted.faults:
+                log.error("left alone: %s", fault)
         except znodes.ZnodeError as error:
             log.error("left alone: %s", error)
+        return [(folder, found[0])]
 
-    async def _remove_note(self, note: str) -> None:
+    async def _remove_note(self, path: str) -> None:
         try:
-            await self._session.delete(f"{znodes.CONFIG_CHANGES}/{note}")
+            await self._session.delete(path)
         except ZooKeeperError as error:
             if error.kind is not ZooKeeperErrorKind.NO_NODE:
                 raise

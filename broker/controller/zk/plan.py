@@ -17,8 +17,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.controller.zk import znodes
+from broker.controller.zk.acls import ResourceKey, resource_of
+from broker.controller.zk.config_plan import Nodes, Note, add_acls, add_quotas, plan_configs
+from broker.controller.zk.load import ConfigNode
 from broker.controller.zk.port import Check, Create, Operation, SetData
-from broker.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
+from broker.metadata.image import (
+    MetadataImage,
+    PartitionImage,
+    QuotaEntity,
+    ResourceType,
+    TopicImage,
+)
 
 MAX_OPERATIONS = 400
 MAX_BYTES = 400_000
@@ -28,14 +37,16 @@ carries one out nobody else is served."""
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Writes in order, each list one `multi`; notifications go out when they have happened."""
+    """Writes in order, each list one `multi`; notes go out when they have happened."""
 
     multis: tuple[tuple[Operation, ...], ...]
-    notifications: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     new_topics: tuple[str, ...] = ()
     written_topics: tuple[str, ...] = ()
     deleted_topics: tuple[str, ...] = ()
-    config_nodes: tuple[str, ...] = ()
+    configs: Mapping[str, ConfigNode] = field(default_factory=dict)
+    acls: Mapping[str, int | None] = field(default_factory=dict)
+    """Nodes as they are when all writes have happened; None where one is gone."""
 
 
 @dataclass(slots=True)
@@ -45,6 +56,8 @@ class _Touched:
     new_partitions: dict[tuple[str, int], None] = field(default_factory=dict)
     changed: Counter[tuple[str, int]] = field(default_factory=Counter)
     configs: dict[tuple[ResourceType, str], None] = field(default_factory=dict)
+    quotas: dict[QuotaEntity, None] = field(default_factory=dict)
+    acls: dict[ResourceKey, None] = field(default_factory=dict)
     deleted: dict[str, None] = field(default_factory=dict)
     producer_ids: Any = None
     features: bool = False
@@ -69,7 +82,7 @@ def plan(
     records: Iterable[object],
     fence: Fence,
     topic_versions: Mapping[str, int],
-    config_nodes: Iterable[str],
+    nodes: Nodes,
     *,
     assigned: bool = False,
 ) -> Plan:
@@ -78,15 +91,10 @@ def plan(
     touched = _touched(before, after, records)
     if assigned:
         touched.assignments.clear()
-    held = set(config_nodes)
-    operations: list[Operation] = []
-    nodes = [_config_operation(after, kind, name, held) for kind, name in touched.configs]
-    operations += [operation for operation, _ in nodes]
-    for topic in touched.new_topics:
-        path = f"{znodes.CONFIG_TOPICS}/{topic}"
-        if path not in held and (ResourceType.TOPIC, topic) not in touched.configs:
-            operations.append(Create(path, znodes.encode_config({})))
-            nodes.append((operations[-1], path))
+    configs = plan_configs(after, touched.configs, touched.new_topics, nodes)
+    add_quotas(configs, after, touched.quotas, nodes)
+    add_acls(configs, after, touched.acls, nodes)
+    operations = list(configs.operations)
     for topic in touched.assignments:
         operations += _assignment_operations(after.topics[topic], topic_versions.get(topic))
     operations += _state_operations(before, after, touched, fence.epoch, assigned)
@@ -94,15 +102,12 @@ def plan(
     operations += _cluster_operations(after, touched)
     return Plan(
         multis=tuple(_multis(operations, fence)),
-        notifications=tuple(
-            _entity_path(kind, name)
-            for kind, name in touched.configs
-            if not (kind is ResourceType.TOPIC and name in touched.new_topics)
-        ),
+        notes=tuple(configs.notes),
         new_topics=tuple(touched.new_topics),
         written_topics=tuple(touched.assignments),
         deleted_topics=tuple(touched.deleted),
-        config_nodes=tuple(path for _, path in nodes),
+        configs=configs.configs,
+        acls=configs.acls,
     )
 
 
@@ -141,28 +146,18 @@ def _touch(
             kind = ResourceType(record.resource_type)
             if kind in (ResourceType.TOPIC, ResourceType.BROKER):
                 touched.configs[kind, record.resource_name] = None
+        case "ClientQuotaRecord":
+            parts = ((part.entity_type, part.entity_name) for part in record.entity)
+            touched.quotas[tuple(sorted(parts, key=lambda part: part[0]))] = None
+        case "AccessControlEntryRecord":
+            touched.acls[resource_of(after.acls[record.id])] = None
+        case "RemoveAccessControlEntryRecord":
+            if record.id in before.acls:
+                touched.acls[resource_of(before.acls[record.id])] = None
         case "ProducerIdsRecord":
             touched.producer_ids = record
         case "FeatureLevelRecord":
             touched.features = True
-
-
-def _config_operation(
-    after: MetadataImage, kind: ResourceType, name: str, held: set[str]
-) -> tuple[Operation, str]:
-    path = _config_path(kind, name)
-    data = znodes.encode_config(after.configs.get((kind, name), {}))
-    return (SetData(path, data) if path in held else Create(path, data)), path
-
-
-def _config_path(kind: ResourceType, name: str) -> str:
-    return f"/config/{_entity_path(kind, name)}"
-
-
-def _entity_path(kind: ResourceType, name: str) -> str:
-    if kind is ResourceType.TOPIC:
-        return f"topics/{name}"
-    return f"brokers/{name or znodes.DEFAULT_ENTITY}"
 
 
 def topic_info(topic: TopicImage) -> znodes.TopicInfo:

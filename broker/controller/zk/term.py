@@ -18,10 +18,12 @@ from typing import TypeVar
 from broker.clock.port import Clock
 from broker.controller.decisions.decision import Decide, Decision
 from broker.controller.decisions.rules import Rules
-from broker.controller.zk import election, znodes
+from broker.controller.zk import election
+from broker.controller.zk.access import read_access
 from broker.controller.zk.channels import Answers, Line, Lines, Send
+from broker.controller.zk.config_plan import Nodes
 from broker.controller.zk.deletion import Deletions
-from broker.controller.zk.load import UNBORN_EPOCH, ClusterState, read_cluster
+from broker.controller.zk.load import UNBORN_EPOCH, ClusterState, ConfigNode, read_cluster
 from broker.controller.zk.plan import Fence, Plan, plan
 from broker.controller.zk.port import (
     Operation,
@@ -88,7 +90,8 @@ class Term:
         self.topic_versions: dict[str, int] = {}
         self.watched_topics: set[str] = set()
         self.unnamed_topics = False
-        self.config_nodes: set[str] = set()
+        self.config_nodes: dict[str, ConfigNode] = {}
+        self.acl_versions: dict[str, int] = {}
         self.partitions = partition_machine()
         self.replicas = replica_machine()
         self.deletions = Deletions(self.partitions, self.replicas)
@@ -117,6 +120,7 @@ class Term:
     async def load(self) -> ClusterState:
         """Read everything anew, with watches; every broker is told everything again."""
         state = await read_cluster(self.office.session, watch=True)
+        await read_access(self.office.session, state)
         for fault in state.faults:
             log.error("left alone: %s", fault)
         delta = MetadataDelta(MetadataImage(cluster_id=state.cluster_id))
@@ -127,6 +131,7 @@ class Term:
         self.watched_topics = set(state.topic_versions)
         self.unnamed_topics = bool(state.without_id)
         self.config_nodes = state.config_nodes
+        self.acl_versions = state.acl_versions
         leaving = [image.topics[one] for one in state.deleting if one in image.topics]
         if not self.office.deletion_enabled():
             leaving = []
@@ -183,7 +188,7 @@ class Term:
             changes = delta.apply(self.image.offset + len(records), self.fence.epoch)
             planned = plan(
                 self.image, changes.image, records, self.fence, self.topic_versions,
-                self.config_nodes, assigned=assigned,
+                Nodes(self.config_nodes, self.acl_versions), assigned=assigned,
             )  # fmt: skip
             if await self._carried_out(planned):
                 self._adopt(changes, planned)
@@ -246,23 +251,30 @@ class Term:
         if planned is not None:
             for name in planned.written_topics:
                 self.topic_versions[name] = self.topic_versions.get(name, -1) + 1
-            self.config_nodes.update(planned.config_nodes)
+            self.config_nodes.update(planned.configs)
+            for path, version in planned.acls.items():
+                self.note_acl(path, version)
         self.tracking.follow(changes)
         for topic in changes.deleted_topics:
             if planned is not None and topic.name in planned.deleted_topics:
                 self.begin_deletion(topic)
         self.lines.wake()
 
+    def note_acl(self, path: str, version: int | None) -> None:
+        """A node of rules has this version now; None: it is gone."""
+        if version is None:
+            self.acl_versions.pop(path, None)
+        else:
+            self.acl_versions[path] = version
+
     async def _notify(self, planned: Plan) -> None:
-        """Tell every broker which configurations to read again. A notification that is lost with
-        the connection is made up for by the reading after every reconnect."""
-        for entity in planned.notifications:
+        """Tell every broker what to read again. A note that is lost with the connection is made up
+        for by the reading after every reconnect."""
+        for path, data in planned.notes:
             try:
-                await self.office.session.create(
-                    znodes.CONFIG_CHANGE_PREFIX, znodes.encode_change(entity), sequence=True
-                )
+                await self.office.session.create(path, data, sequence=True)
             except ZooKeeperError as error:
-                log.warning("no notification of %s: %s", entity, error)
+                log.warning("no note of %r: %s", data, error)
 
     def _deciding_image(self) -> MetadataImage:
         """The image with the names that are still taken by topics on their way out."""

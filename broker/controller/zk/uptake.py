@@ -10,7 +10,7 @@ nothing changed: a new controller calls all of them (C-FO-08).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from broker.controller.decisions import brokers as broker_decisions
@@ -24,8 +24,10 @@ from broker.controller.decisions.leadership import (
 from broker.controller.decisions.partition_change import Election
 from broker.controller.decisions.reassignment import Move, alter_reassignments
 from broker.controller.zk import znodes
+from broker.controller.zk.configs import read_noted
 from broker.controller.zk.load import (
     UNBORN_EPOCH,
+    ConfigNode,
     TopicState,
     children_or_none,
     get_or_none,
@@ -34,6 +36,7 @@ from broker.controller.zk.load import (
     read_broker,
     read_topic,
 )
+from broker.controller.zk.member import NoteFound
 from broker.controller.zk.port import (
     Delete,
     Operation,
@@ -43,8 +46,9 @@ from broker.controller.zk.port import (
 )
 from broker.controller.zk.requests import PartitionId
 from broker.controller.zk.term import Term
-from broker.metadata.image import MetadataImage, TopicImage
+from broker.metadata.image import MetadataImage, ResourceType, TopicImage
 from bus.protocol.generated.metadata_records import (
+    ConfigRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
@@ -181,6 +185,36 @@ async def leave_orderly(
     ]
 
 
+# -- configurations -------------------------------------------------------------------------
+
+
+async def take_notes(term: Term, notes: Sequence[NoteFound]) -> None:
+    """`/config/changes` and the notes of the authorizer: configurations, quotas and rules that
+    somebody wrote by hand; the versions that later writes are conditional on."""
+    for folder, data in notes:
+        try:
+            noted = await read_noted(term.office.session, folder, data, term.image)
+        except znodes.ZnodeError:
+            continue  # the member has said so
+        for path, node in noted.configs.items():
+            if node is None:
+                term.config_nodes.pop(path, None)
+            else:
+                term.config_nodes[path] = node
+        for path, version in noted.acls.items():
+            term.note_acl(path, version)
+        term.replay(one for one in noted.records if not _is_of_no_topic(term.image, one))
+
+
+def _is_of_no_topic(image: MetadataImage, record: object) -> bool:
+    """A configuration whose topic is not there (yet, or any more) comes with the topic."""
+    return (
+        isinstance(record, ConfigRecord)
+        and record.resource_type == ResourceType.TOPIC
+        and record.resource_name not in image.topics
+    )
+
+
 # -- topics -------------------------------------------------------------------------------
 
 
@@ -222,8 +256,10 @@ async def _take_new_topic(term: Term, topic: TopicState) -> None:
     log.info("topic %s is new, with %d partitions", topic.name, len(topic.info.partitions))
     term.topic_versions[topic.name] = topic.version
     term.watched_topics.add(topic.name)
-    if topic.config_exists:
-        term.config_nodes.add(f"{znodes.CONFIG_TOPICS}/{topic.name}")
+    if topic.config_version >= 0:
+        term.config_nodes[f"{znodes.CONFIG_TOPICS}/{topic.name}"] = ConfigNode(
+            topic.config_version
+        )
     term.replay(topic.records)
 
 
@@ -362,7 +398,7 @@ async def finish_deletions(term: Term) -> None:
             term.deletions.finish(topic)
             term.topic_versions.pop(topic.name, None)
             term.watched_topics.discard(topic.name)
-            term.config_nodes.discard(f"{znodes.CONFIG_TOPICS}/{topic.name}")
+            term.config_nodes.pop(f"{znodes.CONFIG_TOPICS}/{topic.name}", None)
             log.info("topic %s is deleted", topic.name)
 
 

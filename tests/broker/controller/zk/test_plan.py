@@ -6,6 +6,8 @@ from itertools import count
 
 from broker.controller.decisions.topics import Defaults, NewTopic, create_topics
 from broker.controller.zk import znodes
+from broker.controller.zk.config_plan import Nodes
+from broker.controller.zk.load import ConfigNode
 from broker.controller.zk.plan import MAX_OPERATIONS, Fence, Plan, plan
 from broker.controller.zk.port import Check, Create, SetData
 from broker.metadata.delta import MetadataDelta
@@ -46,7 +48,7 @@ def with_topic(partitions: int = 2) -> tuple[MetadataImage, MetadataImage, Plan]
         before, [NewTopic("t", partitions, 3)], Defaults(1, 1), ids, 0
     ).records
     after = replayed(before, *records)
-    return before, after, plan(before, after, records, FENCE, {}, ())
+    return before, after, plan(before, after, records, FENCE, {}, Nodes())
 
 
 def test_every_transaction_begins_with_the_check_of_the_epoch() -> None:
@@ -67,7 +69,7 @@ def test_a_new_topic_has_its_configuration_before_its_assignment_before_its_stat
         "/brokers/topics/t/partitions/0", "/brokers/topics/t/partitions/0/state",
         "/brokers/topics/t/partitions/1", "/brokers/topics/t/partitions/1/state",
     ]  # fmt: skip
-    assert planned.notifications == ()
+    assert planned.notes == ()
 
 
 def test_a_state_is_written_on_the_version_that_is_the_partition_epoch() -> None:
@@ -77,7 +79,7 @@ def test_a_state_is_written_on_the_version_that_is_the_partition_epoch() -> None
     one = PartitionChangeRecord(topic_id=topic_id, partition_id=0, isr=[1, 2])
     two = PartitionChangeRecord(topic_id=topic_id, partition_id=0, isr=[1])
     after = replayed(image, one, two)
-    planned = plan(image, after, (one, two), FENCE, {"t": 0}, ())
+    planned = plan(image, after, (one, two), FENCE, {"t": 0}, Nodes())
     (multi,) = planned.multis
     writes = [op for op in multi if isinstance(op, SetData)]
     assert [write.version for write in writes] == [0, 1]
@@ -93,7 +95,7 @@ def test_a_reassignment_rewrites_the_assignment_on_its_version() -> None:
         adding_replicas=[3], removing_replicas=[],
     )  # fmt: skip
     after = replayed(image, record)
-    (multi,) = plan(image, after, (record,), FENCE, {"t": 4}, ()).multis
+    (multi,) = plan(image, after, (record,), FENCE, {"t": 4}, Nodes()).multis
     assignment = multi[1]
     assert isinstance(assignment, SetData)
     assert (assignment.path, assignment.version) == ("/brokers/topics/t", 4)
@@ -106,19 +108,21 @@ def test_a_configuration_is_created_or_changed_and_then_notified() -> None:
     record = ConfigRecord(resource_type=4, resource_name="", name="num.partitions", value="3")
     after = replayed(image, record)
     path = "/config/brokers/<default>"
-    (made,) = plan(image, after, (record,), FENCE, {}, ()).multis
+    (made,) = plan(image, after, (record,), FENCE, {}, Nodes()).multis
     assert isinstance(made[1], Create)
-    planned = plan(image, after, (record,), FENCE, {}, (path,))
+    planned = plan(image, after, (record,), FENCE, {}, Nodes({path: ConfigNode(4)}))
     (changed,) = planned.multis
-    assert changed[1] == SetData(path, znodes.encode_config({"num.partitions": "3"}))
-    assert planned.notifications == ("brokers/<default>",)
+    assert changed[1] == SetData(path, znodes.encode_config({"num.partitions": "3"}), 4)
+    assert planned.configs == {path: ConfigNode(5)}
+    note = (znodes.CONFIG_CHANGE_PREFIX, znodes.encode_change("brokers/<default>"))
+    assert planned.notes == (note,)
 
 
 def test_deleting_a_topic_leaves_a_marker_and_touches_nothing_else() -> None:
     """The replicas must go first."""
     _, image, _ = with_topic(2)
     record = RemoveTopicRecord(topic_id=image.topics["t"].topic_id)
-    planned = plan(image, replayed(image, record), (record,), FENCE, {"t": 0}, ())
+    planned = plan(image, replayed(image, record), (record,), FENCE, {"t": 0}, Nodes())
     (multi,) = planned.multis
     assert multi[1:] == (Create("/admin/delete_topics/t"),)
     assert planned.deleted_topics == ("t",)
@@ -128,7 +132,7 @@ def test_a_block_of_producer_ids_is_kafkas_block() -> None:
     """Start and end inclusive, as texts."""
     image = three_brokers()
     record = ProducerIdsRecord(broker_id=3, broker_epoch=1, next_producer_id=2000)
-    (multi,) = plan(image, replayed(image, record), (record,), FENCE, {}, ()).multis
+    (multi,) = plan(image, replayed(image, record), (record,), FENCE, {}, Nodes()).multis
     assert multi[1] == SetData(znodes.PRODUCER_IDS, znodes.encode_producer_block(3, 2000))
 
 
@@ -136,4 +140,4 @@ def test_brokers_are_not_written_their_own_nodes_say_where_they_are() -> None:
     """No write, not even an empty transaction."""
     image = three_brokers()
     record = RegisterBrokerRecord(broker_id=4, fenced=False)
-    assert plan(image, replayed(image, record), (record,), FENCE, {}, ()).multis == ()
+    assert plan(image, replayed(image, record), (record,), FENCE, {}, Nodes()).multis == ()

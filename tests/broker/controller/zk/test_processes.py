@@ -13,12 +13,17 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
+from broker.controller.decisions.quotas import Match
 from broker.server.embedded import BrokerDidNotStart, begin_broker_process
 from broker.server.embedded_cluster import RunningCluster, start_cluster
 from broker.server.process import migrate_controller
+from bus.client.nodes import Nodes
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated import describe_client_quotas
 from deploy.errors import Unavailable
 from deploy.testservers.process import free_port
 from deploy.testservers.zookeeper import Ensemble, start_ensemble
+from tests.broker.controller.zk.test_quotas import RECORDED
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -214,7 +219,7 @@ def test_a_stopping_controller_hands_everything_over_first(cluster: RunningClust
 def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
     cluster: RunningCluster, connect: str
 ) -> None:
-    """Topic ids, records, configurations and committed offsets are the same afterwards."""
+    """Topic ids, records, configurations, quotas and committed offsets are the same afterwards."""
     admin = create(cluster.bootstrap, "moved", 4)
     acked = produce(cluster.bootstrap, "moved", 0, 400)
     assert consume(cluster.bootstrap, "moved", 400) == acked
@@ -222,7 +227,12 @@ def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
     tool = KazooClient(hosts=connect)
     tool.start()
     tool.set("/config/topics/moved", b'{"version":1,"config":{"retention.ms":"777000"}}')
+    tool.create("/config/users/cam", RECORDED)
+    tool.create(
+        "/config/changes/config_change_", b'{"version":2,"entity_path":"users/cam"}', sequence=True
+    )
     tool.stop()
+    until(lambda: quotas(cluster.bootstrap) == {"cam": 1e6}, "the quota is not taken up")
     del admin
     directories = {i: cluster.plan[i].directory for i in (1, 2, 3)}
     ports = {i: int(cluster.node(i).bootstrap.rsplit(":", 1)[1]) for i in (1, 2, 3)}
@@ -244,6 +254,7 @@ def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
         moved = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         until(lambda: in_sync(moved, "moved", 3), "not every replica is in sync after the move")
         assert committed(bootstrap, "moved", 4) == before
+        assert quotas(bootstrap) == {"cam": 1e6}
         more = produce(bootstrap, "moved", 400, 500)
         assert len(more) == 100
         consumer = Consumer({
@@ -278,6 +289,20 @@ def kraft(node_id: int, ports: dict[int, int], controllers: dict[int, int]) -> d
         "controller.quorum.voters": ",".join(
             f"{i}@127.0.0.1:{port}" for i, port in sorted(controllers.items())
         ),
+    }
+
+
+def quotas(bootstrap: str) -> dict[str, float]:
+    """How much users may send, as told by a broker."""
+    anybody = describe_client_quotas.ComponentData("user", Match.ANY, None)
+    request = describe_client_quotas.DescribeClientQuotasRequest([anybody], strict=True)
+    with Nodes(bootstrap, "test") as nodes:
+        answer = nodes.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, request)
+    return {
+        one.entity[0].entity_name: value.value
+        for one in answer.entries
+        for value in one.values
+        if value.key == "producer_byte_rate"
     }
 
 

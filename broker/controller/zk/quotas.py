@@ -1,0 +1,172 @@
+"""Nodes under `/config` that hold quotas: users with their credentials, clients, addresses.
+
+In: entities and the bytes of their nodes. Out: records, values, paths. Never: I/O, nor a
+credential changed: a write of quotas keeps whatever else stands in the node, word for word.
+
+Kafka's paths: `users/<u>`, `clients/<c>`, `users/<u>/clients/<c>`, `ips/<ip>`; names are
+percent-encoded (Sanitizer), `<default>` is the entity that stands for all without their own.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote
+
+from broker.controller.decisions.quotas import CLIENT_ID, IP, USER, WHOLE_NUMBERS
+from broker.controller.zk import znodes
+from broker.metadata.image import MetadataImage, QuotaEntity
+from bus.protocol.generated.metadata_records import (
+    ClientQuotaRecord,
+    EntityData,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+
+MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+FOLDERS = {"users": USER, "clients": CLIENT_ID, "ips": IP}
+"""Below `/config`, and which kind of name its children are."""
+
+CLIENTS = "clients"
+"""Below a user: clients of that user."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaNode:
+    """What stands at one entity. `kept` is what a write of quotas must not touch; `faults` name
+    what makes no sense, which is kept too."""
+
+    quotas: Mapping[str, float] = field(default_factory=dict)
+    credentials: tuple[UserScramCredentialRecord, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+
+# -- paths ----------------------------------------------------------------------------------
+
+
+def entity_path(entity: QuotaEntity) -> str:
+    """Below `/config`, as notifications name it."""
+    parts = dict(entity)
+    if IP in parts:
+        return f"ips/{_node(parts[IP])}"
+    if USER not in parts:
+        return f"clients/{_node(parts[CLIENT_ID])}"
+    user = f"users/{_node(parts[USER])}"
+    return f"{user}/{CLIENTS}/{_node(parts[CLIENT_ID])}" if CLIENT_ID in parts else user
+
+
+def entity_of(path: str) -> QuotaEntity | None:
+    """The entity of such a path, None if it is not one of quotas."""
+    match path.split("/"):
+        case [folder, name] if folder in FOLDERS:
+            return ((FOLDERS[folder], _name(name)),)
+        case ["users", user, "clients", client]:
+            return ((CLIENT_ID, _name(client)), (USER, _name(user)))
+    return None
+
+
+def _node(name: str | None) -> str:
+    """As Java's URLEncoder and Kafka's Sanitizer write it: a blank is %20."""
+    if name is None:
+        return znodes.DEFAULT_ENTITY
+    return quote(name, safe="").replace("~", "%7E")
+
+
+def _name(node: str) -> str | None:
+    return None if node == znodes.DEFAULT_ENTITY else unquote(node)
+
+
+# -- content --------------------------------------------------------------------------------
+
+
+def decode_node(path: str, entity: QuotaEntity, data: bytes) -> QuotaNode:
+    """Quotas are numbers, credentials belong to users with a name; everything else is kept."""
+    try:
+        values = znodes.decode_config(path, data)
+    except znodes.ZnodeError as error:
+        return QuotaNode(faults=(str(error),))
+    user = dict(entity).get(USER) if len(entity) == 1 else None
+    quotas: dict[str, float] = {}
+    credentials: list[UserScramCredentialRecord] = []
+    kept: dict[str, str] = {}
+    faults: list[str] = []
+    for key, text in values.items():
+        try:
+            if key not in MECHANISMS:
+                quotas[key] = float(text)
+                continue
+            kept[key] = text
+            if user is not None:
+                credentials.append(_credential(user, key, text))
+        except (KeyError, ValueError):
+            kept[key] = text
+            faults.append(f"{path}: {key} cannot be understood")
+    return QuotaNode(quotas, tuple(credentials), kept, tuple(faults))
+
+
+def _credential(user: str, mechanism: str, text: str) -> UserScramCredentialRecord:
+    parts = dict(part.split("=", 1) for part in text.split(","))
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=MECHANISMS[mechanism],
+        salt=base64.b64decode(parts["salt"]),
+        stored_key=base64.b64decode(parts["stored_key"]),
+        server_key=base64.b64decode(parts["server_key"]),
+        iterations=int(parts["iterations"]),
+    )
+
+
+def encode_node(quotas: Mapping[str, float], kept: Mapping[str, str]) -> bytes:
+    """As Kafka writes it: whole numbers without a point; the node stays when it is empty."""
+    texts = {
+        key: str(int(value)) if key in WHOLE_NUMBERS else repr(float(value))
+        for key, value in quotas.items()
+    }
+    return znodes.encode_config({**kept, **texts})
+
+
+# -- records --------------------------------------------------------------------------------
+
+
+def records_of(entity: QuotaEntity, node: QuotaNode) -> list[object]:
+    """What a node says, to an image that knows nothing of it."""
+    records: list[object] = [_quota(entity, key, node.quotas[key]) for key in sorted(node.quotas)]
+    return [*node.credentials, *records]
+
+
+def difference(image: MetadataImage, entity: QuotaEntity, node: QuotaNode) -> list[object]:
+    """Records from what the image holds of an entity to what its node says."""
+    held = image.client_quotas.get(entity, {})
+    records: list[object] = [
+        _quota(entity, key, value)
+        for key, value in sorted(node.quotas.items())
+        if held.get(key) != value
+    ]
+    records += [_quota(entity, key, None) for key in sorted(held) if key not in node.quotas]
+    user = dict(entity).get(USER) if len(entity) == 1 else None
+    if user is not None:
+        records += _credential_difference(image, user, node)
+    return records
+
+
+def _credential_difference(image: MetadataImage, user: str, node: QuotaNode) -> list[object]:
+    stand = {one.mechanism: one for one in node.credentials}
+    records: list[object] = []
+    for mechanism in MECHANISMS.values():
+        held, there = image.scram.get((mechanism, user)), stand.get(mechanism)
+        if there is not None and there != held:
+            records.append(there)
+        elif there is None and held is not None:
+            records.append(RemoveUserScramCredentialRecord(name=user, mechanism=mechanism))
+    return records
+
+
+def _quota(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:
+    return ClientQuotaRecord(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        key=key,
+        value=0.0 if value is None else value,
+        remove=value is None,
+    )
