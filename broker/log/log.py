@@ -49,6 +49,9 @@ log = logging.getLogger("broker.log")
 
 _EMPTY = b""
 
+FUTURE_SUFFIX = "-future"
+"""Of the directory of a log that is being made to replace one in another log directory."""
+
 
 class FetchSlice(NamedTuple):
     """What a read found: whole batches, all of them below ``upper_offset``."""
@@ -573,8 +576,11 @@ def _writable(records: bytes | bytearray | memoryview) -> bytearray | memoryview
 
 
 def parse_directory(directory: str) -> tuple[str, int]:
-    """Topic and partition in a log directory's name, ``topic-partition``."""
+    """Topic and partition in a log directory's name, ``topic-partition`` or the same of a future
+    log, ``topic-partition.<32 hex>-future``."""
     name = directory.rsplit("/", 1)[-1]
+    if name.endswith(FUTURE_SUFFIX):
+        name = name.rpartition(".")[0]
     topic, dash, number = name.rpartition("-")
     if not dash or not topic or not number.isdecimal():
         raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} is no log directory")

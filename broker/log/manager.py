@@ -36,7 +36,8 @@ from broker.log.directories import (
 )
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool
-from broker.log.log import Log, parse_directory
+from broker.log.futures import Futures, newer_of
+from broker.log.log import FUTURE_SUFFIX, Log, parse_directory
 from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.log")
@@ -67,6 +68,7 @@ class LogManager:
         self.on_flushed: Callable[[float], None] = lambda took_ms: None
         self._abandoned: set[str] = set()
         self._background = Background(self, disk, clock)
+        self.futures = Futures(disk, clock, self._open, self._put_aside)
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -146,7 +148,21 @@ class LogManager:
             elif name != METADATA_DIRECTORY and _is_log_directory(path):
                 key = parse_directory(path)
                 point, start = recovery_points.get(key, 0), starts.get(key, 0)
-                self._logs[key] = self._open(path, topic_config(key[0]), clean, point, start)
+                opened = self._open(path, topic_config(key[0]), clean, point, start)
+                if name.endswith(FUTURE_SUFFIX):
+                    self.futures.found(opened)
+                else:
+                    self._logs[key] = self._only_one(opened)
+
+    def _only_one(self, found: Log) -> Log:
+        """The machine may have died when a log was being replaced by one in another directory."""
+        other = self._logs.get((found.topic, found.index))
+        if other is None:
+            return found
+        newer, older = newer_of(other, found)
+        log.error("%s was replaced by %s and is removed", older.directory, newer.directory)
+        self._put_aside(older)
+        return newer
 
     def _open(
         self, path: str, config: TopicConfig, clean: bool, recovery_point: int, start: int
@@ -172,7 +188,7 @@ class LogManager:
         """Close all logs in order and give the directories back."""
         await self._background.stop()
         closed = dict.fromkeys(self._usable(), True)
-        for partition in self._logs.values():
+        for partition in [*self._logs.values(), *self.futures.logs()]:
             if not _closed_in_order(partition):
                 closed[parent_of(partition)] = False
         self.checkpoint_recovery_points()
@@ -215,7 +231,7 @@ class LogManager:
                 )
             return known
         try:
-            path = f"{self._emptiest()}/{topic}-{index}"
+            path = f"{self._home_of((topic, index))}/{topic}-{index}"
             created = self._open(path, config, False, 0, 0)
             self._mark(created, topic_id)
         except DiskError as error:
@@ -227,6 +243,10 @@ class LogManager:
         write_topic_id(self.disk, partition.directory, topic_id)
         partition.topic_id = topic_id
         partition.is_new = True
+
+    def _home_of(self, key: TopicPartition) -> str:
+        wished = self.futures.wished(key)
+        return wished if wished is not None and self.is_usable(wished) else self._emptiest()
 
     def _emptiest(self) -> str:
         cordoned = self.config["cordoned.log.dirs"]
@@ -246,20 +266,53 @@ class LogManager:
 
         Whoever deletes many writes the checkpoints only once, with the last: they name all logs.
         """
+        try:
+            self.futures.drop((topic, index))
+        except LogError as error:
+            log.error("the future log of %s-%d stays until the next start: %s", topic, index, error)
         partition = self._logs.pop((topic, index), None)
         if partition is None:
             return
+        self._put_aside(partition)
+        if is_last:
+            self.write_checkpoints()
+
+    def _put_aside(self, partition: Log) -> None:
+        """Rename a log's directory, to be removed after file.delete.delay.ms."""
         partition.release()
-        unique = self._clock.new_uuid().hex
-        aside = f"{parent_of(partition)}/{topic[:200]}-{index}.{unique}{DELETE_SUFFIX}"
+        unique = self._clock.new_uuid().hex()
+        name = f"{partition.topic[:200]}-{partition.index}.{unique}{DELETE_SUFFIX}"
+        aside = f"{parent_of(partition)}/{name}"
         try:
             self.disk.rename(partition.directory, aside)
         except DiskError as error:
             raise storage_error(error) from error
         self._background.remove_later(aside, partition.config.file_delete_delay_ms)
-        if is_last:
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_starts()
+
+    # --- moves between directories ---------------------------------------------------------------
+
+    def promote(self, current: Log) -> Log:
+        """A log's future log takes its place; see ``Futures.promote``."""
+        fresh = self._logs[current.topic, current.index] = self.futures.promote(current)
+        return fresh
+
+    def retire(self, replaced: Log) -> None:
+        """Put a log aside that another has replaced, and vouch for the new one from now on."""
+        try:
+            self._put_aside(replaced)
+            self.disk.flush_directory(parent_of(replaced))
+        except DiskError as error:
+            raise storage_error(error) from error
+        finally:
+            self.write_checkpoints()
+
+    async def flush(self, partition: Log) -> None:
+        """Force one log to the device beside other work; an error goes to ``on_failure``."""
+        await self._background.flush(partition)
+
+    def is_usable(self, directory: str) -> bool:
+        """Whether it is a log directory of ours that has not failed."""
+        return directory in self._usable()
 
     def abandon(self, directory: str) -> None:
         """The directory has failed: its logs are gone until a restart, nothing there is touched
@@ -269,6 +322,9 @@ class LogManager:
             if parent_of(partition) == directory:
                 del self._logs[key]
                 partition.release()
+        for future in self.futures.logs():
+            if parent_of(future) == directory:
+                self.futures.let_go((future.topic, future.index))
         with suppress(DiskError):  # nor does the next life vouch for what this one wrote there
             write_life(self.disk, directory, "", UNKNOWN_BROKER_EPOCH)
 
@@ -283,9 +339,15 @@ class LogManager:
 
     def unknown(self, known: Callable[[str, int, bytes | None], bool]) -> list[Log]:
         """Logs of partitions the metadata does not know (any more)."""
-        return [p for p in self._logs.values() if not known(p.topic, p.index, p.topic_id)]
+        here = [*self._logs.values(), *self.futures.logs()]
+        return [p for p in here if not known(p.topic, p.index, p.topic_id)]
 
     # --- checkpoints -----------------------------------------------------------------------------
+
+    def write_checkpoints(self) -> None:
+        """Write down at once what stands where: logs have gone, come or moved."""
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
 
     def checkpoint_recovery_points(self) -> None:
         """Write down below which offset each log is flushed."""
@@ -306,10 +368,11 @@ class LogManager:
         )
 
     def _checkpoint(self, name: str, value: Callable[[Log], int | None]) -> None:
+        here = [*self._logs.values(), *self.futures.logs()]
         for directory in self._usable():
             offsets = {
-                key: offset
-                for key, partition in self._logs.items()
+                (partition.topic, partition.index): offset
+                for partition in here
                 if parent_of(partition) == directory and (offset := value(partition)) is not None
             }
             try:
