@@ -8,6 +8,11 @@ fenced the dead one, and asks again only a second later. So such an answer waits
 is on its way when this broker has itself just lost its connection to a leader. And it lists a
 fenced broker for some seconds more: librdkafka loses a partition for a second if its old leader
 disappears from the list in the same answer that names the new one.
+
+A broker that has just started may not have heard yet of anybody, itself included: under ZooKeeper it
+must listen before the controller can tell it anything, and where the whole cluster starts all are
+fenced at first. A client must not be told of a cluster without brokers (librdkafka gives up every
+broker it knew, and never finds one again), so that answer waits too.
 """
 
 from __future__ import annotations
@@ -20,6 +25,11 @@ from broker.metadata.image import BrokerImage, MetadataImage
 
 HOLD_S = 0.1
 """How long an answer waits at most: the controller needs some milliseconds after a kill."""
+
+NOBODY_S = 20.0
+"""How long an answer waits for the first broker in service: a ZooKeeper controller that died is
+replaced when its session of 18 s by default has ended, an election of a quorum takes less than two
+seconds; the clients' own limits are 30 s and more."""
 
 SHOWN_S = 5.0
 """How long a fenced broker is still listed: clients have asked again by then."""
@@ -64,7 +74,8 @@ class Departures:
             return False
         self._held.append(answer)
         if self._timer is None:
-            self._timer = self._clock.call_later(HOLD_S, self._release)
+            limit = HOLD_S if _anybody(image) else NOBODY_S
+            self._timer = self._clock.call_later(limit, self._release)
         return True
 
     def shown(self, image: MetadataImage) -> list[BrokerImage]:
@@ -80,13 +91,16 @@ class Departures:
         ]
 
     def _awaited(self, image: MetadataImage) -> bool:
-        """Whether the controller has not yet said what became of a broker we lost just now."""
+        """Whether the controller has not yet said what became of a broker we lost just now, or
+        who there is at all."""
         if not self._lost:
-            return False
+            return not _anybody(image)
         since = self._clock.monotonic() - HOLD_S
         self._lost = {one: when for one, when in self._lost.items() if when > since}
         brokers = image.brokers
-        return any(one in brokers and not brokers[one].fenced for one in self._lost)
+        if any(one in brokers and not brokers[one].fenced for one in self._lost):
+            return True
+        return not _anybody(image)
 
     def _release(self) -> None:
         timer, self._timer = self._timer, None
@@ -95,3 +109,8 @@ class Departures:
         held, self._held = self._held, []
         for answer in held:
             answer()
+
+
+def _anybody(image: MetadataImage) -> bool:
+    """Whether any broker is in service; the first one looked at is, as a rule."""
+    return any(not broker.fenced for broker in image.brokers.values())

@@ -63,6 +63,8 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: work on every whole request in them."""
         self.last_active = self._listener.monotonic()
+        if not self._listener.is_open:
+            self._reading = True  # uvloop reads on, whatever `connection_made` said: pause again
         self._listener.begin_turn()
         self._cutter.received(nbytes)
         self._pump()
@@ -145,8 +147,13 @@ class Connection(asyncio.BufferedProtocol):
     def _take_requests(self) -> bool:
         """Dispatch whole frames while there is room; True if any response may be ready."""
         dispatch: Callable[[memoryview, Connection, Slot], None] = self._listener.dispatch
-        cutter = self._cutter
-        while self._writable and len(self._responses) < MAX_IN_FLIGHT and not self.closed:
+        cutter, is_open = self._cutter, self._listener.is_open
+        while (
+            is_open
+            and self._writable
+            and len(self._responses) < MAX_IN_FLIGHT
+            and not self.closed
+        ):
             frame = cutter.next_frame()
             if frame is None:
                 break

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from broker.metadata.delta import Changes, MetadataDelta
-from broker.metadata.departures import HOLD_S, SHOWN_S, Departures
+from broker.metadata.departures import HOLD_S, NOBODY_S, SHOWN_S, Departures
 from broker.metadata.image import MetadataImage
 from bus.protocol.generated.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -68,6 +68,34 @@ def test_it_does_not_wait_longer_than_its_limit() -> None:
         await asyncio.sleep(HOLD_S * 1.5)
         assert told == ["held"]
         assert not departures.hold(TWO, lambda: told.append("never"))
+
+    play(story)
+
+
+def test_nobody_is_told_of_a_cluster_without_brokers() -> None:
+    """A broker that has just started hears of the others in a moment. librdkafka, told that there
+    are none, gave up all it knew; a commit that waited for the coordinator never returned."""
+    told: list[str] = []
+
+    async def story(departures: Departures) -> None:
+        assert departures.hold(MetadataImage(), lambda: told.append("held"))
+        departures(replay(MetadataImage(), RegisterBrokerRecord(broker_id=2, fenced=True)))
+        await asyncio.sleep(NOBODY_S / 2)
+        assert told == []
+        departures(replay(MetadataImage(), RegisterBrokerRecord(broker_id=1, fenced=False)))
+        assert told == ["held"]
+
+    play(story)
+
+
+def test_whoever_asks_a_cluster_that_stays_empty_is_answered_in_the_end() -> None:
+    """A client that waits for ever would not ask another broker."""
+    told: list[str] = []
+
+    async def story(departures: Departures) -> None:
+        assert departures.hold(MetadataImage(), lambda: told.append("held"))
+        await asyncio.sleep(NOBODY_S + 1)
+        assert told == ["held"]
 
     play(story)
 

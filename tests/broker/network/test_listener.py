@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 import pytest
+import uvloop
 
 from broker.network.connection import CloseConnection, Connection
 from broker.network.http import answer
@@ -17,6 +18,7 @@ from broker.network.responses import Slot
 
 LIMITS = ConnectionLimits(100_000, 60_000, 3, 2, 1_000_000)
 Story = Callable[["World"], Coroutine[object, object, None]]
+Run = Callable[[Coroutine[object, object, None]], None]
 
 
 class World:
@@ -65,16 +67,18 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("what was waited for did not happen")
 
 
-def told(story: Story, limits: ConnectionLimits = LIMITS) -> None:
+def told(
+    story: Story, limits: ConnectionLimits = LIMITS, *, held: bool = False, run: Run = asyncio.run
+) -> None:
     async def main() -> None:
         world = World(limits)
-        world.port = await world.listener.start("127.0.0.1", 0)
+        world.port = await world.listener.start("127.0.0.1", 0, held=held)
         try:
             await story(world)
         finally:
             await world.listener.stop()
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_answers_come_in_order_though_the_first_one_waits() -> None:
@@ -257,3 +261,23 @@ def test_the_metrics_port_answers_get_and_nothing_else() -> None:
     assert answer(b"GET /metrics?x=1 HTTP/1.1\r\n\r\n", lambda: "kafka_x 1\n").endswith(b"x 1\n")
     assert b"404" in answer(b"GET / HTTP/1.1\r\n\r\n", str)
     assert b"405" in answer(b"POST /metrics HTTP/1.1\r\n\r\n", str)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_held_listener_answers_nobody_before_it_opens(run: Run) -> None:
+    """What was asked too early is answered then, in order. A broker on uvloop answered at once, of
+    a cluster without brokers, and librdkafka then gave every broker up for good."""
+
+    async def story(world: World) -> None:
+        early, early_writer = await world.connect()
+        early_writer.write(framed(b"first") + framed(b"second"))
+        await until(lambda: world.listener.connection_count == 1)
+        early_writer.write(framed(b"third" * 20_000))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(early.read(1), 0.2)
+        assert world.seen == 0
+        world.listener.open()
+        assert [await read(early) for _ in range(2)] == [b"first", b"second"]
+        assert await read(early) == b"third" * 20_000
+
+    told(story, held=True, run=run)
