@@ -9,10 +9,10 @@ is on its way when this broker has itself just lost its connection to a leader. 
 fenced broker for some seconds more: librdkafka loses a partition for a second if its old leader
 disappears from the list in the same answer that names the new one.
 
-A broker that has just started may not have heard yet of anybody, itself included: under ZooKeeper it
-must listen before the controller can tell it anything, and where the whole cluster starts all are
-fenced at first. A client must not be told of a cluster without brokers (librdkafka gives up every
-broker it knew, and never finds one again), so that answer waits too.
+A broker that has just started may not have heard yet of anybody, itself included: under ZooKeeper
+it must listen before the controller can tell it anything, and where the whole cluster starts all
+are fenced at first. A client must not be told of a cluster without brokers (librdkafka gives up
+every broker it knew, and never finds one again), so that answer waits too.
 """
 
 from __future__ import annotations
