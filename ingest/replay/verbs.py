@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:  # a verb loads what it needs when it runs
+    from ingest.replay.replay import ReplayCounts
 
 
 def mount(app: typer.Typer) -> None:
@@ -74,6 +77,11 @@ def replay(
             raise typer.Exit(1) from error
         finally:
             sink.close()
+    _tell(counts, as_json)
+
+
+def _tell(counts: ReplayCounts, as_json: bool) -> None:
+    """What became of the lines."""
     result = {"sent": counts.sent, "valid": counts.valid, "rejected": counts.rejected}
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))

@@ -9,12 +9,15 @@ import json
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:  # a verb loads what it needs when it runs
+    from ingest.video.delivery import Delivery
 
 
 def mount(app: typer.Typer) -> None:
@@ -81,11 +84,16 @@ def recognise(
     finally:
         delivery.sink.close()
         film.close()
+    _tell(video.name, film.identity, delivery, as_json)
+
+
+def _tell(name: str, identity: str, delivery: Delivery, as_json: bool) -> None:
+    """What was sent of the film."""
     if as_json:
-        typer.echo(json.dumps({"sent": delivery.sent, "film": film.identity}))
+        typer.echo(json.dumps({"sent": delivery.sent, "film": identity}))
         return
     sent = ", ".join(f"{topic} {n}" for topic, n in sorted(delivery.sent.items())) or "nothing"
-    typer.echo(f"{video.name}: sent {sent}; pictures lost: {delivery.pictures_lost}")
+    typer.echo(f"{name}: sent {sent}; pictures lost: {delivery.pictures_lost}")
 
 
 def _start_ms(text: str, zone: ZoneInfo) -> int:
