@@ -103,6 +103,7 @@ class Core:
     heard_at_ms: int = 0
     backoffs: int = 0
     stored: ElectionState = field(default_factory=ElectionState)
+    announced: LeaderIs | None = None
     effects: list[Effect] = field(default_factory=list)
     lines: dict[tuple[int, type], Line] = field(default_factory=dict)
 
@@ -127,7 +128,7 @@ class Core:
         self.has_fetched, self.backoffs = False, 0
         self.deadline_ms = now.now_ms + self.fetch_timeout_ms(now)
         self.lines.clear()
-        self.effects.append(LeaderIs(leader_id, epoch))
+        self.announce(leader_id)
 
     def learn(self, leader_id: int, epoch: int, now: Moment) -> bool:
         """What a request or response says about the epoch; whether that was news."""
@@ -165,7 +166,14 @@ class Core:
         self.move(event)
         self.has_fetched = False
         self.deadline_ms = now.now_ms + self.spread(self.settings.election_timeout_ms, now)
-        self.effects.append(LeaderIs(NO_LEADER, self.epoch))
+        self.announce(NO_LEADER)
+
+    def announce(self, leader_id: int) -> None:
+        """Who leads this epoch, -1 for nobody; said once, not each time one asks around in vain."""
+        news = LeaderIs(leader_id, self.epoch)
+        if news != self.announced:
+            self.announced = news
+            self.effects.append(news)
 
     def persist(self) -> None:
         """Let the shell store epoch, leader and vote, if they are not what it stored last."""

@@ -14,7 +14,6 @@ from broker.controller.kraft.messages import (
     Answer,
     BecameLeader,
     EndEpoch,
-    LeaderIs,
     Moment,
     Vote,
     VoteAnswer,
@@ -26,15 +25,20 @@ from bus.errors import ErrorCode, check
 
 @dataclass(slots=True)
 class Ballot:
-    """Who has answered. Invariant: only voters are in it, each once."""
+    """Who has answered, and who is not there to answer. Invariant: only voters are in it."""
 
     granted: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
+    absent: set[int] = field(default_factory=set)
     is_lost: bool = False
 
     def has(self, voter_id: int) -> bool:
         """Whether this voter has answered."""
         return voter_id in self.granted or voter_id in self.refused
+
+    def may_still_win(self, voters: int, majority: int) -> bool:
+        """Whether those who have neither refused nor gone would do."""
+        return voters - len(self.refused | self.absent) >= majority
 
 
 class Election:
@@ -82,7 +86,7 @@ class Election:
             core.move(Event.WOULD_WIN)
             core.epoch, core.leader_id, core.voted = core.epoch + 1, NO_LEADER, core.me
             core.persist()
-            core.effects.append(LeaderIs(NO_LEADER, core.epoch))
+            core.announce(NO_LEADER)
             self._new_ballot(now)
         if core.role is Role.CANDIDATE and len(self._ballot.granted) >= majority:
             core.move(Event.WON)
@@ -90,11 +94,12 @@ class Election:
             core.persist()
             granting = tuple(sorted(self._ballot.granted))
             core.effects.append(BecameLeader(core.epoch, granting))
-            core.effects.append(LeaderIs(core.me.id, core.epoch))
+            core.announce(core.me.id)
         elif core.role in (Role.PROSPECTIVE, Role.CANDIDATE):
             voters = len(core.voters.latest.voters)
-            if len(self._ballot.refused) > voters - majority and not self._ballot.is_lost:
-                # Wait a little, then begin again; meanwhile a leader may be heard of.
+            if not self._ballot.may_still_win(voters, majority) and not self._ballot.is_lost:
+                # Wait a little, then begin again; meanwhile a leader may be heard of. Where one
+                # is dead and the living split their votes, this is a second's difference.
                 core.deadline_ms = min(core.deadline_ms, now.now_ms + core.backoff_ms(now))
                 self._ballot.is_lost = True
 
@@ -148,11 +153,20 @@ class Election:
         if voter_id not in core.voters.latest.ids:
             return
         check(isinstance(answer, VoteAnswer), "a vote is answered by a vote")
+        self._ballot.absent.discard(voter_id)
         if isinstance(answer, VoteAnswer) and answer.granted:
             self._ballot.granted.add(voter_id)
         else:
             self._ballot.refused.add(voter_id)
         self._count(now)
+
+    def on_failure(self, voter_id: int, ask: Vote, now: Moment) -> None:
+        """A voter is not there to be asked; it is asked again, and may have come back."""
+        core = self._core
+        expected = Role.PROSPECTIVE if ask.pre_vote else Role.CANDIDATE
+        if core.role is expected and ask.epoch == core.epoch and not self._ballot.has(voter_id):
+            self._ballot.absent.add(voter_id)
+            self._count(now)
 
     # -- voting -----------------------------------------------------------------------------
 

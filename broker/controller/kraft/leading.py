@@ -19,7 +19,6 @@ from broker.controller.kraft.messages import (
     Fetch,
     FetchAnswer,
     FetchSnapshot,
-    LeaderIs,
     Moment,
     OffsetAndEpoch,
     SnapshotAnswer,
@@ -145,7 +144,7 @@ class Leading:
         core = self._core
         core.move(Event.RESIGN)
         core.deadline_ms = now.now_ms + core.spread(core.settings.election_timeout_ms, now)
-        core.effects.append(LeaderIs(NO_LEADER, core.epoch))
+        core.announce(NO_LEADER)
         self._tell_end(now)
 
     def _tell_end(self, now: Moment) -> None:

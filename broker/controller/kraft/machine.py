@@ -240,6 +240,8 @@ class Machine:
         self.core.failed(to, ask, now)
         if isinstance(ask, Fetch | FetchSnapshot):
             self.following.on_failure(to, refused, now)
+        elif isinstance(ask, Vote) and refused:
+            self.election.on_failure(to, ask, now)
 
     def on_connection_lost(self, node_id: int, now: Moment) -> None:
         """The other side reset a connection of ours."""

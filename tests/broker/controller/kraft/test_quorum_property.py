@@ -111,3 +111,19 @@ def test_the_same_holds_while_voters_come_and_go(seed: int) -> None:
         world.run_for(dice.randrange(1, 1500))
         world.check_log_matching()
     recover(world)
+
+
+def test_a_dead_leader_is_replaced_soon_even_if_the_votes_are_split():
+    """Two of three live: a candidate that counted on the dead one's vote waited out its time."""
+    took_ms = []
+    for seed in range(100):
+        world = World([1, 2, 3], seed)
+        world.until_leader()
+        world.run_for(500 + seed)
+        leader = world.until_leader()
+        leader.crash(keep_cache=True)
+        began_ms = world.now_ms
+        while world.leader is None and world.now_ms < began_ms + 5000:
+            world.run_for(1)
+        took_ms.append(world.now_ms - began_ms)
+    assert max(took_ms) < 600, f"seed {took_ms.index(max(took_ms))}"
