@@ -28,6 +28,7 @@ from broker.replica.fetch_sessions import FetchSessions
 from broker.replica.fetchers import Fetchers
 from broker.replica.leadership import IsrProposal
 from broker.replica.measures import Measures
+from broker.replica.new_replicas import NewReplicas
 from broker.replica.partition import NO_LEADER, Partition
 from broker.replica.port import Cluster
 from broker.replica.proof import Proofs
@@ -44,7 +45,8 @@ Known = Callable[[str, int, bytes | None], bool]
 
 
 class ReplicaManager:
-    """The replicas of one broker. Invariant: a partition here has its log in the log manager.
+    """The replicas of one broker. Invariant: a partition here has its log in the log manager;
+    `new` holds none that is here. Whoever asks for one by `get` does not see the difference.
 
     Without ``cluster`` (see ``join``) nothing is copied and no in-sync set changes.
     """
@@ -77,6 +79,8 @@ class ReplicaManager:
         self._alter: AlterPartitions | None = None
         self._assignments: Assignments | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
+        self.new = NewReplicas(clock, self._follow_new)
+        self._unfollowed: dict[TopicPartition, Partition] = {}
         self._offline: dict[TopicPartition, bytes] = {}
         self._offline_directories: list[str] = []
         self._watermarks = WatermarkCheckpoint(log_manager)
@@ -98,6 +102,18 @@ class ReplicaManager:
         self._assignments = Assignments(self.broker_id, self._clock, cluster)
 
     # --- what the metadata says ------------------------------------------------------------------
+
+    def bring(self, topic: str, index: int, make: Callable[[], None]) -> None:
+        """Have `make` create or change a partition: at once if it is here or new ones are not
+        spread over turns, else in its turn or when somebody asks for it. See `new.go_on`."""
+        if self.new.is_spread and (topic, index) not in self._partitions:
+            self.new.put((topic, index), make)
+        else:
+            make()
+
+    def has(self, topic: str, index: int) -> bool:
+        """Whether the partition is here, or will be when its turn comes."""
+        return (topic, index) in self._partitions or (topic, index) in self.new
 
     def create_partition(
         self,
@@ -152,11 +168,20 @@ class ReplicaManager:
         """Copy from the leader there is, or from nobody."""
         if self._fetchers is None:
             return
+        if self.new.is_in_turn:
+            self._unfollowed[partition.key] = partition
+            return
+        self._unfollowed.pop(partition.key, None)
         if partition.is_leader or partition.leader_id == NO_LEADER:
             self._fetchers.leave(partition)
         else:
             self._fetchers.follow(partition)
         self._fetchers.end_idle()
+
+    def _follow_new(self) -> None:
+        """Copy what was made in turns since the last time."""
+        for partition in list(self._unfollowed.values()):
+            self._follow(partition)
 
     def _tell_directory(
         self, partition: Partition, replicas: Sequence[int], directories: Sequence[bytes]
@@ -180,6 +205,7 @@ class ReplicaManager:
         ``is_last``: no other deletion follows at once, see ``LogManager.delete``.
         """
         self._offline.pop((topic, index), None)
+        self.new.drop((topic, index))
         partition = self.find(topic, index)
         self.stop_partition(topic, index)
         try:
@@ -194,6 +220,7 @@ class ReplicaManager:
         partition = self._partitions.pop((topic, index), None)
         if partition is None:
             return
+        self._unfollowed.pop(partition.key, None)
         if self._fetchers is not None:
             self._fetchers.leave(partition)
             self._fetchers.end_idle()
@@ -225,8 +252,11 @@ class ReplicaManager:
     # --- finding ---------------------------------------------------------------------------------
 
     def get(self, topic: str, index: int) -> Partition:
-        """The partition, or LogError UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR."""
+        """The partition, made if it waits for its turn; or LogError UNKNOWN_TOPIC_OR_PARTITION or
+        KAFKA_STORAGE_ERROR."""
         partition = self._partitions.get((topic, index))
+        if partition is None and self.new.make((topic, index)):
+            partition = self._partitions.get((topic, index))
         if partition is None:
             if (topic, index) in self._offline:
                 raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory has failed")
@@ -234,7 +264,7 @@ class ReplicaManager:
         return partition
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """The partition, if it is here."""
+        """The partition, if it is here by now."""
         return self._partitions.get((topic, index))
 
     def partitions(self) -> list[Partition]:
@@ -387,6 +417,7 @@ class ReplicaManager:
 
     async def stop(self) -> None:
         """Stop copying and write the watermarks a last time."""
+        self.new.stop()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

@@ -166,8 +166,10 @@ class KraftPlane:
             await self._newer.wait()
 
     async def serve(self) -> None:
-        """Until unfenced."""
+        """Until unfenced. The replicas of the first image are there; those of a new topic come a
+        few per turn, for the quorum, too, needs this loop."""
         check(self._lifecycle is not None, "a broker joins before it serves")
+        self._attached().replicas.new.is_spread = True
         await self._lifecycle.ready()  # type: ignore[union-attr]
 
     async def leave(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from broker.config.views import TopicConfig
 from broker.coordinator.appender import OFFSETS_TOPIC
@@ -21,7 +22,11 @@ log = logging.getLogger("broker.server")
 
 
 class ReplicaSubscriber:
-    """Creates, changes and deletes this broker's replicas."""
+    """Creates, changes and deletes this broker's replicas.
+
+    In the order of the changes for each partition: of one that still waits to be made only the
+    newest state counts, and its deletion ends the wait.
+    """
 
     def __init__(
         self, node_id: int, replicas: ReplicaManager, topic_config: Callable[[str], TopicConfig]
@@ -29,27 +34,32 @@ class ReplicaSubscriber:
         self._node_id = node_id
         self._replicas = replicas
         self._topic_config = topic_config
+        self._configs: dict[str, TopicConfig] = {}
+        """Of the image in force: the partitions of a topic share one."""
 
     def __call__(self, changes: Changes) -> None:
         """Carry the changes out."""
+        self._configs.clear()
         for topic in changes.deleted_topics:
             here = [p.index for p in topic.partitions if self._node_id in p.replicas]
             for index in here:
                 self._replicas.delete_partition(topic.name, index, is_last=index == here[-1])
-        configs: dict[str, TopicConfig] = {}
         for topic, partition in changes.changed_partitions:
             if self._node_id in partition.replicas:
-                if topic.name not in configs:
-                    configs[topic.name] = self._topic_config(topic.name)
-                self._put(topic, partition, configs[topic.name])
-            elif self._replicas.find(topic.name, partition.index) is not None:
+                put = partial(self._put, topic, partition)
+                self._replicas.bring(topic.name, partition.index, put)
+            elif self._replicas.has(topic.name, partition.index):
                 # A reassignment has ended: the replica here is one no more.
                 self._replicas.delete_partition(topic.name, partition.index)
+        self._replicas.new.go_on()
         self._update_configs(changes)
         if changes.changed_brokers:
             self._replicas.on_brokers_changed()
 
-    def _put(self, topic: TopicImage, partition: PartitionImage, config: TopicConfig) -> None:
+    def _put(self, topic: TopicImage, partition: PartitionImage) -> None:
+        config = self._configs.get(topic.name)
+        if config is None:
+            config = self._configs[topic.name] = self._topic_config(topic.name)
         try:
             self._replicas.create_partition(
                 topic.name,

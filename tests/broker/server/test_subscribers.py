@@ -1,0 +1,205 @@
+"""What a broker's replicas become when the metadata changes, also while many are being made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.clock.real import RealClock
+from broker.config.views import BrokerConfig, TopicConfig
+from broker.disk.real import RealDisk
+from broker.log.errors import LogError
+from broker.log.manager import LogManager
+from broker.metadata.delta import Changes
+from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, frozen
+from broker.metrics.registry import Metrics
+from broker.purgatory.timer import Timer
+from broker.replica.manager import ReplicaManager
+from broker.replica.new_replicas import PER_TURN
+from broker.server.subscribers import ReplicaSubscriber
+from bus.errors import ErrorCode
+
+ME, OTHER = 1, 2
+LARGE = 2 * PER_TURN + 3
+OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
+
+
+class World:
+    """The storage side of broker 1, told of topics by hand; turns are those of a real loop."""
+
+    def __init__(self, directory: str) -> None:
+        config = BrokerConfig.from_mapping({"log.dirs": directory})
+        clock = RealClock()
+        self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
+        self.logs.prepare()
+        self.logs.load(lambda topic: TopicConfig())
+        self.replicas = ReplicaManager(
+            broker_id=ME, log_manager=self.logs, clock=clock, timer=Timer(clock), metrics=Metrics()
+        )
+        self.replicas.new.is_spread = True
+        self.subscriber = ReplicaSubscriber(ME, self.replicas, lambda _: TopicConfig())
+
+    def tell(self, *topics: TopicImage, deleted: tuple[TopicImage, ...] = ()) -> None:
+        """One change of the metadata: these topics as a whole."""
+        image = MetadataImage(topics=frozen({topic.name: topic for topic in topics}))
+        changed = tuple((topic, each) for topic in topics for each in topic.partitions)
+        self.subscriber(Changes(image=image, changed_partitions=changed, deleted_topics=deleted))
+
+    def here(self) -> list[int]:
+        """Partitions of `t` that are made."""
+        return sorted(each.index for each in self.replicas.partitions())
+
+    def on_disk(self) -> set[str]:
+        """Directories of `t`, without what is only waiting for its removal."""
+        names = RealDisk().listdir(self.logs.directories[0])
+        return {name for name in names if name.startswith("t-") and not name.endswith("-delete")}
+
+    async def until_made(self) -> None:
+        """Let the loop turn until nothing waits any more; more turns than needed are a failure."""
+        for _ in range(LARGE):
+            if not len(self.replicas.new):
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("replicas still wait")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(str(tmp_path))
+    yield world
+    for lock in world.logs._locks:
+        lock.release()
+
+
+def topic(topic_id: bytes = OLD_ID, count: int = LARGE, *, leader: int = ME, epoch: int = 0,
+          replicas: tuple[int, ...] = (ME,)) -> TopicImage:  # fmt: skip
+    partitions = tuple(
+        PartitionImage(
+            index=index, replicas=replicas, isr=replicas, leader=leader, leader_epoch=epoch,
+            partition_epoch=epoch,
+        )
+        for index in range(count)
+    )  # fmt: skip
+    return TopicImage("t", topic_id, partitions)
+
+
+def test_a_large_topic_comes_in_turns_and_whole(world: World) -> None:
+    """The first turn makes its share, the loop is free in between, the rest follows."""
+
+    async def story() -> None:
+        world.tell(topic())
+        assert world.here() == list(range(PER_TURN))
+        await world.until_made()
+        assert world.here() == list(range(LARGE))
+
+    asyncio.run(story())
+
+
+def test_a_request_finds_a_replica_that_waits(world: World) -> None:
+    """The metadata names this broker already, so it serves."""
+
+    async def story() -> None:
+        world.tell(topic())
+        assert world.replicas.get("t", LARGE - 1).is_leader
+        assert LARGE - 1 in world.here()
+
+    asyncio.run(story())
+
+
+def test_a_new_leader_is_news_to_one_that_waits(world: World) -> None:
+    """It is made as what the newest metadata says, made or asked for."""
+
+    async def story() -> None:
+        world.tell(topic(replicas=(ME, OTHER)))
+        world.tell(topic(replicas=(ME, OTHER), leader=OTHER, epoch=1))
+        assert world.replicas.get("t", LARGE - 1).leader_id == OTHER
+        await world.until_made()
+        assert {each.leader_id for each in world.replicas.partitions()} == {OTHER}
+
+    asyncio.run(story())
+
+
+def test_a_deleted_topic_leaves_nothing_that_waits(world: World) -> None:
+    """What was made goes, what was not is never made."""
+
+    async def story() -> None:
+        world.tell(topic())
+        world.tell(deleted=(topic(),))
+        await world.until_made()
+        assert world.here() == []
+        assert world.on_disk() == set()
+        with pytest.raises(LogError) as refused:
+            world.replicas.get("t", LARGE - 1)
+        assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    asyncio.run(story())
+
+
+def test_a_topic_made_anew_under_its_name_follows_the_deletion(world: World) -> None:
+    """No replica of the old one is left, those that waited included."""
+
+    async def story() -> None:
+        world.tell(topic())
+        world.tell(topic(NEW_ID), deleted=(topic(),))
+        await world.until_made()
+        assert world.here() == list(range(LARGE))
+        assert {each.topic_id for each in world.replicas.partitions()} == {NEW_ID}
+
+    asyncio.run(story())
+
+
+def test_a_replica_that_is_reassigned_away_while_it_waits_is_never_made(world: World) -> None:
+    """The newest metadata says that it is another broker's."""
+
+    async def story() -> None:
+        world.tell(topic())
+        world.tell(topic(replicas=(OTHER,), leader=OTHER, epoch=1))
+        await world.until_made()
+        assert world.here() == []
+
+    asyncio.run(story())
+
+
+def test_a_stop_while_many_wait_leaves_no_work_behind(world: World) -> None:
+    """The next start makes what the metadata names then."""
+
+    async def story() -> None:
+        world.tell(topic())
+        await world.replicas.stop()
+        await asyncio.sleep(0)
+        world.tell(topic())
+        await asyncio.sleep(0)
+        assert world.here() == list(range(PER_TURN))
+        assert len(world.on_disk()) == PER_TURN
+
+    asyncio.run(story())
+
+
+def test_a_replica_the_disk_refuses_does_not_keep_the_others(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its clients hear that it is not here; it is tried no second time."""
+    in_its_way = Path(world.logs.directories[0]) / f"t-{LARGE - 2}"
+    in_its_way.write_text("a file where the directory ought to be")
+
+    async def story() -> None:
+        world.tell(topic())
+        with pytest.raises(LogError) as refused:
+            world.replicas.get("t", LARGE - 2)
+        assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await world.until_made()
+        assert LARGE - 1 in world.here()
+        assert LARGE - 2 not in world.here()
+
+    asyncio.run(story())
+    assert caplog.text.count("no replica of") == 1
+
+
+def test_the_first_image_is_there_when_its_publication_returns(world: World) -> None:
+    """A broker that starts serves nothing before its replicas are made."""
+    world.replicas.new.is_spread = False
+    world.tell(topic())
+    assert world.here() == list(range(LARGE))
