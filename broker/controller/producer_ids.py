@@ -14,6 +14,7 @@ from collections.abc import Callable
 from broker.clock.port import Clock, TaskHandle
 from broker.peer.controller_link import ControllerLink
 from broker.peer.errors import PeerError
+from broker.peer.silence import Silence
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
@@ -52,6 +53,7 @@ class ProducerIds:
         self._broker_epoch = broker_epoch
         self._blocks: deque[tuple[int, int]] = deque()
         self._block_length = 0
+        self._silence = Silence()
         self._asking: TaskHandle | None = None
         self._waiting: deque[tuple[Taken, Refused]] = deque()
 
@@ -91,9 +93,11 @@ class ProducerIds:
                 timeout_ms=TIMEOUT_MS,
             )
         except PeerError as reason:
-            log.info("no block of producer ids: %s", reason)
+            if self._silence.worth_saying(self._clock.monotonic()):
+                log.info("no block of producer ids: %s", reason)
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         else:
+            self._silence.ended(self._clock.monotonic())
             error = ErrorCode.of(answer.error_code)
             if not error:
                 self._block_length = answer.producer_id_len

@@ -14,6 +14,7 @@ from contextlib import suppress
 from broker.clock.port import Clock, TaskHandle
 from broker.metrics.registry import Meter
 from broker.peer.errors import PeerError
+from broker.peer.silence import Silence
 from broker.replica.leadership import IsrProposal
 from broker.replica.partition import Partition
 from broker.replica.port import Cluster
@@ -66,6 +67,7 @@ class AlterPartitions:
         self._clock = clock
         self._cluster = cluster
         self._failed = failed
+        self._silence = Silence()
         self._waiting: dict[tuple[bytes, int], Item] = {}
         self._task: TaskHandle | None = None
         self._stopped = False
@@ -113,8 +115,10 @@ class AlterPartitions:
                 ApiKey.ALTER_PARTITION, body, timeout_ms=REQUEST_TIMEOUT_MS
             )
         except PeerError as error:
-            log.info("no controller took %d ISR changes: %s", len(items), error)
+            if self._silence.worth_saying(self._clock.monotonic()):
+                log.info("no controller took %d ISR changes: %s", len(items), error)
             return items
+        self._silence.ended(self._clock.monotonic())
         if response.error_code:
             log.info("ISR changes refused: %s", ErrorCode.of(response.error_code).name)
             return items

@@ -20,6 +20,7 @@ from broker.clock.port import Clock, TaskHandle
 from broker.log.errors import LogError
 from broker.log.records_in import AppendInfo
 from broker.peer.errors import PeerError, PeerErrorKind
+from broker.peer.silence import Silence
 from broker.replica.fetch_plan import FetchLimits, FetchPlan, Key
 from broker.replica.partition import Partition
 from broker.replica.port import Channel
@@ -100,6 +101,7 @@ class Fetcher:
         self._broker_id = broker_id
         self._timeout_ms = timeout_ms
         self._backoff_ms = backoff_ms
+        self._silence = Silence()
         self._woken = asyncio.Event()
         self._in_flight = False
         self._stopped = False
@@ -165,13 +167,15 @@ class Fetcher:
                 continue
             finally:
                 self._in_flight = False
+            self._silence.ended(self._clock.monotonic())
             await self._take(response)
 
     async def _on_no_answer(self, error: PeerError) -> None:
         self._plan.begin_anew()
         if self._woken.is_set() and error.kind is PeerErrorKind.DISCONNECTED:
             return  # we hung up ourselves
-        log.info("%s: no answer: %s", self.name, error)
+        if self._silence.worth_saying(self._clock.monotonic()):
+            log.info("%s: no answer: %s", self.name, error)
         await self._clock.sleep(min(FIRST_BACKOFF_MS, self._backoff_ms()) / 1000)
 
     # --- answers ---------------------------------------------------------------------------------

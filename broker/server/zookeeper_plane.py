@@ -45,7 +45,9 @@ from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.image import Endpoint, MetadataImage
 from broker.peer.port import Address
+from broker.peer.silence import Silence
 from broker.server.plane import PlaneRooms, Ports, StartError
+from broker.server.zookeeper_absence import Absence
 from broker.server.zookeeper_links import BrokerLinks, hand_over
 from bus.errors import ErrorCode, check
 
@@ -78,6 +80,7 @@ class ZookeeperPlane:
         self._registered_session = 0
         self._is_unsound = False
         self._notes_due = False
+        self._absence = Absence(ports.clock, ports.roles.zookeeper or "")
         self._failure_due = False
         self._wake = asyncio.Event()
         self._task: TaskHandle | None = None
@@ -182,13 +185,15 @@ class ZookeeperPlane:
 
     async def _persistently(self, work: Callable[[], Awaitable[Found]]) -> Found:
         """A step of the start, again after each lost connection."""
+        silence = Silence()
         while True:
             try:
                 return await work()
             except ZooKeeperError as error:
                 if error.kind is ZooKeeperErrorKind.REFUSED:
                     raise StartError(f"ZooKeeper refuses: {error}") from error
-                log.info("again in a moment: %s", error)
+                if silence.worth_saying(self._ports.clock.monotonic()):
+                    log.info("again in a moment: %s", error)
             except znodes.ZnodeError as error:
                 raise StartError(str(error)) from error
             await self._ports.clock.sleep(RETRY_S)
@@ -306,6 +311,7 @@ class ZookeeperPlane:
 
     async def stop(self) -> None:
         """End the session: this broker's node is gone at once."""
+        self._absence.end()
         if self._task is not None:
             self._task.cancel()
         if self._follower is not None:
@@ -340,12 +346,18 @@ class ZookeeperPlane:
         """The session's fate is this broker's."""
         log.info("ZooKeeper session %x is %s", session_id, state.value)
         if state is SessionState.CONNECTED:
+            self._absence.end()
             self._connected.set()
             self._wake.set()
             if session_id == self._registered_session:
                 self.controller.on_session(state)
             return
+        self._absence.begin()
         if state is SessionState.EXPIRED:
+            log.warning(
+                "the session has ended: broker %d leads nothing until it is registered anew",
+                self._ports.config.node_id,
+            )
             self._registered_session = 0
             self._step_down()
         if self._controller is not None:
@@ -371,19 +383,24 @@ class ZookeeperPlane:
 
     async def _run(self) -> None:
         """After each reconnect, and whenever a watch says so."""
+        silence = Silence()
         while True:
             await self._wake.wait()
             self._wake.clear()
             if self._session.state is not SessionState.CONNECTED:
                 continue
+            now_s = self._ports.clock.monotonic()
             try:
                 await self._keep_place()
+                silence.ended(now_s)
+                continue
             except ZooKeeperError as error:
-                log.info("left for later: %s", error)
-                self._ports.clock.call_later(RETRY_S, self._wake.set)
+                if silence.worth_saying(now_s):
+                    log.info("left for later: %s", error)
             except (DuplicateBroker, znodes.ZnodeError) as error:
-                log.error("%s", error)
-                self._ports.clock.call_later(RETRY_S, self._wake.set)
+                if silence.worth_saying(now_s):
+                    log.error("%s", error)
+            self._ports.clock.call_later(RETRY_S, self._wake.set)
 
     async def _keep_place(self) -> None:
         member = self._member

@@ -1,6 +1,7 @@
 """Configurations of topics and brokers, quotas and rules of access, as they stand in the znodes.
 
-In: a session and the image. Out: records for what differs. Never: a write.
+In: a session and the image. Out: records for what differs. Never: a write; and a node that makes no
+sense stops nobody: it is named in the log, what was known of it before holds.
 
 Kafka's brokers read them from ZooKeeper themselves, not from the controller: all of them at their
 start, then what a note names: those under `/config/changes`, and those of the authorizer.
@@ -8,6 +9,7 @@ start, then what a note names: those under `/config/changes`, and those of the a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -35,6 +37,8 @@ MAX_NOTES = 1_000
 """Notes of a folder that are kept for brokers that are slow to look; older ones are removed. A
 broker that was away longer reads everything anyway."""
 
+log = logging.getLogger("broker.controller.zk")
+
 NOTE_FOLDERS = (znodes.CONFIG_CHANGES, *acls.CHANGES.values())
 """Where notes are left."""
 
@@ -59,9 +63,10 @@ async def read_all_configs(session: ZooKeeperSession, image: MetadataImage) -> l
     for folder in _KINDS:
         names = await children_or_none(session, f"/config/{folder}")
         entities = [f"{folder}/{name}" for name in names]
-        for key, values in await in_chunks(entities, lambda one: _read(session, one)):
+        for key, values in await in_chunks(entities, lambda one: _read_or_fault(session, one)):
             found.add(key)
-            records += difference(image, key, values)
+            if values is not None:
+                records += difference(image, key, values)
     for key in image.configs:
         if key not in found and key[0] in _KINDS.values():
             records += difference(image, key, {})
@@ -74,13 +79,17 @@ async def _read_all_access(session: ZooKeeperSession, image: MetadataImage) -> l
     known |= {((USER, user),): None for _, user in image.scram}
     for one in await read_all_quotas(session):
         known.pop(one.entity, None)
+        for fault in one.node.faults:
+            log.error("left alone: %s", fault)
         records += quotas.difference(image, one.entity, one.node)
     for entity in known:
         records += quotas.difference(image, entity, quotas.QuotaNode())
     resources = {acls.resource_of(acl): None for acl in image.acls.values()}
     for found in await read_all_acls(session):
         resources.pop(found.resource, None)
-        if not found.fault:
+        if found.fault:
+            log.error("left alone: %s", found.fault)
+        else:
             records += acls.difference(image, found.resource, found.rules)
     for resource in resources:
         records += acls.difference(image, resource, ())
@@ -92,8 +101,13 @@ async def read_topic_configs(
 ) -> list[object]:
     """The same for some topics."""
     entities = [f"topics/{name}" for name in names]
-    found = await in_chunks(entities, lambda one: _read(session, one))
-    return [record for key, values in found for record in difference(image, key, values)]
+    found = await in_chunks(entities, lambda one: _read_or_fault(session, one))
+    return [
+        record
+        for key, values in found
+        if values is not None
+        for record in difference(image, key, values)
+    ]
 
 
 async def read_noted(
@@ -132,6 +146,17 @@ async def _read_rules(
     return Noted(
         acls.difference(image, resource, found.rules), acls={acls.path_of(resource): version}
     )
+
+
+async def _read_or_fault(
+    session: ZooKeeperSession, entity: str
+) -> tuple[ConfigKey, dict[str, str] | None]:
+    """What makes no sense is said, and changes nothing."""
+    try:
+        return await _read(session, entity)
+    except znodes.ZnodeError as error:
+        log.error("left alone: %s", error)
+        return _key(entity), None
 
 
 async def _read(session: ZooKeeperSession, entity: str) -> tuple[ConfigKey, dict[str, str]]:

@@ -72,6 +72,8 @@ class TopicState:
     records: list[object]
     config_version: int
     """-1 where the topic has no node under `/config/topics`."""
+    fault: str = ""
+    """A configuration that makes no sense; the topic is there all the same."""
 
 
 async def in_chunks(
@@ -204,7 +206,10 @@ async def read_topic_or_fault(
 ) -> TopicState | None:
     """One topic; what makes no sense is noted and treated as not there."""
     try:
-        return await read_topic(session, name, watch=watch)
+        topic = await read_topic(session, name, watch=watch)
+        if topic is not None and topic.fault:
+            state.faults.append(topic.fault)
+        return topic
     except znodes.ZnodeError as error:
         state.faults.append(str(error))
         return None
@@ -222,15 +227,18 @@ async def read_topic(
     config_path = f"{znodes.CONFIG_TOPICS}/{name}"
     config = await get_or_none(session, config_path)
     records: list[object] = [TopicRecord(name=name, topic_id=topic_id)]
+    fault = ""
     if config is not None:
-        records += config_records(
-            ResourceType.TOPIC, name, znodes.decode_config(config_path, config[0])
-        )
+        try:
+            values = znodes.decode_config(config_path, config[0])
+            records += config_records(ResourceType.TOPIC, name, values)
+        except znodes.ZnodeError as error:
+            fault = str(error)
     records += await in_chunks(
         sorted(info.partitions), lambda index: _read_partition(session, name, info, index)
     )
     version = -1 if config is None else config[1].version
-    return TopicState(name, info, found[1].version, records, version)
+    return TopicState(name, info, found[1].version, records, version, fault)
 
 
 async def _read_partition(

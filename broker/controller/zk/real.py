@@ -65,6 +65,9 @@ class KazooSession:
 
     def __init__(self, hosts: str, session_timeout_ms: int, name: str = "") -> None:
         quiet = logging.getLogger("broker.zookeeper.client")
+        if quiet.level == logging.NOTSET:
+            # Its warnings are one per attempt and server; who has the session says what matters.
+            quiet.setLevel(logging.ERROR)
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
