@@ -73,8 +73,7 @@ KEYS: tuple[ConfigKey, ...] = (
     key("replica.socket.timeout.ms", INT, 30_000,
         "How long a fetcher's request may take."),
     key("replica.alter.log.dirs.io.max.bytes.per.second", LONG, MAX_LONG,
-        "Bytes per second of moves between this broker's log directories. Such moves are not "
-        "made here; tools set and unset the key with the other two.",
+        "Bytes per second of moves between this broker's log directories.",
         dynamic=CLUSTER_WIDE,
         check=at_least(0)),
     key("leader.replication.throttled.rate", LONG, MAX_LONG,

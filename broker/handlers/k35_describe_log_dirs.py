@@ -1,10 +1,10 @@
 """DescribeLogDirs (35).
 
 Behaviour: each log directory with the size of its partitions, how far they are behind the high
-watermark, and the size of its volume. One whose disk failed answers KAFKA_STORAGE_ERROR.
+watermark, and the size of its volume. A replica that moves to a directory is there as a future one,
+behind by what it has not copied yet. A directory whose disk failed answers KAFKA_STORAGE_ERROR.
 
-Versions: 1-5. 3 has an error for the whole response, 4 the volume's sizes, 5 cordoned directories
-(none is here).
+Versions: 1-5. 3 has an error for the whole response, 4 the volume's sizes, 5 cordoned directories.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from broker.handlers.context import RequestContext
 from broker.log.log import Log
+from broker.log.manager import LogManager
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.describe_log_dirs import (
@@ -30,7 +31,7 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     logs = context.services.logs
     by_root: dict[str, list[Log]] = {root: [] for root in logs.directory_ids}
-    for log in _asked(request, logs.logs()):
+    for log in _asked(request, [*logs.logs(), *logs.futures.logs()]):
         by_root[log.directory.rpartition("/")[0]].append(log)
     return DescribeLogDirsResponse(
         results=[_directory(root, held, context) for root, held in by_root.items()]
@@ -50,13 +51,7 @@ def _directory(root: str, logs: list[Log], context: RequestContext) -> DescribeL
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=root)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for log in logs:
-        topics.setdefault(log.topic, []).append(
-            DescribeLogDirsPartition(
-                partition_index=log.index,
-                partition_size=log.size_bytes,
-                offset_lag=max(0, log.high_watermark - log.end_offset),
-            )
-        )
+        topics.setdefault(log.topic, []).append(_replica(log, services.logs))
     total_bytes, usable_bytes = services.volume_bytes(root)
     return DescribeLogDirsResult(
         log_dir=root,
@@ -66,4 +61,17 @@ def _directory(root: str, logs: list[Log], context: RequestContext) -> DescribeL
         ],
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
+        is_cordoned=root in services.logs.config["cordoned.log.dirs"],
+    )
+
+
+def _replica(log: Log, logs: LogManager) -> DescribeLogDirsPartition:
+    is_future = logs.futures.get((log.topic, log.index)) is log
+    current = logs.get(log.topic, log.index)
+    goal = current.end_offset if is_future and current is not None else log.high_watermark
+    return DescribeLogDirsPartition(
+        partition_index=log.index,
+        partition_size=log.size_bytes,
+        offset_lag=max(0, goal - log.end_offset),
+        is_future_key=is_future,
     )

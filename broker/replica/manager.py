@@ -28,6 +28,7 @@ from broker.replica.fetch_sessions import FetchSessions
 from broker.replica.fetchers import Fetchers
 from broker.replica.leadership import IsrProposal
 from broker.replica.measures import Measures
+from broker.replica.moves import Moves
 from broker.replica.new_replicas import NewReplicas
 from broker.replica.partition import NO_LEADER, Partition
 from broker.replica.port import Cluster
@@ -85,6 +86,7 @@ class ReplicaManager:
         self._offline_directories: list[str] = []
         self._watermarks = WatermarkCheckpoint(log_manager)
         self._waking = Waking(self, clock)
+        self.moves = Moves(log_manager, clock, self.throttles.moves, self)
         log_manager.on_failure = self.on_disk_error
         self._tasks: list[TaskHandle] = []
         self.measures = Measures(metrics, self)
@@ -158,10 +160,12 @@ class ReplicaManager:
         if (topic, index) in self._offline:
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory has failed")
         partition_log = self._logs.create(topic, index, topic_id, config)
-        partition_log.reconfigure(config)
+        if partition_log.config is not config:
+            partition_log.reconfigure(config)
         partition = Partition(topic, topic_id, index, partition_log, self)
         self._watermarks.restore(partition_log)
         self._partitions[topic, index] = partition
+        self.moves.take_up(partition)
         return partition
 
     def _follow(self, partition: Partition) -> None:
@@ -193,6 +197,16 @@ class ReplicaManager:
         if self.broker_id in replicas and directories[list(replicas).index(self.broker_id)] != ours:
             self._assignments.assign(partition.topic_id, partition.index, ours)
 
+    def lies_elsewhere(self, partition: Partition, /) -> None:
+        """See ``MoveHost``."""
+        self._watermarks.forget()
+        if self._cluster is None:
+            return
+        topic = self._cluster.image().topics.get(partition.topic)
+        if topic is not None and topic.topic_id == partition.topic_id:
+            told = topic.partitions[partition.index]
+            self._tell_directory(partition, told.replicas, told.directories)
+
     def resign_all(self) -> None:
         """Lead nothing from now on (our ZooKeeper session is over; another may lead by now)."""
         for partition in self.partitions():
@@ -220,6 +234,7 @@ class ReplicaManager:
         partition = self._partitions.pop((topic, index), None)
         if partition is None:
             return
+        self.moves.end(partition)
         self._unfollowed.pop(partition.key, None)
         if self._fetchers is not None:
             self._fetchers.leave(partition)
@@ -347,6 +362,7 @@ class ReplicaManager:
             partition.log.directory, before, partition.log.end_offset, partition.leader_epoch,
         )  # fmt: skip
         self._logs.on_truncated(partition.log)
+        self.moves.on_truncated(partition)
         self.on_moved(partition, False)
 
     def failed(self, partition: Partition, error: LogError, /) -> None:
@@ -377,7 +393,9 @@ class ReplicaManager:
     def on_disk_error(self, partition_log: Log, error: LogError) -> None:
         """A flush or another work behind the log has failed."""
         partition = self.find(partition_log.topic, partition_log.index)
-        if partition is not None:
+        if self.moves.owns(partition_log):
+            self.moves.on_disk_error(partition_log, error)
+        elif partition is not None and partition.log is partition_log:
             self.failed(partition, error)
 
     def take_offline(self, directory: str, reason: str) -> None:
@@ -387,6 +405,7 @@ class ReplicaManager:
         log.error("log directory %s has failed and is offline until a restart: %s",
                   directory, reason)  # fmt: skip
         self._offline_directories.append(directory)
+        self.moves.lost(directory)
         for partition in self.partitions():
             if parent_of(partition.log) == directory:
                 self._offline[partition.key] = partition.topic_id
@@ -418,6 +437,7 @@ class ReplicaManager:
     async def stop(self) -> None:
         """Stop copying and write the watermarks a last time."""
         self.new.stop()
+        await self.moves.stop()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

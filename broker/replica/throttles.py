@@ -1,4 +1,4 @@
-"""A broker's two replication throttles, and what else the configuration says of replication.
+"""A broker's replication throttles, and what else the configuration says of replication.
 
 In: partitions, bytes. Out: whether to hold back. Never: a throttle on a replica in sync.
 """
@@ -13,6 +13,7 @@ from broker.replica.throttle import ReplicationQuota, is_throttled
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
+MOVES_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
@@ -27,6 +28,10 @@ class Throttles:
         self._window_ms = config["replication.quota.window.size.seconds"] * 1000
         self.leader = ReplicationQuota(samples, self._window_ms)
         self.follower = ReplicationQuota(samples, self._window_ms)
+        self.moves = ReplicationQuota(
+            config["alter.log.dirs.replication.quota.window.num"],
+            config["alter.log.dirs.replication.quota.window.size.seconds"] * 1000,
+        )
         self.serves_from_followers = False
         self.reconfigure(config)
 
@@ -34,6 +39,7 @@ class Throttles:
         """Take the rates in force."""
         self.leader.bytes_per_second = config[LEADER_RATE]
         self.follower.bytes_per_second = config[FOLLOWER_RATE]
+        self.moves.bytes_per_second = config[MOVES_RATE]
         self.serves_from_followers = config["replica.selector.class"] in RACK_AWARE
 
     def holds_back(self, partition: Partition, replica_id: int) -> bool:

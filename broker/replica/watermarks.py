@@ -38,6 +38,10 @@ class WatermarkCheckpoint:
         watermark = min(max(stored, partition_log.log_start_offset), partition_log.end_offset)
         partition_log.advance_high_watermark(watermark)
 
+    def forget(self) -> None:
+        """A log has moved between the directories: write all again the next time."""
+        self._written = {}
+
     def write(self, partitions: Iterable[Partition]) -> None:
         """Write the watermarks of all partitions, if any has changed."""
         here = list(partitions)
