@@ -109,8 +109,10 @@ class RealFile:
         return total
 
     def truncate(self, size: int) -> None:
-        with _typed_errors(self.path):
+        try:
             os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise typed(error, self.path) from error
 
     def flush(self) -> None:
         with _typed_errors(self.path):
@@ -123,8 +125,10 @@ class RealFile:
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            with _typed_errors(self.path):
+            try:
                 os.close(fd)
+            except OSError as error:
+                raise typed(error, self.path) from error
 
 
 class RealLock:
@@ -148,19 +152,28 @@ class RealDisk:
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        with _typed_errors(path):
+        try:
             return RealFile(path, os.open(path, flags, 0o644))
+        except OSError as error:
+            raise typed(error, path) from error
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
 
     def listdir(self, path: str) -> list[str]:
-        with _typed_errors(path):
+        try:
             return sorted(os.listdir(path))
+        except OSError as error:
+            raise typed(error, path) from error
 
     def mkdirs(self, path: str) -> None:
-        with _typed_errors(path):
-            os.makedirs(path, exist_ok=True)
+        try:
+            try:
+                os.mkdir(path)  # mostly the parent is there: a new partition in its log directory
+            except OSError:
+                os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise typed(error, path) from error
 
     def rename(self, source: str, target: str) -> None:
         with _typed_errors(source):

@@ -169,15 +169,17 @@ def read_topic_id(disk: Disk, directory: str) -> bytes | None:
         return None
 
 
-def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
+def write_topic_id(disk: Disk, directory: str, topic_id: bytes, *, is_new: bool = False) -> None:
     """Say which topic the partition belongs to; as durable as the log's data, by its first flush.
+    ``is_new``: the file is not there yet.
 
     A topic of a thousand partitions would else wait for three thousand flushes, one after another.
     """
     text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n"
     file = disk.open(f"{directory}/{PARTITION_METADATA}", create=True)
     try:
-        file.truncate(0)
+        if not is_new:
+            file.truncate(0)
         file.append(text.encode())
     finally:
         file.close()

@@ -28,12 +28,13 @@ class EpochEnd(NamedTuple):
 class LeaderEpochs:
     """Epochs with their start offsets. Invariant: both rise strictly from entry to entry."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, is_stored: bool = True) -> None:
+        """``is_stored``: whether there may be a file to begin with."""
         self._disk = disk
         self._path = path
         self._epochs: list[int] = []
         self._starts: list[int] = []
-        for epoch, start in read_epochs(disk, path):
+        for epoch, start in read_epochs(disk, path) if is_stored else ():
             self.assign(epoch, start)
         self._dirty = False
 

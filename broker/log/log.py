@@ -94,7 +94,6 @@ class Log:
         self.directory = directory
         self.topic, self.index = parse_directory(directory)
         self.topic_id: bytes | None = None
-        self.is_new = False  # neither its directory's name nor its topic id has been flushed
         self.reconfigure(config)
         self._disk = disk
         self._files = files or FilePool(disk)
@@ -102,13 +101,21 @@ class Log:
         self._flushing_to = 0
         self._names_made, self._names_flushed = 1, 0
         disk.mkdirs(directory)
-        self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}")
-        self.snapshots = Snapshots(disk, directory)
-        self._load(now_ms, clean, recovery_point, log_start_offset)
+        names = disk.listdir(directory)
+        self.is_new = not names  # neither its directory's name nor its topic id has been flushed
+        self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}", FILE_NAME in names)
+        self.snapshots = Snapshots(disk, directory, names)
+        self._load(now_ms, clean, recovery_point, log_start_offset, names)
 
     def _load(
-        self, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int
+        self,
+        now_ms: int,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+        names: list[str] | None = None,
     ) -> None:
+        """``names``: what is in the directory, where that has just been read."""
         recovery = Recovery(
             self.directory,
             self._disk,
@@ -119,7 +126,10 @@ class Log:
             now_ms,
         )
         found = recovery.run(
-            clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
+            self._disk.listdir(self.directory) if names is None else names,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
         )
         self._segments = Segments(found.segments)
         self._active = found.segments[-1]

@@ -177,7 +177,8 @@ class LogManager:
             log_start_offset=start,
             files=self._files,
         )
-        opened.topic_id = read_topic_id(self.disk, path)
+        if not opened.is_new:
+            opened.topic_id = read_topic_id(self.disk, path)
         return opened
 
     def start(self) -> None:
@@ -240,7 +241,7 @@ class LogManager:
         return created
 
     def _mark(self, partition: Log, topic_id: bytes) -> None:
-        write_topic_id(self.disk, partition.directory, topic_id)
+        write_topic_id(self.disk, partition.directory, topic_id, is_new=partition.is_new)
         partition.topic_id = topic_id
         partition.is_new = True
 
@@ -271,10 +272,9 @@ class LogManager:
         except LogError as error:
             log.error("the future log of %s-%d stays until the next start: %s", topic, index, error)
         partition = self._logs.pop((topic, index), None)
-        if partition is None:
-            return
-        self._put_aside(partition)
-        if is_last:
+        if partition is not None:
+            self._put_aside(partition)
+        if is_last:  # also if this one was not here: those before it were
             self.write_checkpoints()
 
     def _put_aside(self, partition: Log) -> None:

@@ -73,14 +73,17 @@ class Recovery:
         self._producers = ProducerState()
         self._cut_bytes = 0
 
-    def run(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> Recovered:
-        """Open everything. ``clean`` says that the last user closed the log in order."""
-        segments = self._find(self._tidy())
+    def run(
+        self, names: list[str], *, clean: bool, recovery_point: int, log_start_offset: int
+    ) -> Recovered:
+        """Open everything. ``names`` are the files in the directory; ``clean`` says that the last
+        user closed the log in order."""
+        segments = self._find(self._tidy(names))
         if segments:
             segments = self._open_all(segments, clean, recovery_point)
         else:
             self._epochs.clear()
-            segments = [self._first(log_start_offset)]
+            segments = [self._segment(log_start_offset)]
         last = segments[-1]
         last.open_for_writing()
         end_offset = last.end_offset
@@ -91,15 +94,17 @@ class Recovery:
 
     # --- what is there ---------------------------------------------------------------------------
 
-    def _tidy(self) -> list[int]:
+    def _tidy(self, names: list[str]) -> list[int]:
         """Finish or undo what was under way; the base offsets of the segments."""
-        for name in self._disk.listdir(self._directory):
+        unfinished = [name for name in names if name.endswith((DELETED, CLEANED, ".tmp", SWAP))]
+        for name in unfinished:
             path = f"{self._directory}/{name}"
-            if name.endswith((DELETED, CLEANED, ".tmp")):
-                self._disk.remove(path)
-            elif name.endswith(SWAP):
+            if name.endswith(SWAP):
                 self._disk.rename(path, path.removesuffix(SWAP))
-        names = self._disk.listdir(self._directory)
+            else:
+                self._disk.remove(path)
+        if unfinished:
+            names = self._disk.listdir(self._directory)
         bases = sorted(
             base
             for name in names
@@ -117,11 +122,6 @@ class Recovery:
 
     def _segment(self, base_offset: int) -> Segment:
         return Segment(self._directory, base_offset, self._disk, self._files, self._now_ms)
-
-    def _first(self, log_start_offset: int) -> Segment:
-        segment = self._segment(log_start_offset)
-        self._empty_indexes(segment)
-        return segment
 
     def _find(self, bases: list[int]) -> list[Segment]:
         """The segments as files: size known, nothing inside believed yet."""

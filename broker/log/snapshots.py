@@ -19,12 +19,13 @@ log = logging.getLogger("broker.log")
 class Snapshots:
     """Invariant: ``_offsets`` are the snapshots on the disk, rising."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, names: list[str]) -> None:
+        """``names``: of the files in the directory."""
         self._disk = disk
         self._directory = directory
         self._offsets = sorted(
             offset
-            for name in disk.listdir(directory)
+            for name in names
             if name.endswith(SNAPSHOT) and (offset := base_offset_of(name)) is not None
         )
 

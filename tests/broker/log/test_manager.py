@@ -60,7 +60,9 @@ def crash(logs: LogManager) -> None:
 def test_new_directories_get_one_cluster_id_and_an_id_each(fast_dir: str) -> None:
     logs = start(fast_dir)
     properties = [Path(f"{fast_dir}/{d}/meta.properties").read_text() for d in "ab"]
-    assert all(f"cluster.id={logs.cluster_id}" in text and "version=1" in text for text in properties)
+    assert all(
+        f"cluster.id={logs.cluster_id}" in text and "version=1" in text for text in properties
+    )
     assert all("node.id=1" in text for text in properties)
     assert len(set(logs.directory_ids.values())) == 2
     stop(logs)
@@ -259,3 +261,61 @@ def test_uuids_are_printed_as_kafka_prints_them() -> None:
     for bad in ("", "AAAA", "*" * 22):
         with pytest.raises(ValueError, match="no UUID"):
             decode_uuid(bad)
+
+
+def test_the_last_partition_of_a_deletion_writes_the_checkpoints_even_if_it_was_not_here(
+    fast_dir: str, batch: Batch
+) -> None:
+    """A recovery point of a deleted log would vouch for unflushed records of the next of its
+    name; the last partition of a topic may not have been made yet when the topic goes."""
+    logs = start(fast_dir)
+    put(logs.create("t", 0, ID, TopicConfig()), batch())
+    for log in logs.logs():
+        log.flush()
+    logs.checkpoint_recovery_points()
+    logs.delete("t", 0, is_last=False)
+    logs.delete("t", 1, is_last=True)
+    points = [path.read_text() for path in Path(fast_dir).glob("*/recovery-point-*")]
+    assert points
+    assert not any("t 0" in text for text in points)
+    stop(logs)
+
+
+class CountingDisk(RealDisk):
+    """The real disk, with the name of each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    def __getattribute__(self, name: str) -> object:
+        if name in ("open", "mkdirs", "listdir", "exists", "size_of", "remove", "rename"):
+            self.calls.append(name)
+        return super().__getattribute__(name)
+
+
+def test_a_new_log_asks_no_more_of_the_disk_than_its_files(fast_dir: str) -> None:
+    """A directory, a look into it, a file of batches, the topic id: a topic has thousands of
+    these, made while others wait."""
+    disk = CountingDisk()
+    config = BrokerConfig.from_mapping({"log.dirs": f"{fast_dir}/a", "node.id": "1"})
+    logs = LogManager(config=config, disk=disk, clock=RealClock())
+    logs.prepare()
+    logs.load(lambda topic: TopicConfig())
+    disk.calls.clear()
+    logs.create("t", 0, ID, TopicConfig())
+    assert sorted(disk.calls) == ["listdir", "mkdirs", "open", "open"]
+    stop(logs)
+
+
+def test_a_log_whose_making_was_cut_short_is_made_whole(fast_dir: str) -> None:
+    """The process died between the directory and the topic id."""
+    for left in ("t-0", "t-1"):
+        (Path(fast_dir) / "a" / left).mkdir(parents=True)
+    (Path(fast_dir) / "a" / "t-1" / f"{0:020d}.log").touch()
+    logs = start(fast_dir)
+    for index in (0, 1):
+        found = logs.create("t", index, ID, TopicConfig())
+        assert found.topic_id == ID
+        assert encode_uuid(ID) in Path(found.directory, "partition.metadata").read_text()
+    stop(logs)
