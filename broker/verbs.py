@@ -120,6 +120,7 @@ def configs(
 ) -> None:
     """Every configuration key: type, default, whether it may change while the broker runs."""
     from broker.config.keys import BROKER_KEYS, TOPIC_KEYS
+    from broker.config.without_effect import explained
 
     table = TOPIC_KEYS if topic else BROKER_KEYS
     rows = [
@@ -128,7 +129,7 @@ def configs(
             "type": key.type.name.lower(),
             "default": key.text(key.default),
             "dynamic": key.dynamic.value,
-            "doc": key.doc,
+            "doc": explained(key.name, key.doc),
         }
         for key in sorted(table.values(), key=lambda key: key.name)
         if word in key.name

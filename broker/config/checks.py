@@ -11,6 +11,26 @@ Check = Callable[[Any], str | None]
 _THROTTLED = re.compile(r"\d+:\d+")
 
 
+def numbers_by_address(text: str) -> dict[str, int]:
+    """`10.0.0.7:20,camera-1:5`; raises ValueError."""
+    found: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        address, _, number = item.rpartition(":")
+        if not address or not number.isdecimal():
+            raise ValueError(f"{item!r} is not address:number")
+        found[address] = int(number)
+    return found
+
+
+def by_address(text: str) -> str | None:
+    """`numbers_by_address` as a check."""
+    try:
+        numbers_by_address(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def at_least(low: float) -> Check:
     """A number not below ``low``."""
 

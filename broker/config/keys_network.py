@@ -5,7 +5,7 @@ One row per key: type, Kafka 4.3's default, what it does here.
 
 from __future__ import annotations
 
-from broker.config.checks import at_least, one_of
+from broker.config.checks import at_least, by_address, one_of
 from broker.config.key import (
     CLUSTER_WIDE,
     INT,
@@ -82,7 +82,8 @@ KEYS: tuple[ConfigKey, ...] = (
         check=at_least(0)),
     key("max.connections.per.ip.overrides", STRING, "",
         "Other bounds for single addresses, address:number, separated by commas.",
-        dynamic=CLUSTER_WIDE),
+        dynamic=CLUSTER_WIDE,
+        check=by_address),
     key("max.connection.creation.rate", INT, MAX_INT,
         "The most new connections per second.",
         dynamic=CLUSTER_WIDE,

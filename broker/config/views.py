@@ -23,6 +23,7 @@ from broker.config.keys import (
     parse,
     unknown,
 )
+from broker.config.without_effect import WITHOUT_EFFECT
 
 log = logging.getLogger("broker.config")
 
@@ -64,6 +65,8 @@ class BrokerConfig:
         for name in static:
             if name not in BROKER_KEYS and is_foreign(name):
                 log.warning("%s is a key of Kafka that has no effect here", name)
+            elif name in WITHOUT_EFFECT:
+                log.warning("%s has no effect here: %s", name, WITHOUT_EFFECT[name])
         return cls(static)
 
     def with_dynamic(

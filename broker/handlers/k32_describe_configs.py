@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from broker.config.without_effect import explained
 from broker.handlers.configs import Entry, broker_entries, shared_entries, topic_entries
 from broker.handlers.context import RequestContext
 from broker.handlers.loggers import levels
@@ -134,5 +135,7 @@ def _result(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsRes
         is_sensitive=entry.key.sensitive,
         synonyms=synonyms,
         config_type=entry.key.type.value,
-        documentation=entry.key.doc if request.include_documentation else None,
+        documentation=(
+            explained(entry.key.name, entry.key.doc) if request.include_documentation else None
+        ),
     )

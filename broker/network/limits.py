@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 READ_BUFFER_BYTES = 256 * 1024
 """The shared receive buffer: sixteen 16 KiB batches per system call; more gained nothing."""
@@ -43,3 +44,5 @@ class ConnectionLimits:
     max_connections: int
     max_connections_per_ip: int
     receive_budget_bytes: int
+    of_address: Mapping[str, int] = field(default_factory=dict)
+    """Other bounds than `max_connections_per_ip`, by address."""

@@ -29,7 +29,7 @@ class Listener:
     def __init__(
         self,
         network: Network,
-        limits: ConnectionLimits,
+        limits: Callable[[], ConnectionLimits],
         dispatch: Dispatch,
         monotonic: Callable[[], float],
         soon: Callable[[Callable[[], None]], object],
@@ -40,7 +40,7 @@ class Listener:
         self.dispatch = dispatch
         self.monotonic = monotonic
         self._soon = soon
-        self.budget = ReceiveBudget(limits.receive_budget_bytes)
+        self.budget = ReceiveBudget(limits().receive_budget_bytes)
         self._shared = memoryview(bytearray(READ_BUFFER_BYTES))
         self._connections: dict[Connection, None] = {}
         self._on_closed = on_closed
@@ -79,7 +79,7 @@ class Listener:
 
         A connection whose request waits (a long fetch, a join) is not idle.
         """
-        oldest = self.monotonic() - self._limits.max_idle_ms / 1000
+        oldest = self.monotonic() - self._limits().max_idle_ms / 1000
         idle = [c for c in self._connections if c.last_active < oldest and not c.in_flight]
         for connection in idle:
             connection.abort("idle")
@@ -99,14 +99,16 @@ class Listener:
 
     def new_cutter(self) -> FrameCutter:
         """The receiving side of a new connection."""
-        return FrameCutter(self._shared, self.budget, self._limits.max_request_bytes)
+        return FrameCutter(self._shared, self.budget, self._limits().max_request_bytes)
 
     def admit(self, connection: Connection) -> bool:
         """Count the connection, unless it is one too many."""
-        if len(self._connections) >= self._limits.max_connections:
+        limits = self._limits()
+        if len(self._connections) >= limits.max_connections:
             log.warning("refusing %s: max.connections reached", connection.host)
             return False
-        if self._per_ip[connection.host] >= self._limits.max_connections_per_ip:
+        most = limits.of_address.get(connection.host, limits.max_connections_per_ip)
+        if self._per_ip[connection.host] >= most:
             log.warning("refusing %s: max.connections.per.ip reached", connection.host)
             return False
         self._connections[connection] = None

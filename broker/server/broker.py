@@ -212,7 +212,7 @@ class Broker:
     def _listener(self, dispatcher: Dispatcher, side: Side, name: str) -> Listener:
         return Listener(
             self.network,
-            connection_limits(self.config),
+            lambda: connection_limits(self.rooms.services.config),
             _dispatch(dispatcher, side, name),
             self.clock.monotonic,
             lambda callback: self.clock.call_later(0, callback),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.config.checks import numbers_by_address
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.controller.decisions.topics import Defaults
 from broker.controller.port import Controller
@@ -275,5 +276,6 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
         max_idle_ms=config["connections.max.idle.ms"],
         max_connections=config["max.connections"],
         max_connections_per_ip=config["max.connections.per.ip"],
+        of_address=numbers_by_address(config["max.connections.per.ip.overrides"]),
         receive_budget_bytes=RECEIVE_BUDGET_BYTES if queued < 0 else queued,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 
 import pytest
 import uvloop
@@ -25,12 +26,13 @@ class World:
     """A listener whose dispatcher echoes; `w...` waits until released, `x...` is refused."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
         self.now = 0.0
         self.waiting: list[tuple[Slot, bytes]] = []
         self.seen = 0
         loop = asyncio.get_running_loop()
         self.listener = Listener(
-            RealNetwork(), limits, self.dispatch, lambda: self.now, loop.call_soon
+            RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, loop.call_soon
         )
         self.port = 0
 
@@ -177,6 +179,23 @@ def test_connections_beyond_the_limit_of_an_address_are_closed() -> None:
         assert await asyncio.wait_for(reader.read(), 5) == b""
         held[0][1].close()
         await until(lambda: world.listener.connection_count == 1)
+        reader, writer = await world.connect()
+        writer.write(framed(b"in"))
+        assert await read(reader) == b"in"
+
+    told(story)
+
+
+def test_an_address_may_have_a_bound_of_its_own_and_get_another_while_the_broker_runs() -> None:
+    """max.connections.per.ip.overrides; max.connections counts before it."""
+
+    async def story(world: World) -> None:
+        world.limits = replace(LIMITS, of_address={"127.0.0.1": 1})
+        await world.connect()
+        await until(lambda: world.listener.connection_count == 1)
+        reader, _ = await world.connect()
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        world.limits = replace(LIMITS, of_address={"127.0.0.1": 3})
         reader, writer = await world.connect()
         writer.write(framed(b"in"))
         assert await read(reader) == b"in"
