@@ -27,12 +27,20 @@ class WrongDirectory(Exception):
     """The log directory belongs to somebody else, or does not say whose it is."""
 
 
+ZOOKEEPER_VERSION = 0
+"""Of ``meta.properties`` of a broker in ZooKeeper mode: it says ``broker.id``."""
+KRAFT_VERSION = 1
+"""Of every other node: it says ``node.id``."""
+_NODE_ID = {ZOOKEEPER_VERSION: "broker.id", KRAFT_VERSION: "node.id"}
+
+
 class Identity(NamedTuple):
-    """What ``meta.properties`` says."""
+    """What ``meta.properties`` says. ``directory_id`` is empty where Kafka before 3.7 wrote it."""
 
     cluster_id: str
     node_id: int
     directory_id: bytes
+    version: int = KRAFT_VERSION
 
 
 def encode_uuid(value: bytes) -> str:
@@ -65,10 +73,12 @@ def read_identity(disk: Disk, directory: str) -> Identity | None:
         return None
     found = read_properties(disk.read_text(path))
     try:
+        version = int(found.get("version", KRAFT_VERSION))
         return Identity(
             found["cluster.id"],
-            int(found["node.id"]),
+            int(found[_NODE_ID[version]]),
             decode_uuid(found["directory.id"]) if "directory.id" in found else b"",
+            version,
         )
     except (KeyError, ValueError) as error:
         raise WrongDirectory(
@@ -81,8 +91,8 @@ def write_identity(disk: Disk, directory: str, identity: Identity) -> None:
     lines = {
         "cluster.id": identity.cluster_id,
         "directory.id": encode_uuid(identity.directory_id),
-        "node.id": str(identity.node_id),
-        "version": "1",
+        _NODE_ID[identity.version]: str(identity.node_id),
+        "version": str(identity.version),
     }
     text = "#\n" + "".join(f"{name}={value}\n" for name, value in lines.items())
     disk.replace_text_durably(f"{directory}/{META_PROPERTIES}", text)
@@ -98,7 +108,18 @@ def check_identity(directory: str, found: Identity, cluster_id: str | None, node
     if found.node_id != node_id:
         raise WrongDirectory(
             f"{directory} belongs to node {found.node_id}, this is node {node_id}; "
-            "set node.id or name the right log.dirs, nothing was changed"
+            f"set {_NODE_ID[found.version]} or name the right log.dirs, nothing was changed"
+        )
+
+
+def check_version(directory: str, found: Identity, version: int) -> None:
+    """Refuse the directory of a broker in ZooKeeper mode to a node of KRaft: the metadata that say
+    what its logs are stand in ZooKeeper. The other way round the cluster's id decides."""
+    if found.version == ZOOKEEPER_VERSION and version == KRAFT_VERSION:
+        raise WrongDirectory(
+            f"{directory} belongs to broker {found.node_id} in ZooKeeper mode; carry its cluster "
+            "over with `databus broker migrate`, or start it with its old configuration "
+            "(zookeeper.connect); nothing was changed"
         )
 
 

@@ -19,10 +19,12 @@ from broker.disk.port import DirectoryLock, Disk, DiskError
 from broker.log.background import Background
 from broker.log.checkpoint import TopicPartition, read_offsets, write_offsets
 from broker.log.directories import (
+    KRAFT_VERSION,
     UNKNOWN_BROKER_EPOCH,
     Identity,
     WrongDirectory,
     check_identity,
+    check_version,
     clean_shutdown_epoch,
     epoch_of_life,
     leave_clean_shutdown,
@@ -76,19 +78,19 @@ class LogManager:
 
     # --- start-up --------------------------------------------------------------------------------
 
-    def prepare(self, cluster_id: str | None = None) -> str:
+    def prepare(self, cluster_id: str | None = None, *, version: int = KRAFT_VERSION) -> str:
         """Take the log directories: make, lock, check whose they are. The cluster's id.
 
-        Without ``cluster_id`` the directories say it; new ones get a new one. Raises
-        WrongDirectory or DirectoryLocked; then nothing has been changed.
+        Without ``cluster_id`` the directories say it; new ones get a new one, and ``version`` of
+        ``meta.properties``. Raises WrongDirectory or DirectoryLocked; then nothing is changed.
         """
         try:
-            return self._take_directories(cluster_id)
+            return self._take_directories(cluster_id, version)
         except (WrongDirectory, DiskError):
             self._release_locks()
             raise
 
-    def _take_directories(self, cluster_id: str | None) -> str:
+    def _take_directories(self, cluster_id: str | None, version: int) -> str:
         mine = tuple(dict.fromkeys((*self.directories, self.config.metadata_log_dir)))
         for directory in mine:
             self.disk.mkdirs(directory)
@@ -99,15 +101,19 @@ class LogManager:
         for directory, identity in found.items():
             if identity is not None:
                 check_identity(directory, identity, self.cluster_id, self.config.node_id)
+                check_version(directory, identity, version)
         for directory, identity in found.items():
-            self._claim(directory, identity)
+            self._claim(directory, identity, version)
         if len(set(self.directory_ids.values())) != len(self.directory_ids):
             raise WrongDirectory("two log.dirs carry the same directory.id; one is a copy")
         return self.cluster_id
 
-    def _claim(self, directory: str, identity: Identity | None) -> None:
+    def _claim(self, directory: str, identity: Identity | None, version: int) -> None:
         if identity is None or not identity.directory_id:
-            identity = Identity(self.cluster_id, self.config.node_id, self._clock.new_uuid())
+            version = version if identity is None else identity.version
+            identity = Identity(
+                self.cluster_id, self.config.node_id, self._clock.new_uuid(), version
+            )
             write_identity(self.disk, directory, identity)
         self.directory_ids[directory] = identity.directory_id
 
@@ -120,6 +126,12 @@ class LogManager:
             clean = clean_shutdown_epoch(self.disk, directory)
             epochs.add(epoch_of_life(self.disk, directory, boot_id) if clean is None else clean)
         return epochs.pop() if len(epochs) == 1 else UNKNOWN_BROKER_EPOCH
+
+    def was_closed_in_order(self) -> bool:
+        """Whether every directory says so. Kafka in ZooKeeper mode names no epoch there."""
+        return all(
+            clean_shutdown_epoch(self.disk, one) is not None for one in self.directories
+        )
 
     def begin_life(self, broker_epoch: int) -> None:
         """From now on the directories are used under this broker epoch."""

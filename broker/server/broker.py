@@ -25,6 +25,7 @@ from broker.disk.port import Disk
 from broker.handlers.context import CloseClient, Session
 from broker.handlers.dispatch import Dispatcher
 from broker.handlers.sides import Side
+from broker.log.directories import KRAFT_VERSION, ZOOKEEPER_VERSION
 from broker.log.manager import LogManager
 from broker.metadata.image import Endpoint
 from broker.metrics.registry import Metrics
@@ -163,7 +164,8 @@ class Broker:
     async def _make_rooms(self) -> Rooms:
         cluster_id = await self.plane.open()
         logs = LogManager(config=self.config, disk=self.disk, clock=self.clock)
-        logs.prepare(cluster_id)
+        version = ZOOKEEPER_VERSION if self.roles.zookeeper else KRAFT_VERSION
+        logs.prepare(cluster_id, version=version)
         self._logs = logs
         flushes = self.metrics.histogram("LogFlushStats", "LogFlushRateAndTimeMs")
         logs.on_flushed = flushes.update

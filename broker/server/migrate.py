@@ -1,15 +1,15 @@
 """From ZooKeeper to KRaft, offline: the cluster's znodes become the first metadata snapshot.
 
-In: a stopped cluster's ensemble, the KRaft configuration of one controller. Out: the snapshot in
-that controller's metadata directory. Never: a log of a broker touched, a znode changed but
-`/migration`, nor metadata overwritten that is there already.
+In: a stopped cluster's ensemble, the KRaft configuration of one node. Out: the snapshot in that
+node's metadata directory, and log directories that are a KRaft node's. Never: a log of a broker
+touched, a znode changed but `/migration`, nor metadata overwritten that is there already.
 
 Topic ids, assignments, in-sync sets, leader epochs, configurations, quotas, credentials, ACLs and
 the producer ids are carried over, so brokers start on the logs they have. Nobody leads in the
 snapshot: each partition is led again, under its next leader epoch, by the first replica in sync
-whose broker registers. Every controller runs this on the same znodes and so gets the same
-snapshot, byte for byte; that is what makes it committed. `/migration` then keeps brokers in
-ZooKeeper mode from starting: two clusters must not write the same logs.
+whose broker registers. Every node runs this on the same znodes and so gets the same snapshot, byte
+for byte; that is what makes it committed. `/migration` then keeps brokers in ZooKeeper mode from
+starting: two clusters must not write the same logs.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from broker.controller.zk.port import (
 )
 from broker.disk.port import Disk
 from broker.log.directories import (
+    KRAFT_VERSION,
     Identity,
     check_identity,
     read_identity,
@@ -235,12 +236,13 @@ def _claim(
     directories: tuple[str, ...],
     cluster_id: str,
 ) -> None:
-    """A controller's new directories are its own; those of a broker know their cluster already."""
+    """A controller's new directories are its own; those of a broker know their cluster already,
+    and are a broker's in ZooKeeper mode no more."""
     for directory in directories:
-        if read_identity(disk, directory) is None:
-            write_identity(
-                disk, directory, Identity(cluster_id, config.node_id, clock.new_uuid())
-            )
+        found = read_identity(disk, directory)
+        if found is None or found.version != KRAFT_VERSION:
+            directory_id = (found.directory_id if found else b"") or clock.new_uuid()
+            write_identity(disk, directory, Identity(cluster_id, config.node_id, directory_id))
 
 
 async def _seal(session: ZooKeeperSession, controller_id: int, records: int) -> None:

@@ -157,6 +157,12 @@ class ZookeeperPlane:
                 f"create {znodes.CLUSTER_ID} with "
                 f"{znodes.encode_cluster_id(known).decode()}"
             )
+        if found != known:
+            raise StartError(
+                f"the log directories belong to cluster {known}, but ZooKeeper at "
+                f"{self._ports.roles.zookeeper} is that of cluster {found}: check "
+                "zookeeper.connect (its chroot too) and log.dirs; nothing was changed"
+            )
         return found
 
     def _known_cluster_id(self) -> str | None:
@@ -200,7 +206,8 @@ class ZookeeperPlane:
 
     def prepare(self, logs: LogManager) -> None:
         """Make the controller and the follower."""
-        self._is_unsound = logs.previous_broker_epoch() == UNKNOWN_BROKER_EPOCH
+        known = logs.previous_broker_epoch() != UNKNOWN_BROKER_EPOCH
+        self._is_unsound = not known and not logs.was_closed_in_order()
         ports = self._ports
         config = ports.config
         self._controller = ZooKeeperController(

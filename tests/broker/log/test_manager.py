@@ -14,7 +14,13 @@ from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.port import DirectoryLocked
 from broker.disk.real import RealDisk
-from broker.log.directories import WrongDirectory, decode_uuid, encode_uuid
+from broker.log.directories import (
+    KRAFT_VERSION,
+    ZOOKEEPER_VERSION,
+    WrongDirectory,
+    decode_uuid,
+    encode_uuid,
+)
 from broker.log.errors import LogError
 from broker.log.log import Log
 from broker.log.manager import LogManager
@@ -86,6 +92,48 @@ def test_the_directory_of_another_cluster_or_node_is_refused_and_left_as_it_is(
     with pytest.raises(WrongDirectory, match="damaged"):
         manager(fast_dir).prepare()
     Path(f"{fast_dir}/a/meta.properties").write_bytes(before)
+
+
+KAFKAS = "#\n#Sun Nov 22 02:40:11 UTC 2026\nbroker.id=1\nversion=0\ncluster.id=cluster-one\n"
+"""As a broker of Kafka 3.9 in ZooKeeper mode leaves it."""
+
+
+def test_the_directory_of_a_broker_in_zookeeper_mode_is_taken_over_and_stays_its_own(
+    fast_dir: str,
+) -> None:
+    """It gets a directory id, which Kafka understands in this version too."""
+    path = Path(f"{fast_dir}/a/meta.properties")
+    path.parent.mkdir()
+    path.write_text(KAFKAS)
+    logs = manager(fast_dir)
+    logs.prepare("cluster-one", version=ZOOKEEPER_VERSION)
+    crash(logs)
+    for directory in "ab":
+        text = Path(f"{fast_dir}/{directory}/meta.properties").read_text()
+        assert "version=0\n" in text
+        assert "broker.id=1\n" in text
+        assert "cluster.id=cluster-one\n" in text
+        assert "directory.id=" in text
+        assert "node.id" not in text
+
+
+def test_the_directory_of_another_broker_in_zookeeper_mode_is_refused(fast_dir: str) -> None:
+    """Another cluster, another id, or a node of KRaft: each with its remedy, nothing changed."""
+    path = Path(f"{fast_dir}/a/meta.properties")
+    path.parent.mkdir()
+    for text, version, remedy in (
+        (KAFKAS.replace("one", "two"), ZOOKEEPER_VERSION, "name the right log.dirs"),
+        (KAFKAS.replace("id=1", "id=7"), ZOOKEEPER_VERSION, "set broker.id or name"),
+        (KAFKAS, KRAFT_VERSION, "databus broker migrate"),
+        ("version=2\nnode.id=1\ncluster.id=cluster-one\n", KRAFT_VERSION, "damaged"),
+        ("version=0\ncluster.id=cluster-one\n", ZOOKEEPER_VERSION, "damaged"),
+    ):
+        path.write_text(text)
+        logs = manager(fast_dir)
+        with pytest.raises(WrongDirectory, match=remedy):
+            logs.prepare("cluster-one", version=version)
+        crash(logs)
+        assert path.read_text() == text
 
 
 def test_a_directory_in_use_is_refused_with_the_remedy(fast_dir: str) -> None:

@@ -216,6 +216,35 @@ def test_a_stopping_controller_hands_everything_over_first(cluster: RunningClust
     assert controller_of(admin) not in (-1, first)
 
 
+def test_the_directories_of_a_kafka_broker_are_taken_over_and_those_of_others_are_refused(
+    cluster: RunningCluster, connect: str
+) -> None:
+    """`meta.properties` as Kafka 3.9 leaves them: no directory id, no epoch of the clean stop."""
+    create(cluster.bootstrap, "kept")
+    acked = produce(cluster.bootstrap, "kept", 0, 100)
+    assert cluster.terminate(3) == 0
+    logs = cluster.plan[3].directory / "logs"
+    meta = logs / "meta.properties"
+    ours = dict(line.split("=", 1) for line in meta.read_text().splitlines() if "=" in line)
+    assert (ours["version"], ours["broker.id"]) == ("0", "3")
+    kafkas = f"#\nbroker.id=3\nversion=0\ncluster.id={ours['cluster.id']}\n"
+    for wrong, remedy in (
+        (kafkas.replace("broker.id=3", "broker.id=9"), "set broker.id or name"),
+        (kafkas.replace("cluster.id=", "cluster.id=x"), "check zookeeper.connect"),
+    ):
+        meta.write_text(wrong)
+        with pytest.raises(BrokerDidNotStart, match=remedy):
+            cluster.start_again(3)
+        assert meta.read_text() == wrong
+    meta.write_text(kafkas)
+    (logs / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    cluster.start_again(3)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    until(lambda: in_sync(admin, "kept", 3), "the broker is not in sync on its directory")
+    assert consume(cluster.bootstrap, "kept", 100) == acked
+    assert "version=0" in meta.read_text()
+
+
 def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
     cluster: RunningCluster, connect: str
 ) -> None:
@@ -238,7 +267,9 @@ def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
     ports = {i: int(cluster.node(i).bootstrap.rsplit(":", 1)[1]) for i in (1, 2, 3)}
     assert migrate_controller(kraft(1, ports, {1: 1}), directories[1] / "logs", connect) == 1
     cluster.stop()
-    controllers = {i: free_port() for i in (1, 2, 3)}
+    controllers = {i: free_port() for i in (1, 2)}
+    with pytest.raises(BrokerDidNotStart, match="databus broker migrate"):
+        begin_broker_process(directories[1], kraft(1, ports, controllers)).wait_until_ready(60)
     for i in (1, 2, 3):
         properties = kraft(i, ports, controllers)
         assert migrate_controller(properties, directories[i] / "logs", connect) == 0
@@ -278,13 +309,17 @@ def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
 
 
 def kraft(node_id: int, ports: dict[int, int], controllers: dict[int, int]) -> dict[str, str]:
-    """A node's properties after the move: all three are brokers and controllers."""
+    """A node's properties after the move: all are brokers, those of `controllers` these too."""
+    role = "broker,controller" if node_id in controllers else "broker"
+    listeners = f"PLAINTEXT://127.0.0.1:{ports[node_id]}"
+    if node_id in controllers:
+        listeners += f",CONTROLLER://127.0.0.1:{controllers[node_id]}"
     return PROPERTIES | {
         "node.id": str(node_id),
         "metrics.port": "0",
-        "process.roles": "broker,controller",
-        "listeners": f"PLAINTEXT://127.0.0.1:{ports[node_id]},"
-        f"CONTROLLER://127.0.0.1:{controllers.get(node_id, 1)}",
+        "process.roles": role,
+        "listeners": listeners,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(
             f"{i}@127.0.0.1:{port}" for i, port in sorted(controllers.items())
