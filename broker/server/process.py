@@ -7,6 +7,8 @@ Never: a second broker in the same process; the collector is tuned for one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import gc
 import logging
 import signal
@@ -57,6 +59,11 @@ OPERATOR_ERRORS = (
 
 GC_THRESHOLDS = (50_000, 50, 100)
 """Collections seldom find anything here (no cycles on the hot path), and each one is a pause."""
+
+MALLOC_OPTIONS = ((-3, 4 << 20), (-1, 16 << 20))
+"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: what fetches read (a MiB per partition) comes from
+the heap, and 16 MiB that came free stay there. By default such memory goes back to the system and
+comes again, cleared page by page: that was four tenths of the processor time of a hot fetch."""
 
 
 def prepare(properties: Mapping[str, str], data_dir: str | PurePath) -> Broker:
@@ -183,6 +190,7 @@ def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
     uvloop is not for its speed with small frames (there is little) but for its vectored writes:
     the standard loop of Python 3.11 joins, and so copies, what is fetched.
     """
+    _keep_freed_memory()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(properties, data_dir=data_dir))
@@ -190,6 +198,14 @@ def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _keep_freed_memory() -> None:
+    """Where the C library is another one it has no such options, and needs none."""
+    with contextlib.suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, value in MALLOC_OPTIONS:
+            mallopt(option, value)
 
 
 def announce(broker: Broker) -> None:
