@@ -1,4 +1,5 @@
-"""`reassign`: plan, apply, verify, cancel, list: replicas move to other brokers."""
+"""`reassign`: plan, apply, verify, cancel, list: replicas move to other brokers, or to other log
+directories of theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from bus.client.nodes import Nodes
 from bus.client.operate import act, assignment, look, throttle
 from bus.client.operate.act import Outcome
 from bus.client.operate.assignment import Replicas
-from bus.client.operate.plan_file import read_plan, read_topics, write_plan
+from bus.client.operate.plan_file import (
+    Directories,
+    read_log_dirs,
+    read_plan,
+    read_topics,
+    write_plan,
+)
 from bus.client.operate.views import TopicState
 from bus.command.show import AsJson, Yes, show, size_text
 from bus.command.told import nodes, told
@@ -27,6 +34,8 @@ app = typer.Typer(
 
 CLIENT_ID = "databus-reassign"
 ASTRAY = "not as planned"
+PLACED = (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
+"""The second: the broker has no such replica yet and remembers where to make it."""
 LAG_LOOKS, LAG_S = 10, 0.2
 """The controller says that a move is done a moment before every broker has heard of it."""
 
@@ -127,21 +136,29 @@ def apply(
     wait: Annotated[bool, typer.Option(help="Show progress until all has moved.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Begin the moves of a plan, and show how far they are. Ctrl-C leaves them running."""
+    """Begin the moves of a plan, and show how far they are. Ctrl-C leaves them running.
+
+    Where the plan names `log_dirs`, as Kafka's tool does, replicas move to these directories.
+    """
     rate = _rate(limit) if limit else None
-    wanted = read_plan(file.read_text(encoding="utf-8"))
+    text = file.read_text(encoding="utf-8")
+    wanted, dirs = read_plan(text), read_log_dirs(text)
+    within = {broker for _, broker in dirs}
     with nodes(ctx, CLIENT_ID) as cluster:
         before = _present(cluster, wanted)
         back = rollback or file.with_name(file.name + ".rollback")
         back.write_text(write_plan(before), encoding="utf-8")
         if rate is not None:
             act.alter_configs(cluster, throttle.brake(before, wanted, rate))
-        outcomes = act.reassign(cluster, wanted)
+            act.alter_configs(cluster, throttle.brake_within(within, rate))
+        # First, so that replicas that are to be made are made in the right place.
+        placed = [one for one in act.move_log_dirs(cluster, dirs) if one.code not in PLACED]
+        outcomes = placed + act.reassign(cluster, wanted)
         refused = [one for one in outcomes if one.code]
         if not as_json:
             print(f"{len(outcomes) - len(refused)} partitions move; the way back is in {back}")
         if wait and not as_json and len(refused) < len(outcomes):
-            watch(cluster, set(wanted))
+            watch(cluster, set(wanted), within)
             if rate is not None:
                 _release(cluster, wanted, before)
     _tell(outcomes, as_json, "begun")
@@ -153,14 +170,15 @@ def verify(
     ctx: typer.Context, file: PlanFile, keep_throttle: Keep = False, as_json: AsJson = False
 ) -> None:
     """Say how each move of a plan stands; when all are done, take the brakes off."""
-    wanted = read_plan(file.read_text(encoding="utf-8"))
+    text = file.read_text(encoding="utf-8")
+    wanted, dirs = read_plan(text), read_log_dirs(text)
     with nodes(ctx, CLIENT_ID) as cluster:
-        rows, now = _verdicts(cluster, wanted)
+        rows, now = _verdicts(cluster, wanted, dirs)
         for _ in range(LAG_LOOKS):
             if not any(row["state"] == ASTRAY for row in rows):
                 break
             time.sleep(LAG_S)
-            rows, now = _verdicts(cluster, wanted)
+            rows, now = _verdicts(cluster, wanted, dirs)
         if not any(row["state"] == "moving" for row in rows) and not keep_throttle:
             _release(cluster, wanted, now)
     show(rows, ["partition", "state", "planned", "now"], as_json)
@@ -168,7 +186,9 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verdicts(cluster: Nodes, wanted: Replicas) -> tuple[list[dict[str, Any]], Replicas]:
+def _verdicts(
+    cluster: Nodes, wanted: Replicas, dirs: Directories
+) -> tuple[list[dict[str, Any]], Replicas]:
     """How each move stands, and where the replicas are now."""
     moving, now = look.reassignments(cluster), _present(cluster, wanted)
     rows = []
@@ -177,7 +197,21 @@ def _verdicts(cluster: Nodes, wanted: Replicas) -> tuple[list[dict[str, Any]], R
         state = "moving" if place in moving else "done" if done else ASTRAY
         rows.append({"partition": f"{place[0]}-{place[1]}", "state": state,
                      "planned": replicas, "now": now.get(place)})  # fmt: skip
-    return rows, now
+    return rows + _places(cluster, dirs), now
+
+
+def _places(cluster: Nodes, dirs: Directories) -> list[dict[str, Any]]:
+    """How each move to a log directory stands."""
+    found = {broker: look.log_dirs(cluster, broker) for broker in sorted({b for _, b in dirs})}
+    rows = []
+    for (place, broker), path in sorted(dirs.items()):
+        held = {one.path: one.replicas[place] for one in found[broker] if place in one.replicas}
+        home = [where for where, replica in held.items() if not replica.future]
+        moving = any(replica.future for replica in held.values())
+        state = "done" if home == [path] and not moving else "moving" if moving else ASTRAY
+        rows.append({"partition": f"{place[0]}-{place[1]} on {broker}", "state": state,
+                     "planned": path, "now": home[0] if home else None})  # fmt: skip
+    return rows
 
 
 @app.command("cancel")

@@ -7,13 +7,15 @@ Never: a change; leaving (Ctrl-C) leaves the moves running.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from bus.client.nodes import Nodes
 from bus.client.operate import look
-from bus.client.operate.progress import MoveProgress, progress
+from bus.client.operate.progress import DirectoryMove, MoveProgress, progress, within_brokers
+from bus.client.operate.views import LogDir
 from bus.command.show import screen, size_text
 from bus.errors import BusError
 
@@ -21,8 +23,9 @@ POLL_S = 1.0
 """Between two looks; a move takes minutes, and each look asks every broker for its disks."""
 
 
-def watch(cluster: Nodes, places: set[look.Place]) -> bool:
-    """Until none of these moves any more (True), or Ctrl-C (False)."""
+def watch(cluster: Nodes, places: set[look.Place], brokers: Iterable[int] = ()) -> bool:
+    """Until none of these moves any more (True), or Ctrl-C (False). `brokers`: those of which
+    replicas may move between log directories."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True),
                TransferSpeedColumn())  # fmt: skip
     with Progress(*columns, console=screen(), transient=True) as bar:
@@ -30,7 +33,8 @@ def watch(cluster: Nodes, places: set[look.Place]) -> bool:
         total = 0
         try:
             while True:
-                rows = [row for row in look_at(cluster) if row.place in places]
+                moves = [*look_at(cluster), *look_within(cluster, brokers)]
+                rows = [row for row in moves if row.place in places]
                 if not rows:
                     return True
                 left = sum(row.total_bytes - row.copied_bytes for row in rows)
@@ -46,19 +50,28 @@ def watch(cluster: Nodes, places: set[look.Place]) -> bool:
 def look_at(cluster: Nodes) -> list[MoveProgress]:
     """Every move there is; a broker that does not answer counts as nothing copied."""
     moving = look.reassignments(cluster)
-    brokers = sorted({broker for move in moving.values() for broker in move.replicas})
+    brokers = {broker for move in moving.values() for broker in move.replicas}
+    return progress(moving, _dirs(cluster, brokers))
+
+
+def look_within(cluster: Nodes, brokers: Iterable[int]) -> list[DirectoryMove]:
+    """Every move between log directories of these brokers."""
+    return within_brokers(_dirs(cluster, brokers))
+
+
+def _dirs(cluster: Nodes, brokers: Iterable[int]) -> dict[int, list[LogDir]]:
     dirs = {}
-    for broker in brokers:
+    for broker in sorted(brokers):
         try:
             dirs[broker] = look.log_dirs(cluster, broker)
         except BusError:
             dirs[broker] = []
-    return progress(moving, dirs)
+    return dirs
 
 
 def moving_rows(cluster: Nodes) -> list[dict[str, Any]]:
-    """As a table shows them."""
-    return [
+    """As a table shows them; a move within a broker names its directories."""
+    rows: list[dict[str, Any]] = [
         {
             "partition": f"{row.place[0]}-{row.place[1]}",
             "adding": row.adding,
@@ -69,4 +82,17 @@ def moving_rows(cluster: Nodes) -> list[dict[str, Any]]:
             "total_bytes": row.total_bytes,
         }
         for row in look_at(cluster)
+    ]
+    brokers = [broker.broker_id for broker in look.cluster(cluster).alive]
+    return rows + [
+        {
+            "partition": f"{row.place[0]}-{row.place[1]}",
+            "adding": [f"{row.broker}:{row.target}"],
+            "removing": [f"{row.broker}:{row.source}"],
+            "copied": size_text(row.copied_bytes),
+            "of": size_text(row.total_bytes),
+            "copied_bytes": row.copied_bytes,
+            "total_bytes": row.total_bytes,
+        }
+        for row in look_within(cluster, brokers)
     ]

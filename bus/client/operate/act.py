@@ -18,6 +18,7 @@ from bus.protocol.apis import ApiKey
 from bus.protocol.generated import (
     add_raft_voter,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     create_partitions,
     create_topics,
     delete_topics,
@@ -125,6 +126,39 @@ def reassign(nodes: Nodes, wanted: Mapping[Place, Sequence[int] | None]) -> list
         for topic in answer.responses
         for p in topic.partitions
     ]
+
+
+def move_log_dirs(nodes: Nodes, wanted: Mapping[tuple[Place, int], str]) -> list[Outcome]:
+    """Have replicas, named by partition and broker, lie in these directories.
+
+    REPLICA_NOT_AVAILABLE: the broker has no such replica yet and makes it there when it gets one.
+    """
+    outcomes = []
+    for broker in sorted({broker for _, broker in wanted}):
+        dirs: dict[str, dict[str, list[int]]] = {}
+        for ((topic, index), replica), path in sorted(wanted.items()):
+            if replica == broker:
+                dirs.setdefault(path, {}).setdefault(topic, []).append(index)
+        body = alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+            [
+                alter_replica_log_dirs.AlterReplicaLogDir(
+                    path,
+                    [
+                        alter_replica_log_dirs.AlterReplicaLogDirTopic(name, indexes)
+                        for name, indexes in topics.items()
+                    ],
+                )
+                for path, topics in dirs.items()
+            ]
+        )
+        answer = nodes.ask_node(broker, ApiKey.ALTER_REPLICA_LOG_DIRS, body)
+        outcomes += [
+            Outcome((topic.topic_name, p.partition_index), ErrorCode.of(p.error_code),
+                    f"broker {broker}: {ErrorCode.of(p.error_code).text}")
+            for topic in answer.results
+            for p in topic.partitions
+        ]  # fmt: skip
+    return outcomes
 
 
 def elect(nodes: Nodes, kind: Election, places: Iterable[Place] | None) -> list[Outcome]:

@@ -29,8 +29,30 @@ def write_plan(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
     return '{"version": 1, "partitions": [\n' + ",\n".join(rows) + "\n]}\n"
 
 
+ANY_DIRECTORY = "any"
+
+Directories = dict[tuple[TopicPartition, int], str]
+"""The log directory a replica, named by partition and broker, is to lie in."""
+
+
+def read_log_dirs(text: str) -> Directories:
+    """The replicas a plan names a directory for (`"log_dirs": ["/disk1/logs", "any"]`)."""
+    wanted: Directories = {}
+    for row in _rows(text, "partitions"):
+        place, replicas = _place(row), row.get("replicas") or []
+        directories = row.get("log_dirs") or [ANY_DIRECTORY] * len(replicas)
+        if not isinstance(directories, list) or len(directories) != len(replicas):
+            raise BadPlan(f"{_name(place)}: `log_dirs` is to be as long as `replicas`")
+        for broker, path in zip(replicas, directories, strict=True):
+            if not isinstance(path, str) or not (path == ANY_DIRECTORY or path.startswith("/")):
+                raise BadPlan(f"{_name(place)}: a log directory is an absolute path or \"any\"")
+            if path != ANY_DIRECTORY:
+                wanted[place, broker] = path
+    return wanted
+
+
 def read_plan(text: str) -> Replicas:
-    """A plan of ours or of Kafka's tool; log directories in it are not looked at."""
+    """A plan of ours or of Kafka's tool; its log directories are told by `read_log_dirs`."""
     plan: Replicas = {}
     for row in _rows(text, "partitions"):
         place = _place(row)

@@ -26,6 +26,38 @@ class MoveProgress:
     total_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class DirectoryMove:
+    """One replica on the move between two log directories of its broker."""
+
+    place: TopicPartition
+    broker: int
+    source: str
+    target: str
+    copied_bytes: int
+    total_bytes: int
+
+
+def within_brokers(dirs: Mapping[int, list[LogDir]]) -> list[DirectoryMove]:
+    """Every replica that moves between directories of one broker, by name."""
+    moves = []
+    for broker, found in dirs.items():
+        homes = {
+            place: (one.path, replica.size_bytes)
+            for one in found
+            for place, replica in one.replicas.items()
+            if not replica.future
+        }
+        moves += [
+            DirectoryMove(place, broker, homes[place][0], one.path,
+                          min(replica.size_bytes, homes[place][1]), homes[place][1])
+            for one in found
+            for place, replica in one.replicas.items()
+            if replica.future and place in homes
+        ]  # fmt: skip
+    return sorted(moves, key=lambda move: (move.place, move.broker))
+
+
 def progress(
     moving: Mapping[TopicPartition, Reassignment], dirs: Mapping[int, list[LogDir]]
 ) -> list[MoveProgress]:

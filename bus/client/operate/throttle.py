@@ -18,6 +18,7 @@ LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+WITHIN_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 Resources = dict[tuple[int, str], Changes]
@@ -47,12 +48,19 @@ def brake(before: Assignment, after: Assignment, bytes_per_second: int) -> Resou
     return found
 
 
+def brake_within(brokers: Iterable[int], bytes_per_second: int) -> Resources:
+    """Hold copies between log directories of one broker to this rate."""
+    rate = str(bytes_per_second)
+    return {(BROKER, str(one)): [(WITHIN_RATE, Change.SET, rate)] for one in sorted(set(brokers))}
+
+
 def release(topics: Iterable[str], brokers: Iterable[int]) -> Resources:
     """Take every brake off again."""
     found: Resources = {
         (BROKER, str(broker)): [
             (LEADER_RATE, Change.UNSET, None),
             (FOLLOWER_RATE, Change.UNSET, None),
+            (WITHIN_RATE, Change.UNSET, None),
         ]
         for broker in sorted(set(brokers))
     }

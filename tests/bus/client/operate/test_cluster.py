@@ -37,9 +37,13 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """Three brokers in three racks."""
-    racks = {node: {"broker.rack": f"rack-{node}"} for node in (1, 2, 3)}
-    with start_cluster(tmp_path_factory.mktemp("operate"), 3, node_properties=racks) as running:
+    """Three brokers in three racks, each with two log directories."""
+    folder = tmp_path_factory.mktemp("operate")
+    own = {
+        node: {"broker.rack": f"rack-{node}", "log.dirs": f"{folder}/{node}-a,{folder}/{node}-b"}
+        for node in (1, 2, 3)
+    }
+    with start_cluster(folder, 3, node_properties=own) as running:
         yield running
 
 
@@ -200,6 +204,34 @@ def test_verbs_plan_move_verify_and_elect(run: Run, nodes: Nodes, topic: str, tm
     assert "nothing of it moves" in run(f"reassign cancel {plan} --yes").output
     assert "the way back" in run(f"reassign apply {plan}.rollback").output
     until(lambda: replicas_of(nodes, topic) == [(1, 2)] * 3, "the way back was not gone")
+
+
+def test_verbs_move_replicas_to_the_directories_a_plan_names(
+    run: Run, nodes: Nodes, topic: str, tmp_path: Any
+):
+    """One within its broker, one to a directory of a broker that has had none."""
+    run(f"topics create {topic} --assignment 1:2")
+    until(lambda: known(nodes, topic), "the topic is not known")
+    place = (topic, 0)
+
+    def home(broker: int) -> str | None:
+        return next((d.path for d in look.log_dirs(nodes, broker) if place in d.replicas), None)
+
+    present = until(lambda: home(1), "broker 1 has no replica")
+    other = next(d.path for d in look.log_dirs(nodes, 1) if d.path != present)
+    third = look.log_dirs(nodes, 3)[1].path
+    row = {"topic": topic, "partition": 0, "replicas": [1, 3], "log_dirs": [other, third]}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"partitions": [row]}))
+    assert "not as planned" in run(f"reassign verify {plan}", fails=True).output
+    run(f"reassign apply {plan} --throttle 50MB")
+    until(lambda: (home(1), home(3)) == (other, third), "the replicas are elsewhere")
+    verified = json.loads(run(f"reassign verify {plan} --json").output)
+    assert [one["state"] for one in verified] == ["done"] * 3
+    assert verified[1]["partition"] == f"{topic}-0 on 1"
+    row["log_dirs"] = ["/nowhere", "any"]
+    plan.write_text(json.dumps({"partitions": [row]}))
+    assert "LOG_DIR_NOT_FOUND" in run(f"reassign apply {plan}", fails=True).output
 
 
 def test_verbs_refuse_what_cannot_be_and_say_what_to_do(run: Run, topic: str, tmp_path: Any):

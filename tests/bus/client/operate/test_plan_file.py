@@ -6,7 +6,14 @@ import json
 
 import pytest
 
-from bus.client.operate.plan_file import BadPlan, read_places, read_plan, read_topics, write_plan
+from bus.client.operate.plan_file import (
+    BadPlan,
+    read_log_dirs,
+    read_places,
+    read_plan,
+    read_topics,
+    write_plan,
+)
 
 PLAN = {("a", 0): [1, 2], ("a", 1): [2, 1], ("b", 0): [3, 1]}
 
@@ -46,6 +53,16 @@ def row(**fields: object) -> str:
 def test_a_bad_plan_is_refused_with_its_place(text: str, why: str):
     with pytest.raises(BadPlan, match=why):
         read_plan(text)
+
+
+def test_the_directories_a_plan_names_are_those_of_single_replicas():
+    text = row(replicas=[1, 2, 3], log_dirs=["/x", "any", "/y/z"])
+    assert read_log_dirs(text) == {(("a", 0), 1): "/x", (("a", 0), 3): "/y/z"}
+    assert read_log_dirs(write_plan(PLAN)) == {}
+    with pytest.raises(BadPlan, match="as long as"):
+        read_log_dirs(row(replicas=[1, 2], log_dirs=["/x"]))
+    with pytest.raises(BadPlan, match="absolute path"):
+        read_log_dirs(row(replicas=[1], log_dirs=["x"]))
 
 
 def test_topics_and_places_are_read_as_kafka_writes_them():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bus.client.operate.act import Change
 from bus.client.operate.look import BROKER, TOPIC
-from bus.client.operate.throttle import brake, release
+from bus.client.operate.throttle import brake, brake_within, release
 
 BEFORE = {("a", 0): [1, 2], ("a", 1): [2, 3]}
 AFTER = {("a", 0): [1, 4], ("a", 1): [3, 2]}
@@ -24,7 +24,8 @@ def test_only_what_is_copied_is_braked():
 def test_what_was_set_is_taken_off_again():
     set_keys = {
         (resource, key)
-        for resource, changes in brake(BEFORE, AFTER, 1000).items()
+        for made in (brake(BEFORE, AFTER, 1000), brake_within([1, 2, 4], 1000))
+        for resource, changes in made.items()
         for key, _, _ in changes
     }
     unset = {
