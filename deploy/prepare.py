@@ -33,3 +33,5 @@ def make_topics(bus: BusSettings) -> None:
         admin.ensure_topics(TOPICS.values())
     except BusError as error:
         raise OperatorError(f"the topics could not be made: {error}") from error
+    finally:
+        admin.close()

@@ -82,6 +82,14 @@ class Admin:
         self._bus = bus
         self._client = AdminClient(admin_config(bus, client_id))
 
+    def close(self) -> None:
+        """End its threads and connections; calls under way are given up.
+
+        To be called before the interpreter ends: librdkafka's threads must not answer into one that
+        is being taken down.
+        """
+        self._client.__exit__(None, None, None)
+
     def wait_until_up(self, timeout_s: float) -> None:
         """Wait until a broker answers; BusError if none does in time."""
         deadline = time.monotonic() + timeout_s
@@ -167,12 +175,12 @@ class Admin:
         }
 
     def start_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Log start offsets."""
-        return self._offsets(places, OffsetSpec.earliest())
+        """Log start offsets; partitions that nobody leads now are left out."""
+        return _known(self._offsets(places, OffsetSpec.earliest()))
 
     def end_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
-        """End offsets (exclusive)."""
-        return self._offsets(places, OffsetSpec.latest())
+        """End offsets (exclusive); partitions that nobody leads now are left out."""
+        return _known(self._offsets(places, OffsetSpec.latest()))
 
     def groups(self) -> list[str]:
         """The ids of all consumer groups."""
@@ -258,6 +266,12 @@ class Admin:
             raise bus_error(failure) from failure
         except TimeoutError:
             raise BusError(ErrorCode.REQUEST_TIMED_OUT, self._bus.bootstrap_servers) from None
+
+
+def _known(offsets: dict[Place, int]) -> dict[Place, int]:
+    """Without what librdkafka has no answer for: it gives -1, and no error, for a partition whose
+    leader went away while it was being asked."""
+    return {place: offset for place, offset in offsets.items() if offset >= 0}
 
 
 def _partitions(topic: Any) -> tuple[PartitionView, ...]:

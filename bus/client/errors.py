@@ -36,6 +36,8 @@ _LOCAL: dict[int, ErrorCode] = {
     KafkaError._ALL_BROKERS_DOWN: ErrorCode.NETWORK_EXCEPTION,
     KafkaError._TRANSPORT: ErrorCode.NETWORK_EXCEPTION,
     KafkaError._RESOLVE: ErrorCode.NETWORK_EXCEPTION,
+    KafkaError._DESTROY_BROKER: ErrorCode.NETWORK_EXCEPTION,  # it left the cluster meanwhile
+    KafkaError._NOENT: ErrorCode.LEADER_NOT_AVAILABLE,  # "No leaders found"
     KafkaError._TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
     KafkaError._MSG_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
     KafkaError._QUEUE_FULL: ErrorCode.REQUEST_TIMED_OUT,

@@ -15,6 +15,7 @@ from bus.client.consumer import Place
 from bus.command.records import timestamp_ms
 from bus.command.show import screen, show
 from bus.command.told import admin, told
+from bus.errors import BusError, ErrorCode
 
 app = typer.Typer(
     help="Consumer groups: list, describe, reset, delete.", no_args_is_help=True
@@ -97,6 +98,9 @@ def _targets(
 ) -> dict[Place, int]:
     """Where each partition shall go on, never outside what there is."""
     starts, ends = client.start_offsets(places), client.end_offsets(places)
+    for place in places:
+        if place not in starts or place not in ends:
+            raise BusError(ErrorCode.LEADER_NOT_AVAILABLE, f"{place.topic}-{place.partition}")
     if to == "earliest":
         return starts
     if to == "latest":

@@ -24,6 +24,8 @@ _AWAY = "No broker answers. Start one with `databus up`, or set bus.bootstrap_se
 _REMEDIES: dict[ErrorCode, str] = {
     ErrorCode.NETWORK_EXCEPTION: _AWAY,
     ErrorCode.REQUEST_TIMED_OUT: _AWAY,
+    ErrorCode.LEADER_NOT_AVAILABLE: "Its brokers are starting or away; repeat in a few seconds, "
+    "`databus topics describe` shows who leads.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`databus topics list` shows the topics there are.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "`databus topics describe` shows it; delete it to begin anew.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "Names have letters, digits, dot, hyphen, underscore.",
@@ -50,8 +52,9 @@ _REMEDIES: dict[ErrorCode, str] = {
 
 
 def admin(ctx: typer.Context, client_id: str) -> Admin:
-    """An administration client of a bus that answers; else BusError."""
+    """An administration client of a bus that answers, closed with the verb; else BusError."""
     client = Admin(ctx.obj.bus, client_id=client_id)
+    ctx.call_on_close(client.close)
     client.wait_until_up(ANSWER_WAIT_S)
     return client
 
