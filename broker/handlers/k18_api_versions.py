@@ -16,7 +16,7 @@ import re
 from broker.handlers.context import RequestContext
 from broker.handlers.registry import advertised_ranges, version_range
 from broker.handlers.sides import Side
-from broker.metadata.versions import KRAFT_VERSION, KRAFT_VERSION_LEVEL, SUPPORTED
+from broker.metadata.versions import KRAFT_VERSION, SUPPORTED
 from bus.errors import ErrorCode
 from bus.protocol.generated.api_versions import (
     ApiVersion,
@@ -41,7 +41,9 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
     if context.session.side is Side.ZOOKEEPER_BROKER:
         return ApiVersionsResponse(api_keys=_keys(context.session.side))
     image = context.services.image
-    levels = dict(image.features) | {KRAFT_VERSION: KRAFT_VERSION_LEVEL}
+    levels = dict(image.features)
+    if context.services.quorum is not None and context.services.quorum.kraft_version:
+        levels[KRAFT_VERSION] = context.services.quorum.kraft_version
     return ApiVersionsResponse(
         api_keys=_keys(context.session.side),
         supported_features=[

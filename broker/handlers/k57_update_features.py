@@ -1,12 +1,15 @@
 """UpdateFeatures (57).
 
-Behaviour: raises or lowers feature levels, all or none. From version 2 on the answer has one error
-for all, before that one per feature.
+Behaviour: raises or lowers feature levels, all or none; kraft.version from 0 to 1 only, which the
+quorum does before the others are written. From version 2 on the answer has one error for all,
+before that one per feature.
 
 Versions: 0-2. 1 has the upgrade type and a dry run.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from broker.controller.decisions.features import (
     FeatureResult,
@@ -15,7 +18,10 @@ from broker.controller.decisions.features import (
     update_features,
 )
 from broker.controller.decisions.rules import Rules
+from broker.controller.kraft.changes import raise_version
+from broker.controller.kraft.membership import Outcome
 from broker.handlers.context import RequestContext
+from broker.metadata.versions import KRAFT_VERSION
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
@@ -42,13 +48,49 @@ def handle(
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message="unknown upgrade type"
         )
-    rules = Rules.of(context.services.config)
+    kraft = next((update for update in updates if update.name == KRAFT_VERSION), None)
+    node = context.services.quorum
+    if kraft is None or node is None:
+        _write(request, context, updates, request.validate_only, _reply(context))
+        return None
+
+    def checked(results: tuple[FeatureResult, ...]) -> None:
+        if any(result.error for result in results):
+            _reply(context)(results)
+        else:
+            raise_version(node, kraft.level, request.validate_only, raised)
+
+    def raised(outcome: Outcome) -> None:
+        if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+            _reply(context)((FeatureResult(KRAFT_VERSION, outcome.error, outcome.message),))
+        elif outcome.error:
+            context.refuse(ApiKey.UPDATE_FEATURES, request, outcome.error)
+        else:
+            _write(request, context, updates, request.validate_only, _reply(context))
+
+    # The quorum's own version first: only the voters know whether it can be raised.
+    _write(request, context, updates, True, checked)
+    return None
+
+
+def _write(
+    request: UpdateFeaturesRequest,
+    context: RequestContext,
+    updates: list[FeatureUpdate],
+    validate_only: bool,
+    told: Callable[[tuple[FeatureResult, ...]], None],
+) -> None:
+    node, rules = context.services.quorum, Rules.of(context.services.config)
+    level = None if node is None else node.kraft_version
     context.services.controller.write(
-        lambda image: update_features(image, rules, updates, request.validate_only),
-        lambda results: context.reply(_response(results, context.api_version)),
+        lambda image: update_features(image, rules, updates, validate_only, level),
+        told,
         lambda error: context.refuse(ApiKey.UPDATE_FEATURES, request, error),
     )
-    return None
+
+
+def _reply(context: RequestContext) -> Callable[[tuple[FeatureResult, ...]], None]:
+    return lambda results: context.reply(_response(results, context.api_version))
 
 
 def _update(asked: FeatureUpdateKey, version: int) -> FeatureUpdate:

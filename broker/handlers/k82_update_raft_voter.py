@@ -1,7 +1,9 @@
 """UpdateRaftVoter (82).
 
-Behaviour: a voter tells the leader where its controller listener is now (KIP-853); answered once
-the new set of voters is committed. Sent by voters themselves after a start, not by operators.
+Behaviour: a voter tells the leader where its controller listener is now and which kraft.version it
+can work with (KIP-853); answered once the new set of voters is committed, at once where the voters
+stand in the configuration: then the leader only remembers it until kraft.version is raised. Sent by
+voters themselves, not by operators.
 
 Versions: 0.
 """
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 from broker.controller.kraft.changes import update_voter
 from broker.controller.kraft.membership import Outcome
-from broker.controller.kraft.voters import Endpoint, ReplicaKey
+from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter
 from broker.handlers.context import RequestContext
 from broker.handlers.quorum import may_act, node_of
 from bus.errors import ErrorCode
@@ -46,5 +48,6 @@ def handle(
     else:
         places = tuple(Endpoint(one.host, one.port, one.name) for one in request.listeners)
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        update_voter(node, key, places, reply)
+        highest = request.kraft_version_feature.max_supported_version
+        update_voter(node, Voter(key, places, highest), reply)
     return None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from broker.controller.active import ActiveController
 from broker.controller.decisions import cluster
 from broker.controller.decisions.rules import Rules
+from broker.controller.kraft import namesake
 from broker.controller.kraft.node import RaftNode
 from broker.controller.port import Controller
 from broker.log.directories import read_identity
@@ -105,6 +106,7 @@ class KraftPlane:
         self._node.on_active(self._on_active)
         self._node.on_inactive(self._on_inactive)
         self._node.on_misplaced(self._on_misplaced)
+        self._node.on_namesake(self._on_namesake)
 
     def attach(self, rooms: PlaneRooms) -> None:
         """Take in the metadata that the disk holds."""
@@ -131,8 +133,13 @@ class KraftPlane:
 
     async def start(self, controller_endpoints: tuple[Endpoint, ...]) -> None:
         """Run the Raft node; with one voter it is active when this returns."""
-        first = controller_endpoints[0] if controller_endpoints else None
-        self.node.start(None if first is None else (first.host, first.port))
+        if controller_endpoints:
+            first = controller_endpoints[0]
+            self.node.place(first.host, first.port)
+            does = await namesake.met(self.node)
+            if does is not None:
+                raise self._namesake_error(does)
+        self.node.start()
         if controller_endpoints:
             # Imported where it is needed: most brokers are alone and start faster without.
             from broker.server.controller_registration import ControllerRegistration
@@ -260,6 +267,18 @@ class KraftPlane:
                 f"the quorum it is told to join (node {node_id}) to another; name the right "
                 "log.dirs (or cluster.id) or the right controllers, nothing was changed"
             )
+        )
+
+    def _on_namesake(self, does: str) -> None:
+        self._attached().fail(self._namesake_error(does))
+
+    def _namesake_error(self, does: str) -> StartError:
+        config = self._ports.config
+        return StartError(
+            f"duplicate node id: another process with node.id={config.node_id} (and another "
+            f"metadata directory than {config.metadata_log_dir}) {does}; give this process a "
+            "node.id of its own, with its own entry in controller.quorum.voters if it is to vote, "
+            "or stop the other one first; nothing was changed"
         )
 
     def _link_to_controller(self) -> ControllerLink:

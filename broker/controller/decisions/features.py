@@ -91,8 +91,10 @@ def update_features(
     rules: Rules,
     updates: Sequence[FeatureUpdate],
     validate_only: bool = False,
+    kraft_level: int | None = None,
 ) -> Decision[tuple[FeatureResult, ...]]:
-    """All or none."""
+    """All or none. `kraft_level` is kraft.version as the quorum has it, None where there is no
+    quorum; raising it is the quorum's affair and leaves no record here."""
     results = []
     levels = dict(image.features)
     records: list[object] = []
@@ -102,7 +104,7 @@ def update_features(
             if update.name in seen:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "the feature is named twice")
             seen.add(update.name)
-            records += _update(image, rules, update)
+            records += _update(image, rules, update, kraft_level)
             levels[update.name] = update.level
             results.append(FeatureResult(update.name))
         except RefusedError as error:
@@ -113,12 +115,17 @@ def update_features(
     return Decision(() if failed or validate_only else tuple(records), tuple(results))
 
 
-def _update(image: MetadataImage, rules: Rules, update: FeatureUpdate) -> list[object]:
+def _update(
+    image: MetadataImage, rules: Rules, update: FeatureUpdate, kraft_level: int | None
+) -> list[object]:
     if update.name == KRAFT_VERSION:
-        raise RefusedError(
-            ErrorCode.INVALID_UPDATE_VERSION,
-            "kraft.version is kept by the quorum; a cluster here begins with level 1",
-        )
+        if kraft_level is None:
+            raise RefusedError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"{KRAFT_VERSION} is kept by a quorum of controllers; there is none here",
+            )
+        _check_kraft_version(update, kraft_level)
+        return []
     _check_supported(image, update)
     _check_way(image, update)
     if update.level == image.features.get(update.name, 0):
@@ -129,6 +136,23 @@ def _update(image: MetadataImage, rules: Rules, update: FeatureUpdate) -> list[o
     if update.name == ELR_VERSION:
         records += _elr_records(image, rules, update.level)
     return records
+
+
+def _check_kraft_version(update: FeatureUpdate, present: int) -> None:
+    """The voters know what they support; there is no way back from voters in the log."""
+    low, high = SUPPORTED[KRAFT_VERSION]
+    if not low <= update.level <= high:
+        raise RefusedError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Invalid update version {update.level} for feature {KRAFT_VERSION}. Local controller "
+            f"only supports versions {low}-{high}",
+        )
+    if update.level < present:
+        raise RefusedError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Invalid update version {update.level} for feature {KRAFT_VERSION}. Can't downgrade "
+            "the version of this feature.",
+        )
 
 
 def _check_supported(image: MetadataImage, update: FeatureUpdate) -> None:

@@ -65,8 +65,8 @@ class Carrier:
                 self._take_snapshot(snapshot)
             case BecameLeader(epoch, granting):
                 self._begin_to_lead(epoch, granting)
-            case AppendVoters(voters):
-                self._append_voters(voters)
+            case AppendVoters(voters, raises_version):
+                self._append_voters(voters, raises_version)
                 node.flush_soon()
             case LeaderIs(leader_id, epoch):
                 node.leader_is(leader_id, epoch)
@@ -148,9 +148,8 @@ class Carrier:
         node.log.append_control(ControlType.LEADER_CHANGE, value, epoch)
         if self._static is None and node.machine.core.voters.latest_offset < 0:
             # Only a format or a snapshot names the voters: those who read the log must hear it.
-            node.log.append_control(ControlType.KRAFT_VERSION, control.kraft_version(), epoch)
             alone = node.voters.is_only(node.me)
-            self._append_voters(self._own_set() if alone else node.voters)
+            self._append_voters(self._own_set() if alone else node.voters, True)
         node.images.replay(node.log.batches(node.images.replayed_offset, node.log.end.offset))
         node.flush_soon()
 
@@ -158,9 +157,11 @@ class Carrier:
         place = self._node.endpoint or Endpoint("127.0.0.1", 0)
         return VoterSet.of([Voter(self._node.me, (place,))])
 
-    def _append_voters(self, voters: VoterSet) -> None:
+    def _append_voters(self, voters: VoterSet, raises_version: bool) -> None:
         node = self._node
-        value = control.voters_record(voters)
-        offset = node.log.append_control(ControlType.KRAFT_VOTERS, value, node.machine.epoch)
+        rows = [(ControlType.KRAFT_VOTERS, control.voters_record(voters))]
+        if raises_version:
+            rows.insert(0, (ControlType.KRAFT_VERSION, control.kraft_version()))
+        offset = node.log.append_controls(rows, node.machine.epoch)
         node.images.replayed_offset = max(node.images.replayed_offset, offset + 1)
         self._heard_voters(offset, voters)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from broker.controller.kraft.machine import Machine
 from broker.controller.kraft.membership import Outcome
-from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter
-from bus.errors import ErrorCode
+from broker.controller.kraft.voters import ReplicaKey, Voter
+from bus.errors import BusError, ErrorCode
 
 if TYPE_CHECKING:
     from broker.controller.kraft.node import RaftNode
@@ -52,19 +52,29 @@ def remove_voter(node: RaftNode, key: ReplicaKey, told: Told) -> None:
     )
 
 
-def update_voter(
-    node: RaftNode, key: ReplicaKey, places: tuple[Endpoint, ...], told: Told
-) -> None:
-    """Move a voter."""
-
-    def moved() -> bool:
-        found = node.voters.find(key.id)
-        return found is not None and found.endpoints == places
-
+def update_voter(node: RaftNode, voter: Voter, told: Told) -> None:
+    """Take a voter's word for where it is and what it can work with."""
     _carry(
         node,
-        lambda machine: machine.membership.update(key, places),
-        moved,
+        lambda machine: machine.membership.update(voter),
+        lambda: node.voters.find(voter.key.id) == voter,
+        DEFAULT_WAIT_MS,
+        True,
+        told,
+    )
+
+
+def raise_version(node: RaftNode, level: int, validate_only: bool, told: Told) -> None:
+    """Raise kraft.version: from then on the log names the voters."""
+    try:
+        node.tell_own_place()
+    except BusError as error:
+        told(Outcome(error.code, str(error)))
+        return
+    _carry(
+        node,
+        lambda machine: machine.membership.raise_version(level, validate_only=validate_only),
+        lambda: not node.machine.core.voters.static,
         DEFAULT_WAIT_MS,
         True,
         told,
@@ -96,7 +106,7 @@ def _carry(
                 told(Outcome(ErrorCode.NONE))
                 return
         else:
-            outcome = node.change_voters(ask)
+            outcome = step()
             if not outcome.waits:
                 told(outcome)
                 return
@@ -105,7 +115,13 @@ def _carry(
             return
         node.clock.call_later(LOOK_S, look)
 
-    first = node.change_voters(ask)
+    def step() -> Outcome:
+        try:
+            return node.change_voters(ask)
+        except BusError as error:  # the disk refuses, and this node is silent meanwhile
+            return Outcome(error.code, str(error))
+
+    first = step()
     if not first.waits:
         told(first)
     else:

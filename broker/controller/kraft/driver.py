@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from broker.clock.port import TimerHandle
-from broker.controller.kraft.messages import Effect, Moment, Request
+from broker.controller.kraft.messages import Effect, Fetch, Moment, Request
 from broker.controller.kraft.wire import answer_of, endpoints_in, request_of
 from broker.disk.port import DiskError
 from broker.log.errors import LogError
@@ -30,6 +30,9 @@ Result = TypeVar("Result")
 DISK_PAUSE_S = 1.0
 """After the disk refused: how long until this node tries again."""
 
+DOUBLED_S = 15.0
+"""A leader that refuses this node as a namesake for so long does hear another one."""
+
 LONGEST_SLEEP_MS = 3_600_000
 """A timer further away is set again then; nothing is due so late anyway."""
 
@@ -43,6 +46,7 @@ class Driver:
         self._timer: TimerHandle | None = None
         self._settling = False
         self._strangers: dict[int, None] = {}
+        self._doubled_since: float | None = None
         self.is_stalled = False
         self.is_stopped = False
 
@@ -148,6 +152,8 @@ class Driver:
             answer = answer_of(request, response)
             if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
                 self._met_stranger(to)
+            if isinstance(request, Fetch):
+                self._is_doubled(to, answer.error is ErrorCode.DUPLICATE_VOTER)
             self.event(lambda now: node.machine.on_answer(to, request, answer, now))
 
         def failed(refused: bool) -> None:
@@ -162,6 +168,18 @@ class Driver:
             done,
             failed,
         )
+
+    def _is_doubled(self, leader_id: int, refused: bool) -> None:
+        """The leader hears another voter with this node's id. For a moment that may be this node's
+        own last life with a directory that was replaced."""
+        now = self._node.clock.monotonic()
+        if not refused:
+            self._doubled_since = None
+        elif self._doubled_since is None:
+            self._doubled_since = now
+        elif now - self._doubled_since >= DOUBLED_S:
+            self._doubled_since = None
+            self._node.tell_namesake(f"fetches from the leader, node {leader_id}")
 
     def _met_stranger(self, node_id: int) -> None:
         """Another cluster's node. For a voter one may be misplaced; if most are, it is this node

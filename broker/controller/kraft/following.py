@@ -172,6 +172,9 @@ class Following:
     def _refused(self, to: int, answer: Answer, now: Moment) -> None:
         """An answer without records from the node we take for the leader."""
         self._pause(to, now)
+        if answer.error is ErrorCode.DUPLICATE_VOTER:
+            pause_ms = self._core.settings.fetch_timeout_ms // 4
+            self._core.line(to, Fetch).ready_at_ms = now.now_ms + pause_ms
         if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and to == self._core.leader_id:
             self._leave()
             self._core.doubt(now)

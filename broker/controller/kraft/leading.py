@@ -24,7 +24,7 @@ from broker.controller.kraft.messages import (
     SnapshotAnswer,
 )
 from broker.controller.kraft.states import Event, Role
-from broker.controller.kraft.voters import STATIC_OFFSET, ReplicaKey
+from broker.controller.kraft.voters import STATIC_OFFSET, ReplicaKey, Voter
 from bus.errors import ErrorCode
 
 OBSERVER_TIMEOUT_MS = 300_000
@@ -47,7 +47,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Term:
-    """One epoch in which this machine leads."""
+    """One epoch in which this machine leads. `heard` is what voters said of themselves in it."""
 
     epoch: int
     start_offset: int
@@ -57,6 +57,7 @@ class Term:
     voters_offset: int = STATIC_OFFSET
     ended_told: set[int] = field(default_factory=set)
     begun_ms: int = 0
+    heard: dict[int, Voter] = field(default_factory=dict)
 
 
 class Leading:
@@ -201,6 +202,8 @@ class Leading:
         core = self._core
         if ask.last_epoch > core.epoch or ask.offset < 0:
             return self._fetch_answer(ErrorCode.INVALID_REQUEST)
+        if not again and self._is_namesake(ask.replica, now):
+            return self._fetch_answer(ErrorCode.DUPLICATE_VOTER)
         verdict = self._misplaced(ask)
         if verdict is not None:
             return verdict
@@ -263,10 +266,27 @@ class Leading:
         """Whether this machine may serve snapshots now; the shell reads the bytes."""
         core = self._core
         refused = self._refusal(ask.epoch)
+        if refused is None and self._is_namesake(ask.replica, now):
+            refused = self._fetch_answer(ErrorCode.DUPLICATE_VOTER)
         if refused is None:
             self._note(ask.replica, None, now)
         error = ErrorCode.NONE if refused is None else refused.error
         return SnapshotAnswer(error, core.announced_leader, core.epoch, ask.snapshot)
+
+    def _is_namesake(self, key: ReplicaKey, now: Moment) -> bool:
+        """Whether a voter with this id lives and this is another one: what the one has stored must
+        never count for the other. A voter that came back with a new directory waits until the old
+        one has been silent for a fetch time-out."""
+        core, term = self._core, self.term
+        if key.id == core.me.id:
+            return not key.matches(core.me)
+        voter = core.voters.latest.find(key.id)
+        if term is None or voter is None or voter.key == key:
+            return False
+        found = term.progress.get(key.id)
+        if found is None or found.key.matches(key):
+            return False
+        return now.now_ms - found.fetched_at_ms < core.settings.fetch_timeout_ms
 
     def _note(self, key: ReplicaKey, offset: int | None, now: Moment) -> None:
         """A replica has come for more from `offset` on."""

@@ -1,4 +1,5 @@
-"""Changing the voters, one at a time (KIP-853): add, remove, move.
+"""Changing the voters, one at a time (KIP-853): add, remove, update, and the step from voters in
+the configuration (kraft.version 0) to voters in the log (1).
 
 In: requests at the leader, commits. Out: sets of voters to append, outcomes to answer. Never: two
 changes under way, a change before the leader's epoch is established (it would not know which set is
@@ -13,8 +14,11 @@ from broker.controller.kraft.core import Core
 from broker.controller.kraft.leading import Leading
 from broker.controller.kraft.messages import AppendVoters, Moment
 from broker.controller.kraft.states import Role
-from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from broker.controller.kraft.voters import ReplicaKey, Voter, VoterSet
 from bus.errors import ErrorCode
+
+DYNAMIC_LEVEL = 1
+"""The level of kraft.version from which on the log names the voters; there is none above it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,14 @@ class Membership:
         self._leading = leading
         self._pending: VoterSet | None = None
 
+    @property
+    def level(self) -> int:
+        """kraft.version as it is in force here."""
+        return 0 if self._core.voters.static else DYNAMIC_LEVEL
+
     def add(self, voter: Voter) -> Outcome:
         """Let a replica vote. WAIT until it has caught up, then until the record is committed."""
-        refused = self._refusal()
+        refused = self._refusal() or self._static_refusal()
         voters = self._core.voters.latest
         if refused is not None:
             return refused
@@ -62,50 +71,89 @@ class Membership:
 
     def remove(self, key: ReplicaKey) -> Outcome:
         """Take the vote away. WAIT until the record is committed."""
-        refused = self._refusal()
+        refused = self._refusal() or self._static_refusal()
         voters = self._core.voters.latest
         if refused is not None:
             return refused
         if self._pending is not None:
             return _busy()
         if not voters.has(key):
-            return Outcome(ErrorCode.VOTER_NOT_FOUND, f"node {key.id} is no voter")
+            return _no_voter(key)
         if len(voters.voters) == 1:
             return Outcome(ErrorCode.INVALID_REQUEST, "the last voter cannot be removed")
         return self._append(voters.without(key.id))
 
-    def update(self, key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Outcome:
-        """A voter listens elsewhere now."""
+    def update(self, voter: Voter) -> Outcome:
+        """A voter says where it listens and which kraft.version it can work with. Under
+        kraft.version 0 that is only remembered, for `raise_version`."""
         refused = self._refusal()
         voters = self._core.voters.latest
         if refused is not None:
             return refused
         if self._pending is not None:
             return _busy()
-        found = voters.find(key.id)
-        if found is None or not found.key.matches(key):
-            return Outcome(ErrorCode.VOTER_NOT_FOUND, f"node {key.id} is no voter")
-        if found.endpoints == endpoints:
+        found = voters.find(voter.key.id)
+        if found is None or not found.key.matches(voter.key):
+            return _no_voter(voter.key)
+        if voter.max_kraft_version < self.level:
+            return Outcome(ErrorCode.INVALID_REQUEST, f"kraft.version is {self.level}")
+        if self._core.voters.static:
+            if self._leading.term is not None:
+                self._leading.term.heard[voter.key.id] = voter
             return DONE
-        return self._append(voters.moved(key.id, endpoints))
+        if found == voter:
+            return DONE
+        return self._append(voters.with_voter(voter))
+
+    def raise_version(self, level: int, *, validate_only: bool = False) -> Outcome:
+        """Let the log name the voters from here on, as they themselves told this leader. WAIT until
+        that is committed. There is no way back."""
+        refused = self._refusal()
+        if refused is not None:
+            return refused
+        if self._pending is not None:
+            return _busy()
+        if level == self.level:
+            return DONE
+        if level != DYNAMIC_LEVEL:
+            return Outcome(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"Invalid upgrade of kraft.version from version {self.level} to {level}",
+            )
+        heard = self._leading.term.heard if self._leading.term is not None else {}
+        ids = self._core.voters.latest.ids
+        missing = [one for one in ids if one not in heard or not any(heard[one].key.directory_id)]
+        missing += [one for one in ids if one in heard and heard[one].max_kraft_version < level]
+        if missing:
+            return Outcome(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"Invalid upgrade of kraft.version to {level} because not all of the voters "
+                f"support it: {sorted(set(missing))} did not say so to this leader; see that they "
+                "run and ask again in some seconds",
+            )
+        if validate_only:
+            return DONE
+        return self._append(VoterSet.of(heard[one] for one in ids), raises_version=True)
 
     def _refusal(self) -> Outcome | None:
-        core = self._core
-        if core.role is not Role.LEADER:
+        if self._core.role is not Role.LEADER:
             return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the quorum")
-        if core.voters.static:
-            return Outcome(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "the voters stand in controller.quorum.voters (kraft.version 0); "
-                "they change by the configuration of every node",
-            )
         if not self._leading.is_established:
             return Outcome(ErrorCode.REQUEST_TIMED_OUT, "the leader is not established yet")
         return None
 
-    def _append(self, voters: VoterSet) -> Outcome:
+    def _static_refusal(self) -> Outcome | None:
+        if not self._core.voters.static:
+            return None
+        return Outcome(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "the voters stand in controller.quorum.voters (kraft.version 0); they change by the "
+            "configuration of every node, or after kraft.version is raised to 1",
+        )
+
+    def _append(self, voters: VoterSet, *, raises_version: bool = False) -> Outcome:
         self._pending = voters
-        self._core.effects.append(AppendVoters(voters))
+        self._core.effects.append(AppendVoters(voters, raises_version))
         return WAIT
 
     def _has_caught_up(self, key: ReplicaKey) -> bool:
@@ -132,3 +180,7 @@ class Membership:
 
 def _busy() -> Outcome:
     return Outcome(ErrorCode.REQUEST_TIMED_OUT, "another change of the voters is under way")
+
+
+def _no_voter(key: ReplicaKey) -> Outcome:
+    return Outcome(ErrorCode.VOTER_NOT_FOUND, f"node {key.id} is no voter")

@@ -208,9 +208,11 @@ class BecameLeader:
 
 @dataclass(frozen=True, slots=True)
 class AppendVoters:
-    """Append this set of voters as a control record and flush it."""
+    """Append this set of voters as a control record and flush it; in front of it, in the same
+    batch, that from here on the log names the voters (kraft.version 1) if `raises_version`."""
 
     voters: VoterSet
+    raises_version: bool = False
 
 
 @dataclass(frozen=True, slots=True)

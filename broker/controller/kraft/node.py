@@ -33,7 +33,7 @@ from broker.controller.kraft.parked import ParkedFetches
 from broker.controller.kraft.places import Links
 from broker.controller.kraft.service import QuorumService
 from broker.controller.kraft.states import Role
-from broker.controller.kraft.voters import Endpoint, ReplicaKey, VoterSet
+from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from broker.disk.port import Disk
 from broker.log.errors import LogError
 from broker.metadata.delta import Changes, MetadataDelta
@@ -87,6 +87,7 @@ class RaftNode:
         self._when_inactive: list[Callable[[], None]] = []
         self._when_leader_changes: list[Callable[[int, int], None]] = []
         self._when_misplaced: list[Callable[[int], None]] = []
+        self._when_namesake: list[Callable[[str], None]] = []
         self.endpoint: Endpoint | None = None
         self._is_active = False
         self._flush_due = False
@@ -134,11 +135,15 @@ class RaftNode:
             self.log.advance_high_watermark(place.offset)
         return self.images.replace(batches, place.offset, place.epoch)
 
+    def place(self, host: str, port: int) -> None:
+        """This node's controller listener is here."""
+        listener = (self.config["controller.listener.names"] or ("CONTROLLER",))[0]
+        self.endpoint = Endpoint(host, port, listener)
+
     def start(self, endpoint: tuple[str, int] | None = None) -> None:
         """Take part in the quorum; `endpoint` is where this node's controller listener is."""
         if endpoint is not None:
-            listener = (self.config["controller.listener.names"] or ("CONTROLLER",))[0]
-            self.endpoint = Endpoint(endpoint[0], endpoint[1], listener)
+            self.place(*endpoint)
         self.driver.settle()
         self.housekeeping.start()
         if self._metrics is not None:
@@ -177,6 +182,10 @@ class RaftNode:
     def on_misplaced(self, tell: Callable[[int], None]) -> None:
         """Hear of a node of another cluster, once most of the quorum turned out to be such."""
         self._when_misplaced.append(tell)
+
+    def on_namesake(self, tell: Callable[[str], None]) -> None:
+        """Hear what another process with this node's id does, once it is certain that it lives."""
+        self._when_namesake.append(tell)
 
     def address_of(self, node_id: int) -> Address | None:
         """Where a controller listens, as far as is known here; None for this node itself too."""
@@ -218,6 +227,11 @@ class RaftNode:
     def log_bytes(self) -> int:
         """What the metadata log occupies on disk."""
         return self.log.size_bytes
+
+    @property
+    def kraft_version(self) -> int:
+        """0 where the configuration names the voters, 1 where the log does."""
+        return self.machine.membership.level
 
     @property
     def voters(self) -> VoterSet:
@@ -336,6 +350,11 @@ class RaftNode:
         for tell in self._when_misplaced:
             tell(node_id)
 
+    def tell_namesake(self, does: str) -> None:
+        """Another process has this node's id; `does` says where it was met."""
+        for tell in self._when_namesake:
+            tell(does)
+
     def step(self, call: Callable[[Moment], Reply]) -> Reply:
         """One event of the machine with all that follows from it."""
         return self.driver.step(call)
@@ -345,8 +364,8 @@ class RaftNode:
         return self.step(lambda _: ask(self.machine))
 
     def tell_own_place(self) -> Outcome:
-        """A leader whose listener has moved says so itself."""
+        """A leader says itself where it listens, as the others tell it by UpdateRaftVoter."""
         if self.endpoint is None:
             return DONE
-        place = (self.endpoint,)
-        return self.change_voters(lambda machine: machine.membership.update(self.me, place))
+        voter = Voter(self.me, (self.endpoint,))
+        return self.change_voters(lambda machine: machine.membership.update(voter))

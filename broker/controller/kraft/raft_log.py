@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
+from broker.controller.kraft import control
 from broker.controller.kraft.batches import StoredBatch, decoded, voters_in
 from broker.controller.kraft.messages import OffsetAndEpoch
 from broker.controller.kraft.snapshots import Snapshots
@@ -24,7 +25,7 @@ from bus.errors import check
 from bus.protocol.records_meta import encode_metadata_record
 from bus.records.batch import header_at
 from bus.records.build import build_batch
-from bus.records.control import ControlType, control_batch
+from bus.records.control import ControlType
 from bus.records.record import Record
 
 TOPIC = "__cluster_metadata"
@@ -152,8 +153,13 @@ class RaftLog:
 
     def append_control(self, kind: ControlType, value: bytes, epoch: int) -> int:
         """Store a record of the quorum itself. Its offset."""
-        batch = control_batch(kind, value, timestamp_ms=self._clock.now_ms())
-        return self._append(batch, epoch)
+        return self.append_controls([(kind, value)], epoch)
+
+    def append_controls(self, rows: Sequence[tuple[ControlType, bytes]], epoch: int) -> int:
+        """Store several of them in one batch, all or none. The last one's offset."""
+        now_ms = self._clock.now_ms()
+        records = [control.record(kind, value, now_ms) for kind, value in rows]
+        return self._append(build_batch(records, is_control=True), epoch)
 
     def _append(self, batch: bytearray, epoch: int) -> int:
         now_ms = self._clock.now_ms()

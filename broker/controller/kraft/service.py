@@ -6,13 +6,16 @@ may ask (the handlers know), nor a decision of the quorum.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from broker.controller.kraft import wire
 from broker.controller.kraft.messages import FetchAnswer, SnapshotAnswer
+from broker.controller.kraft.quorum_state import uuid_text
 from broker.controller.kraft.states import Role
+from broker.controller.kraft.voters import ReplicaKey
 from bus.errors import ErrorCode
 from bus.protocol.generated import begin_quorum_epoch as begin
 from bus.protocol.generated import end_quorum_epoch as end
@@ -21,12 +24,18 @@ from bus.protocol.generated import fetch, fetch_snapshot, vote
 if TYPE_CHECKING:
     from broker.controller.kraft.node import RaftNode
 
+log = logging.getLogger("broker.controller")
+
+MAX_NAMESAKES = 100
+"""Each is told once; strangers could make up directory ids without end."""
+
 
 class QuorumService:
     """Answers Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot for one node."""
 
     def __init__(self, node: RaftNode) -> None:
         self._node = node
+        self._namesakes: dict[ReplicaKey, None] = {}
 
     def _refusal(self, request: Any, asked: object) -> ErrorCode | None:
         """What is wrong with the whole request."""
@@ -90,7 +99,11 @@ class QuorumService:
             reply(fetch.FetchResponse(error_code=refused or ErrorCode.INVALID_REQUEST))
             return
 
+        replica = ask.replica
+
         def answered(answer: FetchAnswer) -> None:
+            if answer.error is ErrorCode.DUPLICATE_VOTER:
+                self._met_namesake(replica)
             reply(wire.fetch_response(answer, self._nodes(answer.leader_id)))
 
         node = self._node
@@ -99,6 +112,17 @@ class QuorumService:
         partition = request.topics[0].partitions[0]
         max_bytes = min(request.max_bytes, partition.partition_max_bytes or request.max_bytes)
         node.step(lambda now: node.parked.fetch(ask, max_bytes, now, answered))
+
+    def _met_namesake(self, replica: ReplicaKey) -> None:
+        """Say once that two processes have one id; which of them is wrong is not known here."""
+        if replica in self._namesakes or len(self._namesakes) >= MAX_NAMESAKES:
+            return
+        self._namesakes[replica] = None
+        log.error(
+            "duplicate node id: two processes with node.id=%d fetch the metadata; the one with "
+            "metadata directory %s is refused; give it a node.id of its own, or stop it",
+            replica.id, uuid_text(replica.directory_id),
+        )  # fmt: skip
 
     def fetch_snapshot(
         self, request: fetch_snapshot.FetchSnapshotRequest

@@ -8,7 +8,7 @@ record is in the log, committed or not, and no longer when that record is trunca
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from bus.errors import check
@@ -93,21 +93,21 @@ class VoterSet:
         """This set without a voter."""
         return VoterSet(tuple(voter for voter in self.voters if voter.key.id != node_id))
 
-    def moved(self, node_id: int, endpoints: tuple[Endpoint, ...]) -> VoterSet:
-        """This set with a voter at another place."""
-        voter = self.find(node_id)
-        check(voter is not None, "only a voter moves")
-        return self.with_voter(replace(voter, endpoints=endpoints)) if voter else self
-
 
 class VoterHistory:
     """Sets of voters by the offset of their record. Invariant: offsets rise; the last counts."""
 
     def __init__(self, static: VoterSet | None = None) -> None:
-        self._entries: list[tuple[int, VoterSet]] = []
-        self.static = static is not None
-        if static is not None:
-            self._entries.append((STATIC_OFFSET, static))
+        self._configured = static
+        self._entries: list[tuple[int, VoterSet]] = self._configured_entries()
+
+    def _configured_entries(self) -> list[tuple[int, VoterSet]]:
+        return [] if self._configured is None else [(STATIC_OFFSET, self._configured)]
+
+    @property
+    def static(self) -> bool:
+        """Whether the configuration names the voters (kraft.version 0), not a record in the log."""
+        return self._configured is not None and self.latest_offset == STATIC_OFFSET
 
     @property
     def latest(self) -> VoterSet:
@@ -123,7 +123,6 @@ class VoterHistory:
         """A VotersRecord is in the log at `offset`."""
         check(offset > self.latest_offset, "sets of voters come in the order of the log")
         self._entries.append((offset, voters))
-        self.static = False
 
     def in_log_at(self, offset: int) -> VoterSet | None:
         """The voters of records below `offset`, None where only the configuration names them."""
@@ -136,9 +135,7 @@ class VoterHistory:
 
     def restart_at(self, offset: int, voters: VoterSet | None) -> None:
         """The log begins anew behind a snapshot that holds this set."""
-        static = self._entries[:1] if self.static else []
-        self._entries = static if voters is None else [(offset - 1, voters)]
-        self.static = voters is None and bool(static)
+        self._entries = self._configured_entries() if voters is None else [(offset - 1, voters)]
 
     def forget_before(self, offset: int) -> None:
         """Everything below `offset` is in a snapshot: one set for it is enough."""

@@ -111,6 +111,27 @@ def test_a_second_broker_with_the_same_id_gives_up(
     assert "is not registered" not in cluster.node(1).log_path.read_text()
 
 
+def test_a_second_controller_with_the_same_id_gives_up(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    """It would vote, and count, as the first one; alone in the quorum it would even lead a second
+    cluster of the same id."""
+    first = cluster.controllers[0]
+    said = refused(
+        tmp_path,
+        joining(cluster, first.node_id)
+        | {
+            "process.roles": "controller",
+            "listeners": f"CONTROLLER://127.0.0.1:{free_port()}",
+        },
+    )
+    assert "duplicate node id" in said
+    assert cluster.controller_bootstrap in said
+    assert "node.id of its own" in said
+    assert not list(tmp_path.rglob("quorum-state"))
+    assert first.process.poll() is None
+
+
 def test_a_broker_waits_for_its_controllers_and_can_be_stopped_meanwhile(tmp_path: Path) -> None:
     """It is not an error that they are not there yet."""
     begun = begin_broker_process(

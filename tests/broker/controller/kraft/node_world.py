@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from broker.config.views import BrokerConfig
@@ -20,8 +21,10 @@ from broker.controller.kraft.places import Links
 from broker.controller.kraft.service import QuorumService
 from broker.disk.port import DiskFull
 from broker.disk.real import RealDisk
+from broker.handlers import k80_add_raft_voter, k81_remove_raft_voter, k82_update_raft_voter
 from broker.metadata.delta import Changes
 from broker.network.real import RealNetwork
+from broker.peer.errors import PeerError, PeerErrorKind
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.generated.metadata_records import ConfigRecord
@@ -29,6 +32,11 @@ from tests.simulation.clock import SimClock
 from tests.simulation.loop import Life, VirtualLoop
 
 HOP_S = 0.001
+HANDLERS: dict[int, Callable[[Any, Any], Any]] = {
+    ApiKey.ADD_RAFT_VOTER: k80_add_raft_voter.handle,
+    ApiKey.REMOVE_RAFT_VOTER: k81_remove_raft_voter.handle,
+    ApiKey.UPDATE_RAFT_VOTER: k82_update_raft_voter.handle,
+}
 CLUSTER = "cluster-of-tests"
 
 
@@ -73,8 +81,8 @@ class Hops(Links):
                 call()
 
         def arrive() -> None:
-            target = None if place is None else place.port
-            if target is None or target not in self.world.nodes:
+            target = None if place is None else self.world.listening_at(place.port)
+            if target is None:
                 finish(lambda: failed(True))
                 return
             if frozenset((self.source, target)) in self.world.cut:
@@ -83,13 +91,35 @@ class Hops(Links):
             self.world.serve(target, key, request, answered)
 
         def answered(response: Any) -> None:
-            if frozenset((self.source, place.port if place else -1)) in self.world.cut:
+            target = None if place is None else self.world.listening_at(place.port)
+            if target is None or frozenset((self.source, target)) in self.world.cut:
                 return
             back = through_the_wire(key, response, "response")
             self.world.later(HOP_S, lambda: expire.cancel() or finish(lambda: done(back)))
 
         expire = self.world.later(timeout_ms / 1000, lambda: finish(lambda: failed(False)))
         self.world.later(HOP_S, arrive)
+
+
+    def channel(self, to: int, purpose: str) -> Any:
+        """What a connection offers to those who wait for the answer themselves."""
+
+        async def request(key: int, body: Any, *, timeout_ms: int) -> Any:
+            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+            def failed(refused: bool) -> None:
+                if not answer.done():
+                    kind = PeerErrorKind.REFUSED if refused else PeerErrorKind.TIMED_OUT
+                    answer.set_exception(PeerError(kind, "no answer"))
+
+            def done(response: Any) -> None:
+                if not answer.done():
+                    answer.set_result(response)
+
+            self.send(to, purpose, key, body, timeout_ms, done, failed)
+            return await answer
+
+        return SimpleNamespace(request=request)
 
 
 class RefusingDisk(RealDisk):
@@ -121,24 +151,33 @@ class Nodes:
         """A timer."""
         return self.loop.call_later(delay_s, action)
 
-    def start(self, node_id: int, **properties: str) -> RaftNode:
-        """Start a node from what its disk holds."""
+    def listening_at(self, port: int) -> int | None:
+        """Which of `nodes` listens there."""
+        found = (at for at, node in self.nodes.items() if node.endpoint and node.endpoint.port == port)
+        return next(found, None)
+
+    def start(
+        self, node_id: int, *, at: int = 0, port: int = 0, **properties: str
+    ) -> RaftNode:
+        """Start a node from what its disk holds. `at` is its number in `nodes` and of its
+        directory, `port` where it listens, both its id unless given."""
+        at = at or node_id
         names = {name.replace("_", "."): value for name, value in properties.items()}
         config = BrokerConfig.from_mapping(
             {"node.id": str(node_id), "process.roles": "controller", **self.properties, **names}
         )
         clock = SimClock(self.loop, self.life, random.Random(node_id))
-        heard = self.heard[node_id] = []
-        disk = self.disks.setdefault(node_id, RefusingDisk())
+        heard = self.heard[at] = []
+        disk = self.disks.setdefault(at, RefusingDisk())
         node = RaftNode(
-            config, clock, disk, RealNetwork(), str(self.root / str(node_id)), CLUSTER,
-            node_id, directory_id(node_id), heard.append,
+            config, clock, disk, RealNetwork(), str(self.root / str(at)), CLUSTER,
+            node_id, directory_id(at), heard.append,
         )  # fmt: skip
         node.load()
-        self.nodes[node_id] = node
+        self.nodes[at] = node
         node.links.__class__ = Hops
-        node.links.world, node.links.source = self, node_id  # type: ignore[attr-defined]
-        node.start(("node", node_id))
+        node.links.world, node.links.source = self, at  # type: ignore[attr-defined]
+        node.start(("node", port or at))
         return node
 
     def kill(self, node_id: int) -> None:
@@ -152,9 +191,18 @@ class Nodes:
 
     def serve(self, target: int, key: int, request: Any, answered: Callable[[Any], None]) -> None:
         """What the handlers do."""
-        service = self.nodes[target].service
+        node = self.nodes[target]
         with suppress(BusError):  # the connection is closed, and the request times out
-            self._serve(service, key, request, answered)
+            if key in HANDLERS:
+                services = SimpleNamespace(quorum=node)
+                context = SimpleNamespace(
+                    services=services, may=lambda *_: True, reply=answered, api_version=0
+                )
+                told = HANDLERS[key](request, context)
+                if told is not None:
+                    answered(told)
+                return
+            self._serve(node.service, key, request, answered)
 
     def _serve(
         self, service: QuorumService, key: int, request: Any, answered: Callable[[Any], None]

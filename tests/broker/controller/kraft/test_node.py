@@ -12,6 +12,7 @@ from broker.controller.kraft.changes import add_voter, remove_voter
 from broker.controller.kraft.format import AlreadyFormatted, write_initial_voters
 from broker.controller.kraft.messages import OffsetAndEpoch
 from broker.controller.kraft.node import RaftNode
+from broker.controller.kraft.states import Role
 from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from broker.disk.real import RealDisk
 from bus.errors import ErrorCode
@@ -274,12 +275,13 @@ def test_a_new_controller_joins_by_itself_if_it_may(tmp_path: Path) -> None:
     async def story() -> None:
         write_initial_voters(RealDisk(), str(tmp_path / "1"), VoterSet.of([voter(1)]), 0)
         leader = world.start(1)
-        observer = world.start(2)
-        await world.until(lambda: observer.machine.following is not None, "it is there")
-        outcome: list[object] = []
-        add_voter(leader, voter(2), 5000, True, lambda one: outcome.append(one.error))
-        await world.until(lambda: outcome, "it has joined")
+        joining = world.start(2)
+        staying = world.start(3, controller_quorum_auto_join_enable="false")
+        await world.until(lambda: joining.machine.role is Role.FOLLOWER, "it has joined")
+        await asyncio.sleep(20)
+        assert staying.machine.role is Role.OBSERVER
         assert leader.voters.ids == (1, 2)
+        assert leader.voters.find(2) == Voter(joining.me, (Endpoint("node", 2),))
 
     world.run(story())
 

@@ -1,0 +1,59 @@
+"""Another process with this node's id: two of them would vote, and count, as one.
+
+In: the node. Out: where the other was met. Never: a change of this node or of the other one.
+
+A voter of a static quorum has no directory id in the configuration, so the others cannot tell two
+processes of one id apart by their votes. But its place is known: if another process than this one
+answers there, and says that it has the same id, one of the two is misconfigured, and it is the one
+that is not at its place. Kafka's own means is used: a vote is asked of a voter by id and directory,
+and refused with INVALID_VOTER_KEY by everybody else (KIP-853). A pre-vote changes nothing there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.controller.kraft.messages import OffsetAndEpoch, Vote
+from broker.controller.kraft.voters import ReplicaKey
+from broker.controller.kraft.wire import answer_of, request_of
+from broker.peer.errors import PeerError
+from bus.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.controller.kraft.node import RaftNode
+
+TIMEOUT_MS = 1_000
+"""An answer at one's own place comes at once or not at all; a start must not wait long for it."""
+
+ATTEMPTS = 3
+"""The first answer names the epoch in which the question must be asked."""
+
+
+async def met(node: RaftNode) -> str | None:
+    """What a namesake does, None as far as there is none: nobody answers, or this node itself."""
+    voter, own = node.voters.find(node.me.id), node.endpoint
+    if voter is None or own is None or not voter.endpoints:
+        return None
+    place = voter.endpoints[0]
+    if (place.host, place.port) == (own.host, own.port):
+        return None  # this process has bound it
+    try:
+        if await _refuses(node, node.me) and not await _refuses(node, ReplicaKey(node.me.id)):
+            return f"answers at {place.host}:{place.port}, the place of voter {node.me.id}"
+    except PeerError:
+        pass
+    return None
+
+
+async def _refuses(node: RaftNode, voter: ReplicaKey) -> bool:
+    """Whether the process at this node's place says that it is not `voter`."""
+    channel = node.links.channel(node.me.id, "namesake")
+    epoch = 0
+    for _ in range(ATTEMPTS):
+        ask = Vote(node.me, epoch, OffsetAndEpoch(0, 0), pre_vote=True, voter=voter)
+        key, body = request_of(ask, node.cluster_id, 0, ())
+        answer = answer_of(ask, await channel.request(key, body, timeout_ms=TIMEOUT_MS))
+        if answer.error is not ErrorCode.FENCED_LEADER_EPOCH or answer.epoch <= epoch:
+            return answer.error is ErrorCode.INVALID_VOTER_KEY
+        epoch = answer.epoch
+    return False
