@@ -245,6 +245,8 @@ class ProducerState:
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset a read-committed consumer may not see yet."""
+        if not self._open and not self.unreplicated:  # nearly always, on every fetch
+            return None
         bounds = [t.first_offset for t in self.unreplicated]
         undecided = self.first_undecided_offset
         if undecided is not None:

@@ -124,7 +124,14 @@ class Connection(asyncio.BufferedProtocol):
         self._pump()
 
     def _on_filled(self) -> None:
-        if not self._pumping:
+        if self._pumping:
+            return
+        if len(self._responses) == 1 and not self._cutter.held_bytes:
+            # All that this client waits for: no other response could join it in one write, so it
+            # leaves before the work that made it ready goes on. A copy or an acknowledgement
+            # must not wait for what its event does for others.
+            self._send_ready()
+        else:
             self._listener.wake(self)
 
     def _pump(self) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from broker.clock.port import Clock
+from broker.peer.deadlines import Deadlines
 from broker.peer.errors import PeerError, PeerErrorKind
 from broker.peer.limits import MAX_PIPELINED, MAX_WAITING, ChannelLimits
 from broker.peer.port import Address, Network
@@ -55,6 +56,7 @@ class PeerChannel:
         self._failures = 0
         self._not_before = 0.0
         self._closed = False
+        self._deadlines = Deadlines(clock, self._too_late)
         self.on_lost: Callable[[], None] | None = None
 
     @property
@@ -83,12 +85,17 @@ class PeerChannel:
     ) -> Any:
         """As `request`, with a body that depends on the negotiated version."""
         deadline = self._clock.monotonic() + timeout_ms / 1000
-        await self._take_turn(deadline)
+        if self._free and not self._queue:
+            self._free -= 1
+        else:
+            await self._wait_for_turn(deadline)
         try:
-            link = await self._connected(deadline)
+            link = self._link
+            if link is None or not link.open:
+                link = await self._connected(deadline)
             answer = link.send(api_key, make_body, max_version)
             try:
-                return await self._until(deadline, answer)
+                return await self._deadlines.until(deadline, answer)
             except (PeerError, asyncio.CancelledError):
                 # Its answer may still come and would be taken for the next one's delay.
                 link.drop()
@@ -106,19 +113,17 @@ class PeerChannel:
         """For good: whoever waits hears DISCONNECTED."""
         self._closed = True
         self.disconnect()
+        self._deadlines.end()
 
     # -- turns ----------------------------------------------------------------------
 
-    async def _take_turn(self, deadline: float) -> None:
-        if self._free and not self._queue:
-            self._free -= 1
-            return
+    async def _wait_for_turn(self, deadline: float) -> None:
         if len(self._queue) >= MAX_WAITING:
             raise PeerError(PeerErrorKind.TIMED_OUT, f"{self.name}: too many requests wait")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         try:
-            await self._until(deadline, turn)
+            await self._deadlines.until(deadline, turn)
         except BaseException:
             if turn in self._queue:
                 self._queue.remove(turn)
@@ -144,7 +149,7 @@ class PeerChannel:
                 return await self._connect_for_all(deadline)
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._connect_waiters.append(waiter)
-            await self._until(deadline, waiter)
+            await self._deadlines.until(deadline, waiter)
         raise PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} is closed")
 
     async def _connect_for_all(self, deadline: float) -> Link:
@@ -185,7 +190,7 @@ class PeerChannel:
         link = Link(self._client_id, self._lost)
         dial = self._clock.spawn(self._dial(address, link), name=f"connect {self.name}")
         try:
-            await self._until(deadline, link.hello)
+            await self._deadlines.until(deadline, link.hello)
         except BaseException:
             dial.cancel()
             link.drop()
@@ -221,17 +226,5 @@ class PeerChannel:
         if not link.dropped_by_us and self.on_lost is not None:
             self.on_lost()
 
-    async def _until(self, deadline: float, future: asyncio.Future[Any]) -> Any:
-        """The result of `future`, or PeerError(TIMED_OUT) at `deadline`."""
-
-        def expire() -> None:
-            if not future.done():
-                future.set_exception(
-                    PeerError(PeerErrorKind.TIMED_OUT, f"{self.name} did not answer in time")
-                )
-
-        timer = self._clock.call_later(max(deadline - self._clock.monotonic(), 0), expire)
-        try:
-            return await future
-        finally:
-            timer.cancel()
+    def _too_late(self) -> PeerError:
+        return PeerError(PeerErrorKind.TIMED_OUT, f"{self.name} did not answer in time")

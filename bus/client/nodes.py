@@ -49,7 +49,8 @@ class NodeConnection:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             chunks: list[Buffer] | None = self._exchange.hello()
             while chunks is not None:
-                chunks = self._exchange.took_hello(self._told(chunks))
+                hello = self._exchange.answer(self._frame(chunks))
+                chunks = self._exchange.took_hello(hello.message)
             self._socket.settimeout(request_timeout_ms / 1000)
         except OSError as error:
             raise self._lost(error) from error
@@ -64,13 +65,25 @@ class NodeConnection:
 
     def ask(self, api_key: int, body: Body) -> Any:
         """The answer to one request."""
+        return self.understand(self.ask_frame(api_key, body))
+
+    def ask_frame(self, api_key: int, body: Body) -> memoryview:
+        """The whole answer to one request as it came, for `understand`, before the next one."""
         make = body if callable(body) else lambda version: body
         try:
             _, chunks = self._exchange.ask(api_key, make)
-            return self._told(chunks)
+            return self._frame(chunks)
         except Unsupported as error:
             raise BusError(error.code, f"{_name(self.address)}: {error.detail}") from error
         except (OSError, ProtocolError) as error:
+            self.close()
+            raise self._lost(error) from error
+
+    def understand(self, frame: memoryview) -> Any:
+        """The answer that `ask_frame` has brought."""
+        try:
+            return self._exchange.answer(frame).message
+        except ProtocolError as error:
             self.close()
             raise self._lost(error) from error
 
@@ -78,15 +91,15 @@ class NodeConnection:
         """Hang up."""
         self._socket.close()
 
-    def _told(self, chunks: list[Buffer]) -> Any:
+    def _frame(self, chunks: list[Buffer]) -> memoryview:
         for chunk in chunks:
             self._socket.sendall(chunk)
         while True:
             size = self._socket.recv_into(self._exchange.writable())
             if size == 0:
                 raise ConnectionResetError("the node closed the connection")
-            for answer in self._exchange.receive(size):
-                return answer.message
+            for frame in self._exchange.receive_frames(size):
+                return frame
 
     def _lost(self, error: Exception) -> BusError:
         code = (

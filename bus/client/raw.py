@@ -76,6 +76,9 @@ class FrameAssembler:
                 break
             frames.append(memoryview(bytes(self._small[start : start + length])))
             at = start + length
+            if at == self._end:  # mostly: one answer, and all of it
+                self._end = 0
+                return frames
         self._keep_rest(at)
         return frames
 
@@ -123,6 +126,7 @@ class Exchange:
         self._asked: deque[tuple[int, int, int]] = deque()
         self._next_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
+        self._settled: dict[tuple[int, int | None], int] = {}
 
     @property
     def ready(self) -> bool:
@@ -149,12 +153,16 @@ class Exchange:
 
     def version_of(self, api_key: int, max_version: int | None = None) -> int:
         """The newest version of an API that both ends have. Raises `Unsupported`."""
+        settled = self._settled.get((api_key, max_version))
+        if settled is not None:
+            return settled
         info = api(api_key)
         low, high = self.versions.get(api_key, (0, -1))
         highest = min(high, info.latest if max_version is None else max_version)
         if highest < max(low, info.first_version):
             raise Unsupported(f"{info.name}: they have {low}..{high}, we {info.first_version}.."
                               f"{info.latest}")
+        self._settled[api_key, max_version] = highest
         return highest
 
     def ask(
@@ -174,7 +182,11 @@ class Exchange:
 
     def receive(self, size: int) -> list[Answer]:
         """`size` bytes came: the answers that are whole now. Raises ProtocolError."""
-        return [self._answer(frame) for frame in self._assembler.received(size)]
+        return [self.answer(frame) for frame in self._assembler.received(size)]
+
+    def receive_frames(self, size: int) -> list[memoryview]:
+        """As `receive`, for who decodes later: each frame then goes to `answer`, in this order."""
+        return self._assembler.received(size)
 
     def feed(self, data: Buffer) -> list[Answer]:
         """As `receive`, for a transport that brings its own memory."""
@@ -199,6 +211,7 @@ class Exchange:
             return self.hello(version)
         if message.error_code:
             raise ProtocolError(f"ApiVersions was answered with error {message.error_code}")
+        self._settled.clear()
         self._versions = {
             one.api_key: (one.min_version, one.max_version) for one in message.api_keys
         }
@@ -211,7 +224,8 @@ class Exchange:
         self._asked.append((correlation_id, key, version))
         return correlation_id, chunks
 
-    def _answer(self, frame: memoryview) -> Answer:
+    def answer(self, frame: memoryview) -> Answer:
+        """What a frame of `receive_frames` says. Raises ProtocolError."""
         if not self._asked:
             raise ProtocolError("an answer came that nobody asked for")
         expected, key, version = self._asked.popleft()

@@ -9,12 +9,13 @@ on as they are, smaller neighbours are joined.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple
 
 from bus.errors import ErrorCode
-from bus.protocol.apis import API_VERSIONS, APIS, api
+from bus.protocol.apis import API_VERSIONS, APIS, Decode, Encode, api
 from bus.protocol.wire import Buffer, ProtocolError, skip_tags
 
 COALESCE_BELOW_BYTES: Final = 2048
@@ -25,6 +26,9 @@ _REQUEST_HEADER = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")
 _CORRELATION_ID = Struct(">i")
 _NO_TAGS = b"\x00"
+
+_CLIENTS = 256
+"""Client ids whose request headers are kept made; a process calls itself a few names."""
 
 
 _HEADER_VERSIONS: dict[tuple[int, int], int] = {
@@ -99,32 +103,44 @@ def encode_request(
     key: int, version: int, correlation_id: int, client_id: str | None, request: Any
 ) -> list[Buffer]:
     """The chunks of a request, length first."""
-    info = api(key)
-    chunks: list[Buffer] = [_REQUEST_HEADER.pack(key, version, correlation_id)]
-    header_version = info.request_header_version(version)
-    if header_version > 0:
-        chunks += _client_id_chunks(client_id)
-    if header_version > 1:
-        chunks.append(_NO_TAGS)
-    info.request_encoder(version)(request, chunks.append)
+    header_rest, encode = _request_form(key, version, client_id)
+    chunks: list[Buffer] = [_REQUEST_HEADER.pack(key, version, correlation_id), header_rest]
+    encode(request, chunks.append)
     return framed(chunks)
 
 
-def _client_id_chunks(client_id: str | None) -> list[Buffer]:
-    if client_id is None:
-        return [_CLIENT_ID_LENGTH.pack(-1)]
-    text = client_id.encode()
-    return [_CLIENT_ID_LENGTH.pack(len(text)), text]
+@lru_cache(_CLIENTS)
+def _request_form(key: int, version: int, client_id: str | None) -> tuple[bytes, Encode]:
+    """What follows the correlation id in a request's header, and the encoder of its body."""
+    info = api(key)
+    header_version = info.request_header_version(version)
+    rest = b""
+    if header_version > 0 and client_id is None:
+        rest = _CLIENT_ID_LENGTH.pack(-1)
+    elif header_version > 0 and client_id is not None:
+        text = client_id.encode()
+        rest = _CLIENT_ID_LENGTH.pack(len(text)) + text
+    if header_version > 1:
+        rest += _NO_TAGS
+    return rest, info.request_encoder(version)
 
 
 def encode_response(key: int, version: int, correlation_id: int, response: Any) -> list[Buffer]:
     """The chunks of a response, length first."""
-    info = api(key)
+    has_tags, encode, _ = _response_form(key, version)
     chunks: list[Buffer] = [_CORRELATION_ID.pack(correlation_id)]
-    if info.response_header_version(version):
+    if has_tags:
         chunks.append(_NO_TAGS)
-    info.response_encoder(version)(response, chunks.append)
+    encode(response, chunks.append)
     return framed(chunks)
+
+
+@cache
+def _response_form(key: int, version: int) -> tuple[bool, Encode, Decode]:
+    """Whether a response's header has tags, and the codec of its body."""
+    info = api(key)
+    has_tags = info.response_header_version(version) > 0
+    return has_tags, info.response_encoder(version), info.response_decoder(version)
 
 
 def decode_response(key: int, version: int, buf: Buffer) -> tuple[int, Any]:
@@ -133,18 +149,26 @@ def decode_response(key: int, version: int, buf: Buffer) -> tuple[int, Any]:
     An ApiVersions answer of version 0 with UNSUPPORTED_VERSION, which a broker gives to a version
     it does not know, is read as such.
     """
-    info = api(key)
+    has_tags, _, decode = _response_form(key, version)
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(buf, 0)
     except StructError:
         raise ProtocolError(f"{len(buf)} bytes are no response") from None
     at = _CORRELATION_ID.size
-    if info.response_header_version(version):
+    if has_tags:
         at = _tags(buf, at)
     if key == API_VERSIONS and version and buf[at : at + 2] == _UNSUPPORTED:
-        version = 0
-    response, _ = info.response_decoder(version)(buf, at)
+        decode = api(key).response_decoder(0)
+    response, _ = decode(buf, at)
     return correlation_id, response
+
+
+def for_request(frame: bytes, correlation_id: int) -> list[Buffer]:
+    """A whole response frame, sent again as the answer to another request of its key and
+    version."""
+    body_at = LENGTH.size + _CORRELATION_ID.size
+    head = frame[: LENGTH.size] + _CORRELATION_ID.pack(correlation_id)
+    return [head, memoryview(frame)[body_at:]]
 
 
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -153,7 +177,7 @@ _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 def framed(chunks: Sequence[Buffer]) -> list[Buffer]:
     """Chunks with the frame's length in front, small neighbours joined, large ones untouched."""
     total = sum(map(len, chunks))
-    if total < COALESCE_BELOW_BYTES:
+    if total < COALESCE_BELOW_BYTES or max(map(len, chunks)) < COALESCE_BELOW_BYTES:
         return [b"".join((LENGTH.pack(total), *chunks))]
     joined: list[Buffer] = []
     small: list[Buffer] = [LENGTH.pack(total)]

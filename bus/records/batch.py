@@ -153,15 +153,16 @@ def iter_batches(
     stop = len(buf) if end is None else end
     while offset + HEADER_BYTES <= stop:
         header = _make(_unpack(buf, offset))
-        check_shape(header)
-        if offset + header.size_bytes > stop:
+        end_of_batch = offset + check_shape(header)
+        if end_of_batch > stop:
             return
         yield offset, header
-        offset += header.size_bytes
+        offset = end_of_batch
 
 
-def check_shape(header: BatchHeader) -> None:
-    """Refuse what cannot be a v2 batch before anybody trusts its length."""
+def check_shape(header: BatchHeader) -> int:
+    """Refuse what cannot be a v2 batch before anybody trusts its length; the length of it all."""
+    size_bytes = LENGTH_AND_OFFSET_BYTES + header.batch_length
     if header.magic != MAGIC:
         code = (
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
@@ -169,13 +170,14 @@ def check_shape(header: BatchHeader) -> None:
             else (ErrorCode.CORRUPT_MESSAGE)
         )
         raise RecordsError(code, f"magic {header.magic}, only record format 2 is served")
-    if not HEADER_BYTES <= header.size_bytes <= MAX_BATCH_BYTES:
+    if not HEADER_BYTES <= size_bytes <= MAX_BATCH_BYTES:
         raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"batch_length {header.batch_length}")
     if header.last_offset_delta < 0 or header.records_count < 0:
         raise RecordsError(
             ErrorCode.CORRUPT_MESSAGE,
             f"last_offset_delta {header.last_offset_delta}, records_count {header.records_count}",
         )
+    return size_bytes
 
 
 def computed_crc(buf: Buffer, offset: int, size_bytes: int) -> int:
