@@ -5,6 +5,8 @@ topics. A topic that does not exist is created if both the client and `auto.crea
 allow it, and is answered with its partitions at once if it exists by then, which it does where
 this node is the only voter; else LEADER_NOT_AVAILABLE lets the client ask again.
 
+The answer about all topics is kept for the next client that asks the same (`whole_answer`).
+
 While a broker that leads is just going, the answer waits for the news of it (`Departures`).
 
 Versions: 0-13. 4 lets the client forbid creation, 10 has topic ids, 12 may ask by id alone, 13 has
@@ -12,6 +14,8 @@ an error for the whole response.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import (
@@ -21,6 +25,7 @@ from broker.handlers.topics import (
     leader_for_clients,
     offline_replicas,
 )
+from broker.handlers.whole_answer import Origin
 from broker.metadata.image import PartitionImage, TopicImage
 from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from bus.errors import ErrorCode
@@ -41,24 +46,58 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     services = context.services
 
     def later() -> None:
-        context.reply(_describe(request, context))
+        response = _describe(request, context)
+        if response is not None:
+            context.reply(response)
 
     if services.departures.hold(services.image, later):
         return None
     return _describe(request, context)
 
 
-def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    """Create what may be created, then describe."""
+def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResponse | None:
+    """Create what may be created, then describe; None if that has been sent."""
     asked = request.topics
-    if asked is None or (context.api_version == 0 and not asked):
-        topics = [
-            _topic(topic, request, context)
-            for topic in context.services.image.topics.values()
-            if context.may(Operation.DESCRIBE, Resource.TOPIC, topic.name)
-        ]
-    else:
+    if asked is not None and (asked or context.api_version > 0):
         topics = [_asked_topic(ask, request, context) for ask in asked]
+        return _response(topics, request, context)
+    names = tuple(
+        name
+        for name in context.services.image.topics
+        if context.may(Operation.DESCRIBE, Resource.TOPIC, name)
+    )
+    if request.include_topic_authorized_operations or request.include_cluster_authorized_operations:
+        return _whole(names, request, context)
+    _reply_whole(names, request, context)
+    return None
+
+
+def _whole(
+    names: Sequence[str], request: MetadataRequest, context: RequestContext
+) -> MetadataResponse:
+    topics = context.services.image.topics
+    return _response([_topic(topics[name], request, context) for name in names], request, context)
+
+
+def _reply_whole(
+    names: tuple[str, ...], request: MetadataRequest, context: RequestContext
+) -> None:
+    """The last client's answer, if this one's would be the same."""
+    services = context.services
+    image, kept = services.image, services.whole_answer
+    origin = Origin(
+        context.api_version, names, brokers(context), image.cluster_id, services.shown_controller_id
+    )
+    found = kept.find(image, origin, context.correlation_id)
+    if not found:
+        kept.keep(image, origin, context.frame_of(_whole(names, request, context)))
+        found = kept.find(image, origin, context.correlation_id)
+    context.reply_frame(found)
+
+
+def _response(
+    topics: list[MetadataResponseTopic], request: MetadataRequest, context: RequestContext
+) -> MetadataResponse:
     image = context.services.image
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
