@@ -33,7 +33,9 @@ def watch(cluster: Nodes, places: set[look.Place], brokers: Iterable[int] = ()) 
         total = 0
         try:
             while True:
-                moves = [*look_at(cluster), *look_within(cluster, brokers)]
+                moves: list[MoveProgress | DirectoryMove] = [
+                    *look_at(cluster), *look_within(cluster, brokers)
+                ]  # fmt: skip
                 rows = [row for row in moves if row.place in places]
                 if not rows:
                     return True
