@@ -15,7 +15,10 @@ from broker.clock.port import Clock, TimerHandle
 from broker.log.checkpoint import TopicPartition
 
 PER_TURN = 50
-"""Replicas made in one turn, some milliseconds. All of `__consumer_offsets` are one turn's."""
+"""Replicas made in one turn at most. All of `__consumer_offsets` are one turn's."""
+
+TURN_S = 0.005
+"""No more are begun in a turn after it: where the disk is busy a single one takes a millisecond."""
 
 PER_GREETING = 500
 """Replicas made before their leaders are asked for them. A leader that is asked while it keeps a
@@ -71,11 +74,14 @@ class NewReplicas:
         if not self._waiting:
             return
         self.is_in_turn = True
+        end = self._clock.monotonic() + TURN_S
         try:
             while self._waiting and self._left:
                 self._left -= 1
                 self._untold += 1
                 self._waiting.pop(next(iter(self._waiting)))()
+                if self._clock.monotonic() >= end:
+                    self._left = 0
         finally:
             self.is_in_turn = False
             if self._next is None and not self._is_stopped:

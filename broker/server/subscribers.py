@@ -41,20 +41,26 @@ class ReplicaSubscriber:
         """Carry the changes out."""
         self._configs.clear()
         for topic in changes.deleted_topics:
-            here = [p.index for p in topic.partitions if self._node_id in p.replicas]
-            for index in here:
-                self._replicas.delete_partition(topic.name, index, is_last=index == here[-1])
+            self._delete(
+                [(topic.name, p.index) for p in topic.partitions if self._node_id in p.replicas]
+            )
+        # A reassignment may have ended: what was a replica here is one no more.
+        gone: list[tuple[str, int]] = []
         for topic, partition in changes.changed_partitions:
             if self._node_id in partition.replicas:
                 put = partial(self._put, topic, partition)
                 self._replicas.bring(topic.name, partition.index, put)
             elif self._replicas.has(topic.name, partition.index):
-                # A reassignment has ended: the replica here is one no more.
-                self._replicas.delete_partition(topic.name, partition.index)
+                gone.append((topic.name, partition.index))
+        self._delete(gone)
         self._replicas.new.go_on()
         self._update_configs(changes)
         if changes.changed_brokers:
             self._replicas.on_brokers_changed()
+
+    def _delete(self, gone: list[tuple[str, int]]) -> None:
+        for name, index in gone:
+            self._replicas.delete_partition(name, index, is_last=(name, index) == gone[-1])
 
     def _put(self, topic: TopicImage, partition: PartitionImage) -> None:
         config = self._configs.get(topic.name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from broker.clock.port import Clock
-from broker.replica.new_replicas import PER_GREETING, PER_TURN, NewReplicas
+from broker.replica.new_replicas import PER_GREETING, PER_TURN, TURN_S, NewReplicas
 
 LARGE = 3 * PER_TURN + 1
 
@@ -19,6 +20,10 @@ class Turns:
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Any:
         assert delay_s == 0
@@ -78,6 +83,23 @@ def test_a_large_topic_takes_several_turns_in_its_order(made: Made) -> None:
     assert sizes[:4] == [PER_TURN, 2 * PER_TURN, 3 * PER_TURN, LARGE]
     assert made.order == [str(index) for index in range(LARGE)]
     assert made.greeted == [LARGE]
+
+
+def test_a_slow_disk_shortens_the_turn(made: Made) -> None:
+    """The loop is given free in time, with at least one replica more each turn."""
+
+    def make(index: int) -> None:
+        made.turns.now += 0.6 * TURN_S
+        made.order.append(str(index))
+
+    for index in range(5):
+        made.queue.put(("t", index), partial(make, index))
+    made.queue.go_on()
+    assert made.order == ["0", "1"]
+    made.queue.go_on()
+    assert made.order == ["0", "1"]
+    made.run()
+    assert made.order == ["0", "1", "2", "3", "4"]
 
 
 def test_many_small_changes_of_one_turn_share_what_it_has_room_for(made: Made) -> None:
