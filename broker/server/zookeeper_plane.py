@@ -1,7 +1,8 @@
 """The ZooKeeper plane: a session, this broker's node in it, and a controller that may be elected.
 
-In: configuration and ports, then the rooms. Out: `Plane`. Cores: `zk.controller`, `zk.follower`,
-`zk.member`. Never: a decision, nor what a znode means.
+In: configuration and ports, then the rooms. Out: `Plane`. Parts: `zookeeper_opening` (the start),
+`zookeeper_place` (registered and up to date), `zk.controller`, `zk.follower`. Never: a decision,
+nor what a znode means.
 
 As Kafka 3.9: the broker registers by an ephemeral node, stands for election, and leads what the
 elected controller tells it. While ZooKeeper cannot be reached it serves on; when its session has
@@ -10,80 +11,62 @@ ended it leads nothing from that moment, and begins again by itself as soon as i
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-from broker.clock.port import TaskHandle
 from broker.controller.active import ActiveController
 from broker.controller.decisions.rules import Rules
 from broker.controller.probe import answers
 from broker.controller.zk import znodes
-from broker.controller.zk.configs import NOTE_FOLDERS
 from broker.controller.zk.controller import ZooKeeperController
 from broker.controller.zk.follower import Follower, Local
-from broker.controller.zk.load import read_cluster_id
 from broker.controller.zk.member import (
     DuplicateBroker,
-    Member,
-    ensure_paths,
-    find_or_make_cluster_id,
 )
 from broker.controller.zk.port import (
     SessionState,
     WatchEvent,
-    ZooKeeperError,
-    ZooKeeperErrorKind,
     ZooKeeperSession,
 )
 from broker.controller.zk.suspicion import Suspicions
 from broker.disk.port import DiskError
-from broker.log.directories import UNKNOWN_BROKER_EPOCH, encode_uuid, read_identity
+from broker.log.directories import UNKNOWN_BROKER_EPOCH
 from broker.log.errors import LogError
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.image import Endpoint, MetadataImage
 from broker.peer.port import Address
-from broker.peer.silence import Silence
 from broker.server.plane import PlaneRooms, Ports, StartError
 from broker.server.zookeeper_absence import Absence
 from broker.server.zookeeper_links import BrokerLinks, hand_over
+from broker.server.zookeeper_opening import Opening
+from broker.server.zookeeper_place import Place
 from bus.errors import ErrorCode, check
 
 log = logging.getLogger("broker.server")
-
-Found = TypeVar("Found")
-
-RETRY_S = 0.2
-"""Between two tries of a step of the start while the connection comes and goes."""
 
 
 class ZookeeperPlane:
     """`broker.server.plane.Plane` with an ensemble.
 
-    Invariant: `_registered_session` is the session that made this broker's node, 0 before it;
-    the controller stands for election only under such a session.
+    Invariant: `_place` is there from `join` on; what came before it is `zookeeper_opening`'s.
     """
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._session = self._make_session()
-        self._connected = asyncio.Event()
+        self._opening = Opening(ports, self._session)
         self._rooms: PlaneRooms | None = None
         self._links: BrokerLinks | None = None
         self._controller: ZooKeeperController | None = None
         self._follower: Follower | None = None
-        self._member: Member | None = None
+        self._place: Place | None = None
         self._active: ActiveController | None = None
         self._suspicions: Suspicions | None = None
-        self._registered_session = 0
         self._is_unsound = False
-        self._notes_due = False
+        self._has_failed_directory = False
         self._absence = Absence(ports.clock, ports.roles.zookeeper or "")
-        self._failure_due = False
-        self._wake = asyncio.Event()
-        self._task: TaskHandle | None = None
 
     def _make_session(self) -> ZooKeeperSession:
         ports = self._ports
@@ -122,87 +105,7 @@ class ZookeeperPlane:
     async def open(self) -> str | None:
         """Connect; the ensemble knows the cluster's id or gets one."""
         self._session.start(self)
-        await self._first_connection()
-        await self._persistently(self._check_not_migrated)
-        has_authorizer = bool(self._ports.config["authorizer.class.name"])
-        await self._persistently(
-            lambda: ensure_paths(self._session, has_authorizer=has_authorizer)
-        )
-        known = self._known_cluster_id()
-        if known is not None:
-            return await self._persistently(lambda: self._check_cluster(known))
-        candidate = self._new_cluster_id()
-        return await self._persistently(
-            lambda: find_or_make_cluster_id(self._session, candidate)
-        )
-
-    async def _check_not_migrated(self) -> None:
-        if await self._session.exists(znodes.MIGRATION) is not None:
-            await self._session.close()
-            raise StartError(
-                f"this cluster has moved to KRaft ({znodes.MIGRATION} exists in ZooKeeper): start "
-                "the broker with its KRaft configuration; to go back instead, delete that node "
-                "before any broker has run under KRaft"
-            )
-
-    async def _check_cluster(self, known: str) -> str:
-        """A broker with a history does not found a cluster: an ensemble that has no id is the
-        wrong one, or was emptied; both need a person."""
-        found = await read_cluster_id(self._session)
-        if found is None:
-            raise StartError(
-                f"the log directories belong to cluster {known}, but ZooKeeper at "
-                f"{self._ports.roles.zookeeper} knows no cluster: check zookeeper.connect (its "
-                "chroot too), or restore ZooKeeper's data; to found the cluster anew there, "
-                f"create {znodes.CLUSTER_ID} with "
-                f"{znodes.encode_cluster_id(known).decode()}"
-            )
-        if found != known:
-            raise StartError(
-                f"the log directories belong to cluster {known}, but ZooKeeper at "
-                f"{self._ports.roles.zookeeper} is that of cluster {found}: check "
-                "zookeeper.connect (its chroot too) and log.dirs; nothing was changed"
-            )
-        return found
-
-    def _known_cluster_id(self) -> str | None:
-        disk = self._ports.disk
-        found = (read_identity(disk, one) for one in self._ports.config.log_dirs)
-        return next((one.cluster_id for one in found if one is not None), None)
-
-    def _new_cluster_id(self) -> str:
-        while (text := encode_uuid(self._ports.clock.new_uuid())).startswith("-"):
-            pass  # a leading dash would look like an option on a command line
-        return text
-
-    async def _first_connection(self) -> None:
-        timeout_ms = int(self._ports.config["zookeeper.connection.timeout.ms"])
-        timer = self._ports.clock.call_later(timeout_ms / 1000, self._connected.set)
-        try:
-            await self._connected.wait()
-        finally:
-            timer.cancel()
-        if self._session.state is not SessionState.CONNECTED:
-            await self._session.close()
-            raise StartError(
-                f"ZooKeeper at {self._ports.roles.zookeeper} did not answer within "
-                f"{timeout_ms} ms; check zookeeper.connect and that the ensemble has a quorum"
-            )
-
-    async def _persistently(self, work: Callable[[], Awaitable[Found]]) -> Found:
-        """A step of the start, again after each lost connection."""
-        silence = Silence()
-        while True:
-            try:
-                return await work()
-            except ZooKeeperError as error:
-                if error.kind is ZooKeeperErrorKind.REFUSED:
-                    raise StartError(f"ZooKeeper refuses: {error}") from error
-                if silence.worth_saying(self._ports.clock.monotonic()):
-                    log.info("again in a moment: %s", error)
-            except znodes.ZnodeError as error:
-                raise StartError(str(error)) from error
-            await self._ports.clock.sleep(RETRY_S)
+        return await self._opening.cluster_id()
 
     def prepare(self, logs: LogManager) -> None:
         """Make the controller and the follower."""
@@ -275,42 +178,40 @@ class ZookeeperPlane:
     async def join(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, and read the configurations."""
         ports, config = self._ports, self._ports.config
-        self._member = Member(
-            self._session,
-            ports.clock,
-            znodes.BrokerInfo(
-                config.node_id, endpoints, config["broker.rack"], self._is_unsound
-            ),
-            int(config["zookeeper.session.timeout.ms"]),
-            self.follower.replay,
-            lambda: self.follower.image,
+        info = znodes.BrokerInfo(
+            config.node_id, endpoints, config["broker.rack"], self._is_unsound
         )
+        self._place = Place(
+            ports, self._session, info, self.controller, self.follower, self._step_down
+        )
+        if self._has_failed_directory:
+            self._place.directory_failed()
         try:
-            await self._persistently(self._register)
+            await self._opening.persistently(self._place.register)
         except DuplicateBroker as error:
             raise StartError(str(error)) from error
 
     async def serve(self) -> None:
         """Take the controller's requests; until it has told us everything."""
         self.follower.open(Local(self._delete, self._has_failed))
-        self._task = self._ports.clock.spawn(self._run(), name="zookeeper-member")
-        self._wake.set()
+        if self._place is not None:
+            self._place.start()
         self.controller.stand()
         await self.follower.informed.wait()
         if self._is_unsound:
-            await self._persistently(self._vouch)
+            await self._opening.persistently(self._vouch)
 
     async def _vouch(self) -> None:
         """A controller has taken us out of the in-sync sets before it told us anything: from here
         on our logs are as good as our place in these sets (ADR 0032)."""
-        if self._member is not None:
-            await self._member.vouch()
+        if self._place is not None:
+            await self._place.member.vouch()
         self._is_unsound = False
         self._attached().logs.begin_life(self.broker_epoch())
 
     async def leave(self) -> None:
         """Hand leadership over, then the office."""
-        if self._member is None or self._links is None:
+        if self._place is None or self._links is None:
             return
         if self._session.state is SessionState.CONNECTED:
             await hand_over(self._ports, self._links, self.image, self.broker_epoch())
@@ -319,8 +220,8 @@ class ZookeeperPlane:
     async def stop(self) -> None:
         """End the session: this broker's node is gone at once."""
         self._absence.end()
-        if self._task is not None:
-            self._task.cancel()
+        if self._place is not None:
+            self._place.stop()
         if self._follower is not None:
             self.follower.close()
         if self._controller is not None:
@@ -354,10 +255,11 @@ class ZookeeperPlane:
         log.info("ZooKeeper session %x is %s", session_id, state.value)
         if state is SessionState.CONNECTED:
             self._absence.end()
-            self._connected.set()
-            self._wake.set()
-            if session_id == self._registered_session:
-                self.controller.on_session(state)
+            self._opening.connected.set()
+            if self._place is not None:
+                self._place.look()
+                if session_id == self._place.registered_session:
+                    self.controller.on_session(state)
             return
         self._absence.begin()
         if state is SessionState.EXPIRED:
@@ -365,19 +267,17 @@ class ZookeeperPlane:
                 "the session has ended: broker %d leads nothing until it is registered anew",
                 self._ports.config.node_id,
             )
-            self._registered_session = 0
+            if self._place is not None:
+                self._place.registered_session = 0
             self._step_down()
         if self._controller is not None:
             self._controller.on_session(state)
 
     def on_watch(self, event: WatchEvent) -> None:
         """Ours, or the controller's."""
-        if event.path in NOTE_FOLDERS:
-            self._notes_due = True
-            self._wake.set()
-        elif self._member is not None and event.path == self._member.path:
-            self._wake.set()
-        elif self._controller is not None:
+        if self._place is not None and self._place.is_ours(event.path):
+            return
+        if self._controller is not None:
             self._controller.on_watch(event)
 
     def _step_down(self) -> None:
@@ -385,63 +285,6 @@ class ZookeeperPlane:
             self._rooms.replicas.resign_all()
         if self._follower is not None:
             self._follower.step_down()
-
-    # -- keeping our place ------------------------------------------------------------------
-
-    async def _run(self) -> None:
-        """After each reconnect, and whenever a watch says so."""
-        silence = Silence()
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            if self._session.state is not SessionState.CONNECTED:
-                continue
-            now_s = self._ports.clock.monotonic()
-            try:
-                await self._keep_place()
-                silence.ended(now_s)
-                continue
-            except ZooKeeperError as error:
-                if silence.worth_saying(now_s):
-                    log.info("left for later: %s", error)
-            except (DuplicateBroker, znodes.ZnodeError) as error:
-                if silence.worth_saying(now_s):
-                    log.error("%s", error)
-            self._ports.clock.call_later(RETRY_S, self._wake.set)
-
-    async def _keep_place(self) -> None:
-        member = self._member
-        if member is None:
-            return
-        session_id = self._session.session_id
-        if session_id != self._registered_session or not await member.watch_own_node():
-            if session_id == self._registered_session:
-                # Somebody has removed our node: for the others we have gone.
-                log.warning("this broker's node was removed; it registers anew")
-                self._step_down()
-            await self._register()
-            if not await member.watch_own_node():
-                self._wake.set()  # removed again before it was watched
-            self.controller.on_session(SessionState.CONNECTED)
-            self.controller.stand()
-        elif self._failure_due:
-            await member.note_failed_directory()
-            self._failure_due = False
-            self._wake.set()
-        elif self._notes_due:
-            self._notes_due = False
-            self.controller.on_notes(await member.take_notes())
-        else:
-            await member.read_configs()
-
-    async def _register(self) -> None:
-        check(self._member is not None, "join makes the member")
-        session_id = self._session.session_id
-        epoch = await self._member.register()  # type: ignore[union-attr]
-        self._registered_session = session_id
-        self.follower.registered(epoch)
-        log.info("broker %d is registered, epoch %d", self._ports.config.node_id, epoch)
-        await self._member.read_configs()  # type: ignore[union-attr]
 
     # -- joining the parts ------------------------------------------------------------------
 
@@ -472,8 +315,9 @@ class ZookeeperPlane:
                 )
             )
             return
-        self._failure_due = True
-        self._wake.set()
+        self._has_failed_directory = True
+        if self._place is not None:
+            self._place.directory_failed()
 
     def _has_failed(self, topic: str, index: int) -> bool:
         """Whether a replica that the image has here is not: its directory failed."""

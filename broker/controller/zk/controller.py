@@ -2,53 +2,49 @@
 
 In: decisions to write, session news, watches, brokers' answers. Out: answers after the znodes
 stand; who is controller. Cores: `term.Term`, `uptake`, `election`. Never: two events at a time;
-everything that changes the metadata goes through one line in the order it came (C-GEN-05).
+everything that changes the metadata goes through one line (`events`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from broker.clock.port import Clock, TaskHandle
+from broker.clock.port import Clock
 from broker.controller.decisions.decision import Decide
 from broker.controller.decisions.rules import Rules
 from broker.controller.port import NO_LEADER
-from broker.controller.zk import election, uptake, znodes
+from broker.controller.zk import election, znodes
 from broker.controller.zk.channels import Answers, Send
+from broker.controller.zk.events import Event, EventLine, Failed
 from broker.controller.zk.member import NoteFound
 from broker.controller.zk.plan import Fence
 from broker.controller.zk.port import (
     SessionState,
     WatchEvent,
-    WatchKind,
     ZooKeeperError,
     ZooKeeperErrorKind,
     ZooKeeperSession,
 )
+from broker.controller.zk.propagation import once_known
 from broker.controller.zk.requests import PartitionId
 from broker.controller.zk.states import ReplicaState
 from broker.controller.zk.term import Deposed, GivenUp, Office, Term
+from broker.controller.zk.uptake import brokers
+from broker.controller.zk.uptake.configurations import take_notes
+from broker.controller.zk.uptake.deletions import finish_deletions
+from broker.controller.zk.uptake.directories import replicas_lost
+from broker.controller.zk.uptake.reassignments import finish_reassignments
+from broker.controller.zk.uptake.watches import take_all, taking
 from broker.metadata.image import MetadataImage
 from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.controller.zk")
 
 Reply = TypeVar("Reply")
-Event = Callable[[Term], Awaitable[None]]
 Done = Callable[[Reply], None]
-Failed = Callable[[ErrorCode], None]
-
-MAX_QUEUED = 20_000
-"""Events that wait while ZooKeeper is slow or away. Each watched node and each broker has a few at
-most; the rest are writes, which are refused from here on, and their senders come again."""
-
-PROPAGATION_S = 1.0
-"""How long the answer to a change of topics waits for all brokers to have heard of it: a client
-that asks the next broker for its new topic finds it. Kafka waits for one broker only."""
 
 REREAD_S = 0.1
 """From a write that met a foreign one to taking up what else may have changed: while somebody
@@ -94,13 +90,15 @@ class ZooKeeperController:
         self._term: Term | None = None
         self._leader_id = NO_LEADER
         self._seen_epoch = 0
-        self._events: deque[tuple[Event, Failed | None]] = deque()
-        self._wake = asyncio.Event()
+        self._events = EventLine(
+            clock,
+            lambda: self._term,
+            lambda: self._guarded(self._elect()),
+            lambda event, term: self._guarded(self._carry_out(event, term)),
+        )
         self._news = asyncio.Event()
-        self._electing = False
         self._is_taking_office = False
         """Everything is being read: a watch that fires meanwhile is an event of the new term."""
-        self._task: TaskHandle | None = None
         self.on_active: list[Callable[[int, MetadataImage], None]] = []
         self.on_inactive: list[Callable[[], None]] = []
         self.on_leader_change: list[Callable[[int], None]] = []
@@ -144,7 +142,7 @@ class ZooKeeperController:
         refuse = failed or _nobody_hears
         if self._term is None:
             refuse(ErrorCode.NOT_CONTROLLER)
-        elif len(self._events) >= MAX_QUEUED:
+        elif self._events.is_full:
             refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         else:
 
@@ -162,30 +160,9 @@ class ZooKeeperController:
                     if term.image.topics.keys() == topics.keys():
                         done(reply)
                     else:
-                        self._once_known(term, lambda: done(reply))
+                        once_known(self._clock, term, lambda: done(reply))
 
-            self._put(event, refuse)
-
-    def _once_known(self, term: Term, answer: Callable[[], None]) -> None:
-        """Call `answer` when all brokers have confirmed, or after PROPAGATION_S."""
-        answers = [answer]
-
-        def now() -> None:
-            if answers:
-                timer.cancel()
-                answers.pop()()
-
-        async def wait() -> None:
-            await term.lines.confirmed()
-            now()
-
-        task = self._clock.spawn(wait(), name="propagation")
-
-        def late() -> None:
-            task.cancel()
-            now()
-
-        timer = self._clock.call_later(PROPAGATION_S, late)
+            self._events.put(event, refuse)
 
     def leave_orderly(
         self,
@@ -201,13 +178,13 @@ class ZooKeeperController:
 
         async def event(term: Term) -> None:
             try:
-                known, left = await uptake.leave_orderly(term, broker_id, broker_epoch)
+                known, left = await brokers.leave_orderly(term, broker_id, broker_epoch)
             except (Deposed, GivenUp, ZooKeeperError):
                 failed(ErrorCode.NOT_CONTROLLER)
                 raise
             done(known, left)
 
-        self._put(event, failed)
+        self._events.put(event, failed)
 
     def replica_state(self, topic: str, index: int, broker_id: int) -> ReplicaState:
         """Where the replica state machine has a replica; NonExistent where there is no term."""
@@ -219,15 +196,13 @@ class ZooKeeperController:
 
     def start(self) -> None:
         """Begin to work off events; the election comes with `stand`."""
-        self._task = self._clock.spawn(self._run(), name="zookeeper-controller")
+        self._events.start()
 
     async def stop(self) -> None:
         """Resign and end."""
         term = self._term
         self._end_term()
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        self._events.stop()
         if term is not None and self._session.state is SessionState.CONNECTED:
             try:
                 await election.resign(self._session, term.fence)
@@ -236,9 +211,7 @@ class ZooKeeperController:
 
     def stand(self) -> None:
         """This broker is registered: look who is controller, or become it."""
-        if not self._electing:
-            self._electing = True
-            self._wake.set()
+        self._events.stand()
 
     def on_session(self, state: SessionState) -> None:
         """News of the session; a lost one ends the office at once (G-25)."""
@@ -248,7 +221,7 @@ class ZooKeeperController:
             self._end_term()
             self._know_leader(NO_LEADER)
         elif state is SessionState.CONNECTED and self._term is not None:
-            self._put(_reload)
+            self._events.put(_reload)
         elif state is SessionState.CONNECTED:
             self.stand()
 
@@ -259,23 +232,14 @@ class ZooKeeperController:
             return
         if self._term is None and not self._is_taking_office:
             return
-        if event.kind is WatchKind.CHILDREN and event.path in uptake.CHILDREN:
-            self._put(uptake.CHILDREN[event.path])
-        elif event.path in uptake.DATA:
-            self._put(uptake.DATA[event.path])
-        elif event.path.startswith(f"{znodes.TOPICS}/") and event.kind is WatchKind.CHANGED:
-            name = event.path.removeprefix(f"{znodes.TOPICS}/")
-
-            async def take(term: Term) -> None:
-                await uptake.take_topic(term, name)
-                await uptake.bear_partitions(term)
-
-            self._put(take)
+        take = taking(event)
+        if take is not None:
+            self._events.put(take)
 
     def on_notes(self, notes: list[NoteFound]) -> None:
         """This broker has read what these notes name; its controller must know it too."""
         if notes and (self._term is not None or self._is_taking_office):
-            self._put(lambda term: uptake.take_notes(term, notes))
+            self._events.put(lambda term: take_notes(term, notes))
 
     # -- what brokers answer ----------------------------------------------------------------
 
@@ -284,54 +248,36 @@ class ZooKeeperController:
             log.warning("broker %d on %s-%d: %s", broker_id, topic_id.hex(), index, error.name)
         lost = {one for one, error in errors.items() if error is ErrorCode.KAFKA_STORAGE_ERROR}
         if lost:
-            self._put(lambda term: uptake.replicas_lost(term, broker_id, lost))
+            self._events.put(lambda term: replicas_lost(term, broker_id, lost))
 
     def _on_stopped(
         self, broker_id: int, results: dict[tuple[str, int], ErrorCode]
     ) -> None:
         async def event(term: Term) -> None:
             if term.deletions.answered(broker_id, results):
-                await uptake.finish_deletions(term)
+                await finish_deletions(term)
 
-        self._put(event)
+        self._events.put(event)
 
     def _on_fenced(self, broker_id: int, error: ErrorCode) -> None:
         if error is ErrorCode.STALE_CONTROLLER_EPOCH:
-            self._put(_look_at_office)
+            self._events.put(_look_at_office)
         else:
-            self._put(uptake.take_brokers)
+            self._events.put(brokers.take_brokers)
 
     # -- the one line of events ---------------------------------------------------------------
-
-    def _put(self, event: Event, failed: Failed | None = None) -> None:
-        self._events.append((event, failed))
-        self._wake.set()
 
     def _reread(self) -> None:
         def due() -> None:
             if self._term is not None:
-                self._put(uptake.take_all)
+                self._events.put(take_all)
 
         self._clock.call_later(REREAD_S, due)
-
-    async def _run(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._electing or self._events:
-                if self._electing:
-                    self._electing = False
-                    await self._guarded(self._elect())
-                elif self._term is None:
-                    self._refuse_all()
-                else:
-                    event, _ = self._events.popleft()
-                    await self._guarded(self._carry_out(event, self._term))
 
     async def _carry_out(self, event: Event, term: Term) -> None:
         await event(term)
         if self._term is term:
-            await uptake.finish_reassignments(term)
+            await finish_reassignments(term)
 
     async def _guarded(self, work: Awaitable[None]) -> None:
         """A listener's fault ends neither the watches nor the controller (C-LSN-10)."""
@@ -349,19 +295,13 @@ class ZooKeeperController:
             log.info("left for later: %s", error)
             if self._session.state is SessionState.CONNECTED:
                 if error.kind is ZooKeeperErrorKind.CONNECTION_LOSS and self._term is not None:
-                    self._put(_reload)
+                    self._events.put(_reload)
                 elif self._term is None:
                     self._clock.call_later(RETRY_ELECTION_S, self.stand)
         except Exception:
             log.exception("an event of the controller failed")
             if self._term is None:
                 self._clock.call_later(RETRY_ELECTION_S, self.stand)
-
-    def _refuse_all(self) -> None:
-        events, self._events = self._events, deque()
-        for _, failed in events:
-            if failed is not None:
-                failed(ErrorCode.NOT_CONTROLLER)
 
     # -- the office -----------------------------------------------------------------------
 
@@ -397,7 +337,7 @@ class ZooKeeperController:
         self._know_leader(self._node_id)
         for heard in self.on_active:
             heard(fence.epoch, term.image)
-        await uptake.take_all(term)
+        await take_all(term)
 
     def _end_term(self) -> None:
         """Resignation: whoever waits hears NOT_CONTROLLER, no broker hears anything more."""
@@ -405,7 +345,7 @@ class ZooKeeperController:
         if term is None:
             return
         term.close()
-        self._refuse_all()
+        self._events.refuse_all()
         if self._leader_id == self._node_id:
             self._know_leader(NO_LEADER)
         for heard in self.on_inactive:
@@ -433,7 +373,7 @@ class ZooKeeperController:
 
 async def _reload(term: Term) -> None:
     await term.reload()
-    await uptake.take_all(term)
+    await take_all(term)
 
 
 async def _look_at_office(term: Term) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from broker.clock.port import Clock
-from broker.controller.zk import acls, znodes
+from broker.controller.zk import acls, tool_znodes, znodes
 from broker.controller.zk.configs import MAX_NOTES, NOTE_FOLDERS, read_all_configs, read_noted
 from broker.controller.zk.load import children_or_none, get_or_none, read_cluster_id
 from broker.controller.zk.port import (
@@ -157,7 +157,7 @@ class Member:
 
     async def note_failed_directory(self) -> None:
         """One of our log directories has failed: the controller asks which replicas (KIP-112)."""
-        data = znodes.encode_failed_directory(self._info.broker_id)
+        data = tool_znodes.encode_failed_directory(self._info.broker_id)
         await self._session.create(znodes.LOG_DIR_EVENT_PREFIX, data, sequence=True)
 
     # -- configurations -------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """One term of office: the active controller's image, and how it changes.
 
 In: decisions. Out: conditional znode writes, then the new image, then what brokers are told.
-Never: an election, nor a watch; `controller.py` has the first, `uptake.py` the second.
+Never: an election, nor a watch; `controller.py` has the first, `uptake` the second.
 
 Every write carries a check of `/controller_epoch`: once somebody else was elected none of ours
 happens. A write that fails otherwise means that somebody wrote the same node by hand, or that an
@@ -145,7 +145,7 @@ class Term:
 
     def _without_unsound(self, state: ClusterState) -> list[object]:
         """A broker that lost acknowledged records counts as one that has left, until it is out of
-        every in-sync set; `uptake.take_brokers` then finds that it has come (ADR 0032)."""
+        every in-sync set; `uptake.brokers` then finds that it has come (ADR 0032)."""
         known = self.image.brokers
         return [
             record

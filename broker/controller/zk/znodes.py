@@ -120,7 +120,8 @@ def load(path: str, data: bytes) -> dict[str, Any]:
     return value
 
 
-def _faulty(path: str, data: bytes, error: Exception) -> ZnodeError:
+def faulty(path: str, data: bytes, error: Exception) -> ZnodeError:
+    """What to say of content that makes no sense."""
     return ZnodeError(f"{path} cannot be understood ({error}): {data[:200]!r}")
 
 
@@ -180,7 +181,7 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerInfo:
             broker_id, tuple(endpoints), value.get("rack"), bool(value.get("unsound_logs"))
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise _faulty(path, data, error) from error
+        raise faulty(path, data, error) from error
 
 
 def _host(host: str) -> str:
@@ -207,7 +208,7 @@ def decode_controller(data: bytes) -> int:
     try:
         return int(load(CONTROLLER, data)["brokerid"])
     except (KeyError, TypeError, ValueError) as error:
-        raise _faulty(CONTROLLER, data, error) from error
+        raise faulty(CONTROLLER, data, error) from error
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -243,7 +244,7 @@ def decode_producer_block(data: bytes) -> int:
     try:
         return int(load(PRODUCER_IDS, data)["block_end"]) + 1
     except (KeyError, TypeError, ValueError) as error:
-        raise _faulty(PRODUCER_IDS, data, error) from error
+        raise faulty(PRODUCER_IDS, data, error) from error
 
 
 # -- topics ---------------------------------------------------------------------------------
@@ -278,7 +279,7 @@ def decode_topic(topic: str, data: bytes) -> TopicInfo:
             removing=_replicas(value.get("removing_replicas") or {}),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _faulty(path, data, error) from error
+        raise faulty(path, data, error) from error
 
 
 def _assignment(partitions: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
@@ -308,7 +309,7 @@ def decode_state(path: str, data: bytes) -> StateInfo:
             controller_epoch=int(value["controller_epoch"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise _faulty(path, data, error) from error
+        raise faulty(path, data, error) from error
 
 
 # -- configurations ---------------------------------------------------------------------------
@@ -342,60 +343,3 @@ def decode_change(path: str, data: bytes) -> str | None:
     if "entity_type" in value and "entity_name" in value:
         return f"{value['entity_type']}/{value['entity_name']}"
     return None
-
-
-# -- what tools ask for -------------------------------------------------------------------------
-
-
-def decode_reassignment(data: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
-    """`/admin/reassign_partitions`: wanted replicas by partition."""
-    value = load(REASSIGN, data)
-    try:
-        return {
-            (str(one["topic"]), int(one["partition"])): tuple(int(r) for r in one["replicas"])
-            for one in value.get("partitions", ())
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise _faulty(REASSIGN, data, error) from error
-
-
-def encode_reassignment(wanted: Mapping[tuple[str, int], Sequence[int]]) -> bytes:
-    """What is still to be done of it."""
-    return dump({
-        "version": 1,
-        "partitions": [
-            {"topic": topic, "partition": index, "replicas": list(replicas)}
-            for (topic, index), replicas in wanted.items()
-        ],
-    })  # fmt: skip
-
-
-def decode_preferred_election(data: bytes) -> list[tuple[str, int]]:
-    """`/admin/preferred_replica_election`: partitions; numbers may be texts (E-33)."""
-    value = load(PREFERRED_ELECTION, data)
-    try:
-        return [(str(one["topic"]), int(one["partition"])) for one in value.get("partitions", ())]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _faulty(PREFERRED_ELECTION, data, error) from error
-
-
-def encode_failed_directory(broker_id: int) -> bytes:
-    """A child of `/log_dir_event_notification`; its only event is a directory's failure."""
-    return dump({"version": 1, "broker": broker_id, "event": 1})
-
-
-def decode_failed_directory(path: str, data: bytes) -> int:
-    """Whose directory has failed."""
-    try:
-        return int(load(path, data)["broker"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _faulty(path, data, error) from error
-
-
-def decode_isr_changes(path: str, data: bytes) -> list[tuple[str, int]]:
-    """A child of `/isr_change_notification`: partitions whose state node somebody wrote."""
-    value = load(path, data)
-    try:
-        return [(str(one["topic"]), int(one["partition"])) for one in value.get("partitions", ())]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _faulty(path, data, error) from error

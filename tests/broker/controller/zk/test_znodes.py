@@ -97,23 +97,3 @@ def test_notes_of_the_first_version_and_an_empty_block_are_understood() -> None:
     first = b'{"version":1,"entity_type":"topics","entity_name":"t"}'
     assert znodes.decode_change("n", first) == "topics/t"
     assert znodes.decode_producer_block(b"") == 0
-
-
-def test_requests_of_the_tools_are_read() -> None:
-    """A reassignment as the book prints it; numbers of an election may be texts (E-33)."""
-    moves = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}'
-    assert znodes.decode_reassignment(moves) == {("t", 0): (2, 3)}
-    assert znodes.encode_reassignment({("t", 0): (2, 3)}) == moves
-    election = b'{"version":1,"partitions":[{"topic":"t","partition":"0"}]}'
-    assert znodes.decode_preferred_election(election) == [("t", 0)]
-    with pytest.raises(znodes.ZnodeError):
-        znodes.decode_preferred_election(b'{"partitions":[{}]}')
-
-
-def test_a_failed_directory_is_noted_as_kafka_notes_it() -> None:
-    """A child of /log_dir_event_notification; its broker is read back."""
-    data = znodes.encode_failed_directory(2)
-    assert data == b'{"version":1,"broker":2,"event":1}'
-    assert znodes.decode_failed_directory("n", data) == 2
-    with pytest.raises(znodes.ZnodeError):
-        znodes.decode_failed_directory("n", b"{}")
