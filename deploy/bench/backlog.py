@@ -15,6 +15,7 @@ from bus.client.config import producer_config
 from bus.contracts import headers
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
+from deploy.errors import OperatorError
 from deploy.prepare import make_topics
 from ingest.city.assembly import Made
 from ingest.city.day import day_records
@@ -34,7 +35,7 @@ def produce_backlog(bootstrap_servers: str, records: int) -> None:
     for made in islice(day_records(SiteSettings(), DENSE, start_ms, 24), records):
         _produce(producer, made)
     if producer.flush(FLUSH_TIMEOUT_S):
-        raise SystemExit("the backlog could not be written")
+        raise OperatorError("the backlog could not be written")
 
 
 def _produce(producer: Producer, made: Made) -> None:

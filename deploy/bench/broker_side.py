@@ -1,6 +1,6 @@
 """The figures of the broker, ours and Apache Kafka's in turn, the client always the same program.
 
-In: how often. Out: samples. Never: both brokers running at once.
+In: how often. Out: samples so far after every round. Never: both brokers running at once.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from deploy.bench.figures import Samples
+from deploy.bench.tally import Say, Tally, attempt
 from deploy.bench.targets import Target, apache_kafka, our_broker
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
@@ -73,33 +75,34 @@ MEMORY = "memory"  # of a process that has done nothing else
 NAMES = (*MEASURES, MEMORY)
 
 
-def measure(names: Sequence[str], repeat: int, say: Callable[[str], None]) -> list[Samples]:
+def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
     """Runs of the chosen figures, the two brokers in turn so that a noisy minute strikes both."""
-    found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in names}
-
-    def note(name: str, side: int, target: Target, value: float) -> None:
-        found[name][side].append(value)
-        say(f"{name} {len(found[name][side])}/{repeat} {target.name}: {value:.4g}")
-
-    starts: Sequence[Start] = (our_broker, apache_kafka)
-    for _ in range(repeat):
-        for side, start in enumerate(starts):
-            for name, target, value in _round(start, names):
-                note(name, side, target, value)
-    return [Samples(figure=name, ours=o, kafka=k) for name, (o, k) in found.items()]
-
-
-def _round(start: Start, names: Sequence[str]) -> Iterator[tuple[str, Target, float]]:
-    """One broker, warmed up, measured figure by figure; memory with a fresh one."""
+    tally = Tally(names, repeat, say)
     chosen = [name for name in names if name != MEMORY]
-    if chosen:
-        with _fresh(start) as target:
-            _warm_up(target)
-            for name in chosen:
-                yield name, target, MEASURES[name](target)
-    if MEMORY in names:
-        with _fresh(start) as target:
-            yield MEMORY, target, memory(target)
+    for _ in range(repeat if names else 0):
+        for start in (our_broker, apache_kafka):
+            if chosen:
+                attempt("a warm broker", partial(_warm, start, chosen, tally, say), say)
+            if MEMORY in names:
+                attempt(MEMORY, partial(_memory, start, tally), say)
+        yield from tally.samples()
+
+
+def _warm(start: Start, names: Sequence[str], tally: Tally, say: Say) -> None:
+    """One broker, warmed up, measured figure by figure."""
+    with _fresh(start) as target:
+        _warm_up(target)
+        for name in names:
+            value = attempt(name, partial(MEASURES[name], target), say)
+            if value is not None:
+                tally.add(name, value, of=target.name, is_kafka=start is apache_kafka)
+
+
+def _memory(start: Start, tally: Tally) -> None:
+    """A broker that has done nothing else."""
+    with _fresh(start) as target:
+        value = memory(target)
+        tally.add(MEMORY, value, of=target.name, is_kafka=start is apache_kafka)
 
 
 def _warm_up(target: Target) -> None:

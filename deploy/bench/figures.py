@@ -32,7 +32,8 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table: medians, their ratio, and whether must and aim are reached."""
+    """One line of the table: medians, their ratio, and whether must and aim are reached; and the
+    runs behind it, each as it was."""
 
     figure: Figure
     runs: int
@@ -41,6 +42,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float | None
     must_met: bool
     aim_met: bool
+    ours_runs: Sequence[float] = ()
+    kafka_runs: Sequence[float] = ()
 
 
 FIGURES: dict[str, Figure] = {
@@ -110,6 +113,8 @@ def row(samples: Samples) -> Row:
         ratio=ratio,
         must_met=comparable and _reaches(measured, figure.must, figure.less_is_better),
         aim_met=comparable and _reaches(measured, figure.aim, figure.less_is_better),
+        ours_runs=tuple(samples.ours),
+        kafka_runs=tuple(samples.kafka),
     )
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from typing import Any
 from alarm.dispatch.reader import OperationsReader
 from deploy.bench.backlog import produce_backlog
 from deploy.bench.figures import Samples
-from deploy.bench.targets import broker_flags, role, wait_for_port
+from deploy.bench.tally import Say, Tally, attempt
+from deploy.bench.targets import OURS, broker_flags, role, wait_for_port
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.state_file import read_state
@@ -26,7 +27,8 @@ from deploy.testservers.process import free_port
 from ingest.store import open_store
 from ingest.store.port import Page, Query
 
-NAMES = ("stored", "alarm", "backlog", "second-start")
+BACKLOG = "backlog"
+NAMES = ("stored", "alarm", BACKLOG, "second-start")
 RATE = 500
 NO_MISHAPS = ("city.misfortunes=false",)  # a slow uplink by script is no latency of ours
 LONG, SHORT = "100s", "15s"
@@ -41,19 +43,20 @@ POLL_S = 0.05
 ENOUGH = 100  # for a p99 that is not just the worst one
 
 
-def measure(names: Sequence[str], repeat: int, say: Callable[[str], None]) -> list[Samples]:
+def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
     """Runs of the chosen figures; one demo gives several of them."""
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for run in range(1, repeat + 1):
+    tally = Tally(names, repeat, say)
+    for _ in range(repeat if names else 0):
+        figures: dict[str, float] = {}
         if set(names) & {"stored", "alarm", "second-start"}:
-            for name, value in _demo_figures().items():
-                if name in found:
-                    found[name].append(value)
-                    say(f"{name} {run}/{repeat}: {value:.4g}")
-        if "backlog" in names:
-            found["backlog"].append(catch_up())
-            say(f"backlog {run}/{repeat}: {found['backlog'][-1]:.4g}")
-    return [Samples(figure=name, ours=values) for name, values in found.items() if values]
+            figures |= attempt("the demo", _demo_figures, say) or {}
+        if BACKLOG in names:
+            rate = attempt(BACKLOG, catch_up, say)
+            figures |= {} if rate is None else {BACKLOG: rate}
+        for name, value in figures.items():
+            if name in names:
+                tally.add(name, value, of=OURS)
+        yield from tally.samples()
 
 
 def _demo_figures() -> dict[str, float]:

@@ -35,7 +35,8 @@ def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int
     for name in names:
         if name not in one_broker:
             raise OperatorError(unknown("figure", name, one_broker))
-    return _finish(_measure(names or one_broker, repeat), write=write, as_json=as_json)
+    chosen = list(names) or one_broker
+    return _finish(_measure(chosen, repeat), chosen, write=write, as_json=as_json)
 
 
 def run_cluster(
@@ -52,21 +53,25 @@ def run_cluster(
         raise OperatorError("only full runs under KRaft are kept in docs/benchmarks.md")
     names = cluster.chosen(only)
     found = cluster.measure(names, repeat, size, controller, _say)
-    return _finish(found, write=write, as_json=as_json)
+    return _finish(found, names, write=write, as_json=as_json)
 
 
-def _finish(found: Iterable[Samples], *, write: bool, as_json: bool) -> int:
-    """Rows as they come: what is measured is kept even if the rest fails."""
-    rows = []
+def _finish(found: Iterable[Samples], names: Sequence[str], *, write: bool, as_json: bool) -> int:
+    """A figure's row grows run by run: what is measured is kept even if the rest fails."""
+    latest: dict[str, Row] = {}
     for samples in found:
-        rows.append(row(samples))
+        latest[samples.figure] = row(samples)
         if write:
-            keep(rows)
+            keep([latest[samples.figure]])
+    rows = list(latest.values())
     if as_json:
         print(json.dumps({"machine": facts(), "rows": msgspec.to_builtins(rows)}))
     else:
         screen().print(table(rows))
-    return 0 if all(each.must_met for each in rows) else 1
+    missing = [name for name in names if name not in latest]
+    if missing:
+        _say(f"not measured: {', '.join(missing)}")
+    return 0 if not missing and all(each.must_met for each in rows) else 1
 
 
 def _measure(names: Sequence[str], repeat: int) -> Iterator[Samples]:
@@ -111,7 +116,12 @@ def keep(rows: Sequence[Row]) -> None:
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     for each in rows:
-        kept[each.figure.name] = {"measured": today, "cells": cells(each), "machine": facts()}
+        kept[each.figure.name] = {
+            "measured": today,
+            "cells": cells(each),
+            "runs": {"ours": each.ours_runs, "kafka": each.kafka_runs},
+            "machine": facts(),
+        }
     KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     DOCUMENT.write_text(page(kept), encoding="utf-8")
 

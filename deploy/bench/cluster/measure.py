@@ -1,7 +1,7 @@
 """Runs the cluster's figures, one side after the other, so that each has the machine alone.
 
-In: names of figures, how often, how large. Out: samples. Never: a figure that one side could not
-reach passed over: it is said, and the other side's stands alone.
+In: names of figures, how often, how large. Out: samples so far after every run. Never: a figure
+that one side could not reach passed over: it is said, and the other side's stands alone.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
-from bus.errors import BusError
 from deploy.bench.cluster import faults, metadata, throughput
 from deploy.bench.cluster.size import Size
 from deploy.bench.cluster.targets import ClusterTarget, kafka_cluster, our_cluster
 from deploy.bench.figures import Samples
+from deploy.bench.tally import Say, Tally, attempt
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
 
 Group = Callable[[ClusterTarget, Sequence[str], Size], Iterator[tuple[str, float]]]
 Start = Callable[[Path], AbstractContextManager[ClusterTarget]]
-Say = Callable[[str], None]
 
 
 def _one(name: str, work: Callable[[ClusterTarget, Size], float]) -> Group:
@@ -64,30 +64,28 @@ def measure(
     names: Sequence[str], repeat: int, size: Size, controller: ControllerKind, say: Say
 ) -> Iterator[Samples]:
     """Group by group, so that what is measured can be kept even if a later one fails."""
-    starts: Sequence[Start] = (lambda folder: our_cluster(folder, controller), kafka_cluster)
+
+    def ours(folder: Path) -> AbstractContextManager[ClusterTarget]:
+        return our_cluster(folder, controller)
+
     for group_names, group in GROUPS:
         wanted = [name for name in group_names if name in names]
-        found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in wanted}
-        for run in range(1, repeat + 1) if wanted else ():
-            for side, start in enumerate(starts):
-                for name, value in _side(start, group, wanted, size, say):
-                    found[name][side].append(value)
-                    say(f"  {name} {run}/{repeat}: {value:.4g}")
-        yield from (
-            Samples(figure=name, ours=ours, kafka=kafka)
-            for name, (ours, kafka) in found.items()
-            if ours
-        )
+        tally = Tally(wanted, repeat, say)
+        for _ in range(repeat if wanted else 0):
+            for start in (ours, kafka_cluster):
+                work = partial(_side, start, group, wanted, size, tally, say)
+                attempt(", ".join(wanted), work, say)
+            yield from tally.samples()
 
 
 def _side(
-    start: Start, group: Group, names: Sequence[str], size: Size, say: Say
-) -> Iterator[tuple[str, float]]:
-    """One cluster in a fresh folder; what it cannot do is said."""
-    with tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as folder:
-        try:
-            with start(Path(folder)) as target:
-                say(f"{target.name}: {', '.join(names)}")
-                yield from group(target, names, size)
-        except (OperatorError, BusError) as error:
-            say(f"  not measured: {error}")
+    start: Start, group: Group, names: Sequence[str], size: Size, tally: Tally, say: Say
+) -> None:
+    """One cluster in a fresh folder."""
+    with (
+        tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as folder,
+        start(Path(folder)) as target,
+    ):
+        say(f"{target.name}: {', '.join(names)}")
+        for name, value in group(target, names, size):
+            tally.add(name, value, of=target.name, is_kafka=start is kafka_cluster)

@@ -87,7 +87,9 @@ def test_a_new_topic_is_in_the_next_answer(shared_broker: RunningBroker) -> None
             made,
             create_topics.CreateTopicsRequest(topics=[wanted], timeout_ms=60_000),
         )
-        assert not decode_response(ApiKey.CREATE_TOPICS, made, wire.receive())[1].topics[0].error_code
+        assert (
+            not decode_response(ApiKey.CREATE_TOPICS, made, wire.receive())[1].topics[0].error_code
+        )
         assert name in seen() & seen()
     finally:
         wire.close()
