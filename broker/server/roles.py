@@ -37,6 +37,8 @@ class Roles:
 def roles_of(config: BrokerConfig) -> Roles:
     """The roles of a configuration; raises ConfigError and ListenerError."""
     zookeeper = ("zookeeper.connect" in BROKER_KEYS and config["zookeeper.connect"]) or None
+    if zookeeper:
+        _check_ensemble(zookeeper)
     wanted = (BROKER,) if zookeeper else tuple(config["process.roles"])
     listeners = parse_listeners(config["listeners"])
     names = {name.strip() for name in config["controller.listener.names"] or ()}
@@ -68,6 +70,27 @@ def roles_of(config: BrokerConfig) -> Roles:
         broker_listeners=clients if BROKER in wanted else (),
         controller_listeners=controllers if CONTROLLER in wanted else (),
     )
+
+
+def _check_ensemble(text: str) -> None:
+    """`host:port,host:port/chroot`. A chroot after each host would be one odd path, in which a
+    cluster of its own would be founded."""
+    hosts, slash, chroot = text.partition("/")
+    for place in hosts.split(","):
+        host, colon, port = place.strip().rpartition(":")
+        if not colon:
+            host, port = port, "2181"
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise ConfigError(
+                "zookeeper.connect", f"{place.strip()!r} is no server; write host:port,host:port"
+            )
+    if "," in chroot:
+        raise ConfigError(
+            "zookeeper.connect",
+            "the chroot stands once, after the last server: host:port,host:port/chroot",
+        )
+    if slash and chroot and any(part in ("", ".", "..") for part in chroot.split("/")):
+        raise ConfigError("zookeeper.connect", f"the chroot /{chroot} is no path of ZooKeeper")
 
 
 def _check_voter(config: BrokerConfig, is_controller: bool) -> None:

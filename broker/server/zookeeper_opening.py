@@ -1,7 +1,8 @@
 """The start of a broker in ZooKeeper mode, until it knows which cluster it is of.
 
 In: a session that begins to connect, the log directories. Out: the cluster's id, or a StartError
-that names the remedy. Never: a node overwritten; a new ensemble gets the nodes every Kafka makes.
+that names the remedy. Never: a node overwritten, nor one made in an ensemble that is not the one of
+these directories; a new ensemble gets the nodes every Kafka makes.
 """
 
 from __future__ import annotations
@@ -45,13 +46,15 @@ class Opening:
         """Connect; the ensemble knows the cluster's id or gets one."""
         await self._first_connection()
         await self.persistently(self._check_not_migrated)
+        known = self._known_cluster_id()
+        if known is not None:
+            await self.persistently(lambda: self._check_cluster(known))
         has_authorizer = bool(self._ports.config["authorizer.class.name"])
         await self.persistently(
             lambda: ensure_paths(self._session, has_authorizer=has_authorizer)
         )
-        known = self._known_cluster_id()
         if known is not None:
-            return await self.persistently(lambda: self._check_cluster(known))
+            return known
         candidate = new_id(self._ports.clock)
         return await self.persistently(
             lambda: find_or_make_cluster_id(self._session, candidate)
@@ -95,7 +98,7 @@ class Opening:
                 "before any broker has run under KRaft"
             )
 
-    async def _check_cluster(self, known: str) -> str:
+    async def _check_cluster(self, known: str) -> None:
         """A broker with a history does not found a cluster: an ensemble that has no id is the
         wrong one, or was emptied; both need a person."""
         found = await read_cluster_id(self._session)
@@ -113,7 +116,6 @@ class Opening:
                 f"that of cluster {found}: check zookeeper.connect (its chroot too) and log.dirs; "
                 "nothing was changed"
             )
-        return found
 
     def _known_cluster_id(self) -> str | None:
         disk = self._ports.disk

@@ -75,6 +75,9 @@ class KazooSession:
                 max_tries=-1, delay=RETRY_DELAY_S, max_delay=RETRY_MAX_DELAY_S
             ),
             logger=quiet,
+            # A server that is cut off from its majority (readonlymode.enabled) must turn us away:
+            # what it knows may be old, and what we register there nobody would see.
+            read_only=False,
         )
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None

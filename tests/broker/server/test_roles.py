@@ -69,3 +69,29 @@ def test_under_zookeeper_there_is_no_quorum() -> None:
     found = roles(zookeeper_connect="127.0.0.1:2181", listeners="PLAINTEXT://:19092")
     assert found.zookeeper == "127.0.0.1:2181"
     assert (found.broker, found.controller, found.alone) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    "connect", ["zk", "zk1:2181,zk2:2182", "zk1:2181,zk2/kafka", "zk:2181/a/b", "[::1]:2181/k", "zk:1/"]
+)
+def test_an_ensemble_is_servers_and_one_chroot(connect: str) -> None:
+    """As ZooKeeper's own clients read it."""
+    assert roles(zookeeper_connect=connect, listeners="PLAINTEXT://:19092").zookeeper == connect
+
+
+@pytest.mark.parametrize(
+    ("connect", "remedy"),
+    [
+        ("zk:port", "write host:port"),
+        ("zk:2181,", "write host:port"),
+        ("zk:99999", "write host:port"),
+        ("zk1:2181/kafka,zk2:2181/kafka", "the chroot stands once"),
+        ("zk:2181/a//b", "no path of ZooKeeper"),
+        ("zk:2181/kafka/", "no path of ZooKeeper"),
+        ("zk:2181/../kafka", "no path of ZooKeeper"),
+    ],
+)
+def test_what_is_no_ensemble_is_refused_with_the_remedy(connect: str, remedy: str) -> None:
+    """A chroot after each host would found a cluster of its own at an odd path."""
+    with pytest.raises(ConfigError, match=remedy):
+        roles(zookeeper_connect=connect, listeners="PLAINTEXT://:19092")
