@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:  # a verb loads what it needs when it runs
-    from ingest.replay.replay import ReplayCounts
+    from ingest.replay.counts import ReplayCounts
 
 
 def mount(app: typer.Typer) -> None:

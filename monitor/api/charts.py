@@ -7,8 +7,8 @@ In: a span, a scope. Out: JSON curves. Never: raw records, a span without a boun
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import tzinfo
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
@@ -42,7 +42,7 @@ def chart_routes(services: Services) -> APIRouter:
     return router
 
 
-def _span(zone: tzinfo) -> Span:
+def _span(zone: ZoneInfo) -> Span:
     """The dependency that reads from when until when; by default the last day."""
 
     def span(since: Annotated[str, Query(alias="from")] = "", until: str = "") -> tuple[int, int]:

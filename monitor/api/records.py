@@ -8,8 +8,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import AsyncIterator, Callable
-from datetime import tzinfo
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 from fastapi.responses import StreamingResponse
@@ -59,7 +59,7 @@ def record_routes(services: Services) -> APIRouter:
     return router
 
 
-def _question(zone: tzinfo) -> Callable[..., Question]:
+def _question(zone: ZoneInfo) -> Callable[..., Question]:
     """The dependency that reads a question out of the query's parameters."""
 
     def question(
