@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.coordinator.commits import CommitRequest
 from broker.coordinator.records import CommittedOffset
-from broker.coordinator.service import CommitRequest
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from broker.coordinator.hashing import java_abs, java_hash
 from broker.coordinator.offsets import OffsetTable
 from broker.coordinator.records import (
     CommittedOffset,
@@ -17,7 +18,6 @@ from broker.coordinator.records import (
     decode,
     encode,
 )
-from broker.coordinator.service import java_abs, java_hash
 from broker.coordinator.subscription import subscribed_topics
 
 DAY = 86_400_000

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,13 @@ import pytest
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.coordinator.appender import OFFSETS_TOPIC, Appender
-from broker.coordinator.effects import JoinRequest, JoinResult
-from broker.coordinator.records import CommittedOffset
-from broker.coordinator.service import CommitRequest, GroupCoordinator
+from broker.coordinator.commits import CommitRequest
+from broker.coordinator.effects import JoinRequest, JoinResult, SyncRequest, SyncResult
+from broker.coordinator.records import CommittedOffset, CoordinatorRecord
+from broker.coordinator.service import GroupCoordinator
 from broker.coordinator.shard import GroupLimits
 from broker.disk.real import RealDisk
+from broker.log.errors import LogError
 from broker.log.manager import LogManager
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
@@ -33,7 +37,9 @@ DEADLINE_S = 60
 class Stage:
     """One broker with one partition of offsets; its follower is played by the test."""
 
-    def __init__(self, directory: str, commit_timeout_ms: int = 60_000) -> None:
+    def __init__(
+        self, directory: str, commit_timeout_ms: int = 60_000, rebalance_delay_ms: int = 60_000
+    ) -> None:
         clock = RealClock(seed=1)
         config = BrokerConfig.from_mapping({"log.dirs": directory})
         self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
@@ -43,11 +49,12 @@ class Stage:
         self.replicas = ReplicaManager(
             broker_id=1, log_manager=self.logs, clock=clock, timer=timer, metrics=Metrics()
         )
+        self.appender = Appender(self.replicas, clock, commit_timeout_ms)
         self.groups = GroupCoordinator(
-            appender=Appender(self.replicas, clock, commit_timeout_ms),
+            appender=self.appender,
             timer=timer,
             clock=clock,
-            limits=GroupLimits(1, 60_000, 60_000, 100, 1 << 40, 4096),
+            limits=GroupLimits(1, 60_000, rebalance_delay_ms, 100, 1 << 40, 4096),
             partition_count=lambda: 1,
         )
         GroupSubscriber(self.replicas, self.groups)
@@ -71,11 +78,15 @@ class Stage:
         return None if found is None else found.offset
 
 
-def play(scene: Callable[[Stage], Awaitable[None]], commit_timeout_ms: int = 60_000) -> None:
+def play(
+    scene: Callable[[Stage], Awaitable[None]],
+    commit_timeout_ms: int = 60_000,
+    rebalance_delay_ms: int = 60_000,
+) -> None:
     async def all_of_it() -> None:
         base = "/dev/shm" if Path("/dev/shm").is_dir() else None
         with tempfile.TemporaryDirectory(prefix="databus-moves-", dir=base) as directory:
-            stage = Stage(directory, commit_timeout_ms)
+            stage = Stage(directory, commit_timeout_ms, rebalance_delay_ms)
             try:
                 await scene(stage)
             finally:
@@ -163,3 +174,109 @@ def test_a_deposed_coordinator_does_not_take_its_late_records_in() -> None:
     play(scene)
 
 
+class Asked:
+    """Requests of one kind or another, and how often each was answered."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.answers: dict[int, list[ErrorCode]] = {}
+        self.joined: list[JoinResult] = []
+
+    def _token(self) -> Callable[[JoinResult | SyncResult], None]:
+        answers = self.answers.setdefault(len(self.answers), [])
+
+        def answered(result: JoinResult | SyncResult) -> None:
+            answers.append(result.error)
+            if isinstance(result, JoinResult) and not result.error:
+                self.joined.append(result)
+
+        return answered
+
+    def join(self) -> None:
+        fresh = replace(join_request(self._token()), fresh_member_id=f"m-{len(self.answers)}")
+        self._stage.groups.join("group", fresh)
+
+    def rejoin(self, dice: random.Random) -> None:
+        if self.joined:
+            member_id = dice.choice(self.joined).member_id
+            again = replace(join_request(self._token()), member_id=member_id)
+            self._stage.groups.join("group", again)
+
+    def sync(self, dice: random.Random) -> None:
+        if self.joined:
+            mine = dice.choice(self.joined)
+            given = {member.member_id: b"a" for member in mine.members}
+            self._stage.groups.sync(
+                "group",
+                SyncRequest(
+                    mine.member_id, None, mine.generation, self._token(), assignments=given
+                ),
+            )
+
+    def commit(self, dice: random.Random) -> None:
+        answers = self.answers.setdefault(len(self.answers), [])
+        member_id, generation = "", -1
+        if self.joined and dice.random() < 0.7:
+            mine = dice.choice(self.joined)
+            member_id, generation = mine.member_id, mine.generation
+        offsets = [("topic", 0, CommittedOffset(1, -1, "", 0))]
+        self._stage.groups.commit(
+            CommitRequest("group", member_id, None, generation, offsets), answers.append
+        )
+
+    def any_of_them(self, dice: random.Random) -> None:
+        kind = dice.choice(("join", "rejoin", "sync", "sync", "commit"))
+        if kind == "join":
+            self.join()
+        else:
+            getattr(self, kind)(dice)
+
+
+@pytest.mark.parametrize("end", ["resign", "stop"])
+@pytest.mark.parametrize("seed", range(8))
+def test_every_request_is_answered_once_when_the_coordinator_goes(seed: int, end: str) -> None:
+    """Whatever waited for members, for an assignment or for the log: a client must not hang."""
+    dice = random.Random(seed)
+
+    async def scene(stage: Stage) -> None:
+        partition = stage.metadata(leader=1, epoch=0, isr=(1, 2))
+        asked, followed = Asked(stage), 0
+        for _ in range(dice.randrange(3, 30)):
+            asked.any_of_them(dice)
+            if dice.random() < 0.5:  # the follower has taken some of it
+                followed = dice.randint(followed, partition.log.end_offset)
+                partition.on_follower_fetch(2, followed)
+            if dice.random() < 0.3:
+                await asyncio.sleep(0.002)  # the first join phase ends
+        if end == "stop":
+            await stage.groups.stop()
+        else:
+            stage.metadata(leader=2, epoch=1)
+        assert all(len(answers) == 1 for answers in asked.answers.values()), asked.answers
+        asked.join()
+        assert asked.answers[len(asked.answers) - 1] == [ErrorCode.NOT_COORDINATOR]
+
+    play(scene, rebalance_delay_ms=1)
+
+
+def test_a_partition_that_cannot_be_read_is_read_again() -> None:
+    """Members are told to wait while it is loaded; once it failed, they waited for ever."""
+
+    async def scene(stage: Stage) -> None:
+        stage.metadata(leader=1, epoch=0, isr=(1,))
+        assert await stage.commit(5) is ErrorCode.NONE
+        stage.metadata(leader=2, epoch=1)
+        appender, failures = stage.appender, [1]
+        read_all = appender.read_all
+
+        def failing(index: int) -> AsyncIterator[CoordinatorRecord]:
+            if failures.pop() if failures else 0:
+                raise LogError(ErrorCode.OFFSET_OUT_OF_RANGE, "its start has moved")
+            return read_all(index)
+
+        appender.read_all = failing  # type: ignore[method-assign]
+        stage.metadata(leader=1, epoch=2, isr=(1,))
+        await until(lambda: stage.committed() == 5)
+        assert not failures
+
+    play(scene)
