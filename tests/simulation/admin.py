@@ -16,6 +16,11 @@ from bus.protocol.generated.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from bus.protocol.generated.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from bus.protocol.generated.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from bus.protocol.generated.create_topics import (
     CreatableReplicaAssignment,
@@ -122,6 +127,18 @@ class Admin:
             ApiKey.ALTER_PARTITION_REASSIGNMENTS, request,
             lambda a: a.error_code or a.responses[0].partitions[0].error_code,
         )  # fmt: skip
+
+    async def move_directory(self, node: int, topic: str, partition: int, directory: str) -> bool:
+        """Move a broker's replica to one of its log directories."""
+        request = AlterReplicaLogDirsRequest(
+            [AlterReplicaLogDir(directory, [AlterReplicaLogDirTopic(topic, [partition])])]
+        )
+        try:
+            await self.client.refresh([])
+            answer = await self.client.ask(node, ApiKey.ALTER_REPLICA_LOG_DIRS, request)
+        except WireError:
+            return False
+        return bool(answer.results[0].partitions[0].error_code == 0)
 
     async def elect_preferred(self, topic: str, partitions: list[int]) -> bool:
         """Leaders back to where they belong."""

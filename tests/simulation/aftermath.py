@@ -12,7 +12,7 @@ from typing import Any
 
 from bus.records.batch import iter_batches
 from tests.checker.history import ReplicaState
-from tests.simulation.cluster import LOG_DIR, Cluster
+from tests.simulation.cluster import Cluster
 from tests.simulation.machine import Machine
 
 
@@ -25,7 +25,7 @@ def what_is_wrong(cluster: Cluster) -> list[str]:
     active = cluster.active_controllers()
     if len(active) != 1:
         return [f"{len(active)} active controllers: {[m.name for m, _ in active]}"]
-    return [*_metadata(cluster, serving), *_replicas(cluster)]
+    return [*_metadata(cluster, serving), *_replicas(cluster), *_directories(cluster, serving)]
 
 
 def _metadata(cluster: Cluster, serving: list[Any]) -> Iterator[str]:
@@ -79,6 +79,29 @@ def _replicas(cluster: Cluster) -> Iterator[str]:
                 yield f"{topic.name}-{partition.index}: missing on {missing}, left on {strays}"
 
 
+def _directories(cluster: Cluster, serving: list[Any]) -> Iterator[str]:
+    """Every log is there once, nothing moves any more, and the controller knows where it lies."""
+    if len(cluster.log_dirs) == 1:
+        return
+    image = cluster.image()
+    for machine, broker in serving:
+        logs, moves = broker.rooms.logs, broker.rooms.replicas.moves
+        if len(moves):
+            yield f"{machine.name}: {len(moves)} replicas are on the move"
+        for partition in broker.rooms.replicas.partitions():
+            name = f"{partition.topic}-{partition.index}"
+            homes = [d for d in cluster.log_dirs if machine.disk.dirs.get(f"{d}/{name}", 0) is None]
+            if homes != [partition.log.directory.rpartition("/")[0]]:
+                yield f"{machine.name}: {name} lies in {homes}, {partition.log.directory} is served"
+            topic = image.topics.get(partition.topic)
+            told = None if topic is None else topic.partitions[partition.index]
+            if told is None or machine.node_id not in told.replicas:
+                continue  # `_replicas` speaks of it
+            here = told.replicas.index(machine.node_id)
+            if told.directories and told.directories[here] != logs.directory_ids[homes[0]]:
+                yield f"{machine.name}: {name} is elsewhere as the controller has it"
+
+
 def replica_states(cluster: Cluster, at_ms: int) -> Iterator[ReplicaState]:
     """Every replica's batches, read from its files."""
     for machine, partition in cluster.partitions():
@@ -89,12 +112,12 @@ def replica_states(cluster: Cluster, at_ms: int) -> Iterator[ReplicaState]:
             partition=partition.index,
             log_start=partition.log.log_start_offset,
             high_watermark=partition.high_watermark,
-            batches=list(_batches(machine, f"{partition.topic}-{partition.index}")),
+            batches=list(_batches(machine, partition.log.directory)),
         )
 
 
-def _batches(machine: Machine, name: str) -> Iterator[tuple[int, int, int, str]]:
-    root = f"{LOG_DIR}/{name}/"
+def _batches(machine: Machine, directory: str) -> Iterator[tuple[int, int, int, str]]:
+    root = f"{directory}/"
     files = machine.disk.files
     for path in sorted(p for p in files if p.startswith(root) and p.endswith(".log")):
         data = bytes(files[path].data)

@@ -6,7 +6,7 @@ Never: a change of a broker's state; who changes something does it as an operato
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from broker.config.views import BrokerConfig
@@ -36,6 +36,13 @@ PROPERTIES = {
 }
 """Shorter times than Kafka's, so that much happens in two minutes."""
 
+TWO_DIRECTORIES = {
+    "log.dirs": f"{LOG_DIR},/data/more",
+    "replica.alter.log.dirs.io.max.bytes.per.second": "2000",
+    "alter.log.dirs.replication.quota.window.num": "2",
+}
+"""So slow that machines fail in the middle of a move."""
+
 ALONE = {
     "min.insync.replicas": "1",
     "default.replication.factor": "1",
@@ -46,8 +53,16 @@ ALONE = {
 class Cluster:
     """Machines 1..n. In KRaft the first three are voters; the others are brokers only."""
 
-    def __init__(self, world: World, brokers: int = 3, controller: str = "kraft") -> None:
+    def __init__(
+        self,
+        world: World,
+        brokers: int = 3,
+        controller: str = "kraft",
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        """`more`: properties of every broker."""
         self.world = world
+        self.common = PROPERTIES | dict(more or {})
         self.controller = controller
         self.ensemble: Any = None
         if controller == "zookeeper":
@@ -63,6 +78,11 @@ class Cluster:
         ]
 
     @property
+    def log_dirs(self) -> list[str]:
+        """Every broker's log directories."""
+        return self.common["log.dirs"].split(",")
+
+    @property
     def bootstrap(self) -> list[tuple[str, int]]:
         """All brokers' addresses."""
         return [(machine.host, PORT) for machine in self.machines]
@@ -72,11 +92,11 @@ class Cluster:
         host = f"10.0.0.{node_id}"
         own = {"node.id": str(node_id), "listeners": f"PLAINTEXT://{host}:{PORT}"}
         if len(self.machines) == 1:
-            return PROPERTIES | own | ALONE
+            return self.common | own | ALONE
         if self.controller == "zookeeper":
             own |= {"zookeeper.connect": "10.0.2.1:2181", "broker.id": str(node_id)}
             own |= {"zookeeper.session.timeout.ms": "6000"}
-            return PROPERTIES | own
+            return self.common | own
         quorum = ",".join(f"{voter}@10.0.0.{voter}:{CONTROLLER_PORT}" for voter in self.voters)
         own |= {
             "process.roles": "broker",
@@ -87,7 +107,7 @@ class Cluster:
         if node_id in self.voters:
             own["process.roles"] = "broker,controller"
             own["listeners"] += f",CONTROLLER://{host}:{CONTROLLER_PORT}"
-        return PROPERTIES | own
+        return self.common | own
 
     def _make(
         self, machine: Machine, process: Process, config: BrokerConfig, settings: ProcessSettings

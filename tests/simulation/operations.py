@@ -18,6 +18,30 @@ SETTLE_S = 40.0
 MOVED, LED = "events", "orders"
 
 
+MOVER_PAUSE_S = (0.2, 1.5)
+
+
+class Mover:
+    """Another operator, who moves replicas between their brokers' several log directories."""
+
+    def __init__(self, cluster: Cluster, admin: Admin, dice: random.Random) -> None:
+        self.cluster, self.admin, self.dice = cluster, admin, dice
+
+    async def run(self, until: float) -> None:
+        """Orders until a virtual time."""
+        machines, directories = self.cluster.machines, self.cluster.log_dirs
+        while self.admin.client.clock.monotonic() < until:
+            low, high = MOVER_PAUSE_S
+            await asyncio.sleep(low + (high - low) * self.dice.random())
+            node = machines[self.dice.randrange(0, len(machines))].node_id
+            topic, partition = (MOVED, LED)[self.dice.randrange(0, 2)], self.dice.randrange(0, 2)
+            directory = directories[self.dice.randrange(0, len(directories))]
+            done = await self.admin.move_directory(node, topic, partition, directory)
+            self.cluster.world.trace(
+                f"mover: {topic}-{partition} of {node} to {directory} {'goes' if done else 'fails'}"
+            )
+
+
 class Operations:
     """One operator's day. Invariant: `_temporary` names the topics made here and not yet gone."""
 

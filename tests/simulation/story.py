@@ -8,7 +8,7 @@ judges itself is liveness: within `RECOVERY_S` after healing everything works an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.checker import rules
@@ -21,7 +21,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.loop import Stuck
 from tests.simulation.member import Member
 from tests.simulation.observer import Observer
-from tests.simulation.operations import Operations
+from tests.simulation.operations import Mover, Operations
 from tests.simulation.producer import Producer, ProducerKind
 from tests.simulation.world import World
 
@@ -60,13 +60,14 @@ class Story:
         brokers: int | None = None,
         trouble_s: float = TROUBLE_S,
         faults: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
         show: Callable[[str], None] | None = None,
     ) -> None:
         self.seed, self.controller, self.trouble_s = seed, controller, trouble_s
         self.world = World(f"{controller}-{seed}", show=show)
         if brokers is None:
             brokers = 3 if self.world.dice.random() < 0.8 else 5
-        self.cluster = Cluster(self.world, brokers, controller)
+        self.cluster = Cluster(self.world, brokers, controller, properties)
         self.observer = Observer(self.cluster)
         self.faults = Faults(self.cluster, self.observer, self.world.dice_of("faults"), faults)
         self.targets = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
@@ -74,6 +75,7 @@ class Story:
         self.members: list[Member] = []
         self.consumers: list[Consumer] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._moving: asyncio.Task[None] | None = None
 
     def run(self) -> Outcome:
         """Tell it; never raises for what a broker does."""
@@ -96,9 +98,14 @@ class Story:
         world, loop = self.world, self.world.loop
         operations = Operations(self.cluster, self._admin("operator"), world.dice_of("operations"))
         busy = loop.create_task(operations.run(loop.time() + self.trouble_s))
+        if len(self.cluster.log_dirs) > 1:
+            mover = Mover(self.cluster, self._admin("mover"), world.dice_of("mover"))
+            self._moving = loop.create_task(mover.run(loop.time() + self.trouble_s))
         await self.faults.run(loop.time() + self.trouble_s)
         self.faults.heal()
         await busy
+        if self._moving is not None:
+            await self._moving
         await operations.settle()
         world.record(Healed(at_ms=self.producers[0].client.now_ms))
         await self._recover()

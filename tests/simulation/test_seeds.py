@@ -1,4 +1,4 @@
-"""Worlds on seeds that depend only on the commit; a seed run twice is the same world."""
+"""A seed run twice is the same world; worlds of one broker. See test_seeds_<controller> for many."""
 
 from __future__ import annotations
 
@@ -9,38 +9,7 @@ import sys
 import pytest
 
 from deploy.paths import PROJECT_ROOT
-from tests.simulation.story import Story, run_seed
-
-SEEDS_PER_CONTROLLER = 12
-"""A fixed count, so that the result depends on the commit and not on the machine's speed."""
-LAST_SEED = 300
-"""Seeds 1..300 are those that are run by hand before a release."""
-
-
-def first_seed() -> int:
-    """From the commit; the first where there is no repository."""
-    done = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
-    )
-    return int(done.stdout[:8], 16) % LAST_SEED + 1 if done.returncode == 0 else 1
-
-
-FIRST_SEED = first_seed()
-SEEDS = [(FIRST_SEED - 1 + step) % LAST_SEED + 1 for step in range(SEEDS_PER_CONTROLLER)]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("controller", ["kraft", "zookeeper"])
-@pytest.mark.parametrize("step", range(SEEDS_PER_CONTROLLER))
-def test_a_world_of_this_commit_is_sound(step: int, controller: str):
-    """Safety in trouble, liveness after it. Again: `simulate --seed N --controller C --trace`."""
-    seed = SEEDS[step]
-    print(f"seed {seed} (this commit begins at {FIRST_SEED}), controller {controller}")
-    outcome = run_seed(seed, controller)
-    assert outcome.wrong == [], f"seed {seed}, {controller}"
-    assert outcome.acknowledged > 100
-
+from tests.simulation.story import Story
 
 TWICE = """
 from tests.simulation.story import Story

@@ -1,0 +1,15 @@
+"""Worlds under ZooKeeper on the seeds of this commit; a file of its own, for a worker takes whole files."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.commit_seeds import SEEDS_PER_CONTROLLER, check_world
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("step", range(SEEDS_PER_CONTROLLER))
+def test_a_world_of_this_commit_is_sound(step: int):
+    """Safety in trouble, liveness after it."""
+    check_world(step, "zookeeper")
