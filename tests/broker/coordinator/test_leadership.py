@@ -14,6 +14,7 @@ import pytest
 
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
+from broker.coordinator import leadership
 from broker.coordinator.appender import OFFSETS_TOPIC, Appender
 from broker.coordinator.commits import CommitRequest
 from broker.coordinator.effects import JoinRequest, JoinResult, SyncRequest, SyncResult
@@ -259,8 +260,9 @@ def test_every_request_is_answered_once_when_the_coordinator_goes(seed: int, end
     play(scene, rebalance_delay_ms=1)
 
 
-def test_a_partition_that_cannot_be_read_is_read_again() -> None:
+def test_a_partition_that_cannot_be_read_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members are told to wait while it is loaded; once it failed, they waited for ever."""
+    monkeypatch.setattr(leadership, "LOAD_AGAIN_S", 0.01)
 
     async def scene(stage: Stage) -> None:
         stage.metadata(leader=1, epoch=0, isr=(1,))
