@@ -20,7 +20,7 @@ from broker.controller.kraft.messages import (
 )
 from broker.controller.kraft.states import Event, Role
 from broker.controller.kraft.voters import ReplicaKey
-from bus.errors import ErrorCode, check
+from bus.errors import ErrorCode
 
 
 @dataclass(slots=True)
@@ -152,7 +152,6 @@ class Election:
             return
         if voter_id not in core.voters.latest.ids:
             return
-        check(isinstance(answer, VoteAnswer), "a vote is answered by a vote")
         self._ballot.absent.discard(voter_id)
         if isinstance(answer, VoteAnswer) and answer.granted:
             self._ballot.granted.add(voter_id)

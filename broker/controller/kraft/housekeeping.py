@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.controller")
 
+JUMP_MS = 10_000
+"""A time service that works moves the clock by less than this in a minute."""
+
 
 class Housekeeping:
     """Runs beside the node; nothing of it is needed for what the quorum promises."""
@@ -32,13 +35,13 @@ class Housekeeping:
         self._tasks: list[TaskHandle] = []
         self._writing: TaskHandle | None = None
         self._last_bytes = 0
-        self._last_ms = 0
+        self._last_s = 0.0
 
     def start(self) -> None:
         """Begin."""
         node = self._node
         self._last_bytes = node.log.size_bytes
-        self._last_ms = node.clock.now_ms()
+        self._last_s = node.clock.monotonic()
         self._tasks = [
             node.clock.spawn(self._noops(), name="metadata no-ops"),
             node.clock.spawn(self._snapshots_by_age(), name="metadata snapshots"),
@@ -86,10 +89,24 @@ class Housekeeping:
         node = self._node
         interval_ms = node.config["metadata.log.max.snapshot.interval.ms"]
         while True:
+            wall_ms, began_s = node.clock.now_ms(), node.clock.monotonic()
             await node.clock.sleep(max(min(interval_ms or 60_000, 60_000), 10) / 1000)
-            if interval_ms and node.clock.now_ms() - self._last_ms >= interval_ms:
+            self._look_at_clock(wall_ms, began_s)
+            if interval_ms and node.clock.monotonic() - self._last_s >= interval_ms / 1000:
                 self.snapshot_soon()
             self.clean()
+
+    def _look_at_clock(self, wall_ms: int, began_s: float) -> None:
+        """Say it if the wall clock was set meanwhile: nothing here depends on it, data may."""
+        passed_ms = int((self._node.clock.monotonic() - began_s) * 1000)
+        by_ms = self._node.clock.now_ms() - wall_ms - passed_ms
+        if abs(by_ms) >= JUMP_MS:
+            log.warning(
+                "the wall clock of this machine jumped by %d s; the quorum does not depend on it, "
+                "but timestamps of records and retention by time do: see that the machine's time "
+                "service (NTP) runs and sets it slowly",
+                by_ms // 1000,
+            )
 
     def snapshot_soon(self) -> None:
         """Write a snapshot beside what else happens, unless one is being written."""
@@ -98,7 +115,8 @@ class Housekeeping:
         end = node.committed.offset + 1
         if self._writing is not None or end <= (latest.offset if latest else 0):
             return
-        self._last_bytes, self._last_ms = node.log.size_bytes, node.clock.now_ms()
+        # The wall clock may be set back by years; the next snapshot must not wait for that long.
+        self._last_bytes, self._last_s = node.log.size_bytes, node.clock.monotonic()
         self._writing = node.clock.spawn(self._write(node.committed), name="metadata snapshot")
 
     async def _write(self, image: MetadataImage) -> None:
@@ -138,5 +156,3 @@ class Housekeeping:
             snapshots.remove(oldest)
             self._last_bytes = node.log.size_bytes
             node.machine.core.voters.forget_before(following.offset)
-
-

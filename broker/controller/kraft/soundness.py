@@ -60,7 +60,7 @@ def _check_memory(disk: Disk, directory: str) -> None:
 
 def _check_epochs(disk: Disk, directory: str, end: int) -> None:
     entries = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
-    if entries and entries[-1][1] >= end > 0:
+    if entries and entries[-1][1] >= end:
         epoch, start = entries[-1]
         raise _damaged(
             directory, f"ends at offset {end}, but epoch {epoch} was flushed from {start} on"

@@ -222,6 +222,34 @@ def test_a_snapshot_and_the_log_behind_it_give_the_live_image(tmp_path: Path) ->
     world.run(story())
 
 
+@pytest.mark.parametrize("years", [-20, 20])
+def test_a_wall_clock_that_jumps_is_told_of_and_changes_nothing(
+    tmp_path: Path, years: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Time is kept by the monotonic clock: nobody else leads, and snapshots go on being written."""
+    world = Nodes(tmp_path, {**THREE, "metadata.log.max.snapshot.interval.ms": "5000"})
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        leader = await world.leader()
+        epoch = leader.epoch
+        await asyncio.sleep(7)
+        leader.clock.wall_error_ms = years * 365 * 86_400_000  # type: ignore[attr-defined]
+        write(leader, "a")
+        await world.until(lambda: all(settings(n) for n in world.nodes.values()), "all have it")
+        before = leader.log.latest_snapshot
+        await world.until(lambda: leader.log.latest_snapshot != before, "a snapshot is written")
+        assert leader.is_active
+        assert leader.epoch == epoch
+
+    with caplog.at_level("WARNING", "broker.controller"):
+        world.run(story())
+    told = [one.getMessage() for one in caplog.records if "wall clock" in one.getMessage()]
+    assert len(told) == 1
+    assert f"by {years * 365 * 86_400} s" in told[0]
+
+
 async def added(world: Nodes, leader: RaftNode, node_id: int) -> list[object]:
     told: list[object] = []
     add_voter(leader, voter(node_id), 5000, True, lambda one: told.append(one.error))

@@ -78,6 +78,12 @@ def test_a_log_that_ends_before_an_epoch_it_had_flushed(directory: Path) -> None
     refused(directory, MetadataLogDamaged, "was flushed from")
 
 
+def test_a_log_of_which_nothing_is_left(directory: Path) -> None:
+    """The file is there, and empty."""
+    log_of(directory).write_bytes(b"")
+    refused(directory, MetadataLogDamaged, "was flushed from")
+
+
 def test_damage_in_front_of_sound_batches(directory: Path) -> None:
     """Recovery would cut everything behind it."""
     log = log_of(directory)
