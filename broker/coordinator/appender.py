@@ -85,7 +85,11 @@ class Appender:
         committed: Callable[[], None],
         done: ErrorCallback,
     ) -> None:
-        """Until it is replicated or this broker leads no more; the client may be told before."""
+        """Until it is replicated or this broker leads no more; the client may be told before.
+
+        It keeps its place when that is so: what stands in the log in one order must become the
+        coordinator's state in that order.
+        """
         epoch = partition.leader_epoch
         answer = done
 
@@ -101,15 +105,11 @@ class Appender:
         def on_expire() -> None:
             nonlocal answer
             told, answer = answer, _nobody
-            wait()
             told(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-        def wait() -> None:
-            self._replicas.produce_purgatory.watch(
-                [partition.key], self._commit_timeout_ms, try_complete, on_expire
-            )
-
-        wait()
+        self._replicas.produce_purgatory.watch(
+            [partition.key], self._commit_timeout_ms, try_complete, on_expire, stays=True
+        )
 
     async def until_replicated(self, index: int) -> None:
         """Until all that the partition holds now is on every in-sync replica.

@@ -15,15 +15,17 @@ from broker.purgatory.timer import Timer, TimerEntry
 class Watch:
     """One waiting request. Invariant: stands under each of its keys until ``done``."""
 
-    __slots__ = ("done", "keys", "on_expire", "timer_entry", "try_complete")
+    __slots__ = ("done", "keys", "on_expire", "stays", "timer_entry", "try_complete")
 
     def __init__(
         self,
         keys: tuple[Hashable, ...],
         try_complete: Callable[[], bool],
         on_expire: Callable[[], None],
+        stays: bool,
     ) -> None:
         self.keys = keys
+        self.stays = stays
         self.try_complete: Callable[[], bool] | None = try_complete
         self.on_expire: Callable[[], None] | None = on_expire
         self.timer_entry: TimerEntry | None = None
@@ -53,13 +55,16 @@ class Purgatory:
         timeout_ms: int,
         try_complete: Callable[[], bool],
         on_expire: Callable[[], None],
+        *,
+        stays: bool = False,
     ) -> Watch:
         """Try at once; if that fails wait until a key is woken or ``timeout_ms`` have passed.
 
         ``try_complete`` answers the request itself and then returns true; it is never called again
-        after that. ``on_expire`` answers in its place when time is up.
+        after that. ``on_expire`` answers in its place when time is up. One that ``stays`` hears of
+        that, but keeps its place among those that wait and is tried until it is satisfied.
         """
-        watch = Watch(tuple(dict.fromkeys(keys)), try_complete, on_expire)
+        watch = Watch(tuple(dict.fromkeys(keys)), try_complete, on_expire, stays)
         if try_complete():
             self._release(watch)
             return watch
@@ -101,7 +106,9 @@ class Purgatory:
         on_expire = watch.on_expire
         if watch.done or on_expire is None:
             return
-        self._forget(watch)
+        watch.on_expire = None
+        if not watch.stays:
+            self._forget(watch)
         self.expired += 1
         on_expire()
 

@@ -156,3 +156,31 @@ def test_a_callback_that_fails_does_not_stop_the_others() -> None:
         await asyncio.wait_for(done.wait(), 5)
 
     run(story())
+
+
+def test_who_stays_hears_that_time_is_up_once_and_keeps_its_place() -> None:
+    """Waited for anew, an older append would stand behind younger ones; a coordinator then took
+    an older committed offset for the newest."""
+
+    async def story() -> None:
+        timer = Timer(RealClock())
+        purgatory = Purgatory("produce", timer)
+        late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done: list[str] = []
+        is_stored = False
+
+        def stored(name: str) -> bool:
+            if is_stored:
+                done.append(name)
+            return is_stored
+
+        purgatory.watch(["a"], 1, lambda: stored("old"), lambda: late.set_result(None), stays=True)
+        purgatory.watch(["a"], 60_000, lambda: stored("young"), lambda: None)
+        await asyncio.wait_for(late, 60)
+        assert len(purgatory) == 2
+        is_stored = True
+        assert purgatory.wake("a") == 2
+        assert done == ["old", "young"]
+        assert len(purgatory) == len(timer) == 0
+
+    run(story())
