@@ -23,7 +23,9 @@ ANSWER_WAIT_S = 5.0
 _AWAY = "No broker answers. Start one with `databus up`, or set bus.bootstrap_servers."
 _REMEDIES: dict[ErrorCode, str] = {
     ErrorCode.NETWORK_EXCEPTION: _AWAY,
-    ErrorCode.REQUEST_TIMED_OUT: _AWAY,
+    ErrorCode.REQUEST_TIMED_OUT: "Nobody answered in time. Start one with `databus up`, or set "
+    "bus.bootstrap_servers; if `databus brokers list` shows that they are alive, start the servers "
+    "of the quorum, or of ZooKeeper, until a majority runs: nothing is decided before.",
     ErrorCode.LEADER_NOT_AVAILABLE: "Its brokers are starting or away; repeat in a few seconds, "
     "`databus topics describe` shows who leads.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`databus topics list` shows the topics there are.",

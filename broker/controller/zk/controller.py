@@ -17,6 +17,7 @@ from broker.controller.decisions.decision import Decide
 from broker.controller.decisions.rules import Rules
 from broker.controller.port import NO_LEADER
 from broker.controller.zk import election, znodes
+from broker.controller.zk.answer import Answer
 from broker.controller.zk.channels import Answers, Send
 from broker.controller.zk.events import Event, EventLine, Failed
 from broker.controller.zk.member import NoteFound
@@ -138,31 +139,38 @@ class ZooKeeperController:
     def write(
         self, decide: Decide[Reply], done: Done[Reply], failed: Failed | None = None
     ) -> None:
-        """Decide on the newest image; `done` once the znodes stand."""
+        """Decide on the newest image; `done` once the znodes stand, `failed` if ZooKeeper is away
+        for longer than clients wait."""
         refuse = failed or _nobody_hears
         if self._term is None:
             refuse(ErrorCode.NOT_CONTROLLER)
         elif self._events.is_full:
             refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         else:
+            answer = Answer(self._clock, self._is_connected, refuse)
 
             async def event(term: Term) -> None:
+                if answer.is_given:
+                    return
                 topics = term.image.topics
                 try:
                     reply = await term.transact(decide)
                 except GivenUp as error:
                     log.error("a change was given up: %s", error)
-                    refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+                    answer.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
                 except (Deposed, ZooKeeperError):
-                    refuse(ErrorCode.NOT_CONTROLLER)
+                    answer.refuse(ErrorCode.NOT_CONTROLLER)
                     raise
                 else:
                     if term.image.topics.keys() == topics.keys():
-                        done(reply)
+                        answer.give(lambda: done(reply))
                     else:
-                        once_known(self._clock, term, lambda: done(reply))
+                        once_known(self._clock, term, lambda: answer.give(lambda: done(reply)))
 
-            self._events.put(event, refuse)
+            self._events.put(event, answer.refuse)
+
+    def _is_connected(self) -> bool:
+        return self._session.state is SessionState.CONNECTED
 
     def leave_orderly(
         self,
