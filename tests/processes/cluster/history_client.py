@@ -203,8 +203,8 @@ class Member:
         for partition, offset in wanted.items():
             self._asked[partition, offset] = self._note_commit(partition, offset)
             places.append(TopicPartition(self._words.topic, partition, offset))
-        # Not a blocking one: where the coordinator's address vanishes from the cluster's metadata
-        # while it waits, the library waits for ever.
+        # Not a blocking one: the library sets it no limit, and a story must end even where the
+        # library is at fault (it gives up every broker when one answer lists none).
         with contextlib.suppress(KafkaException):
             self._consumer.commit(offsets=places, asynchronous=True)
 
