@@ -2,7 +2,7 @@
 
 In: the cluster, dice. Out: kills, losses of power, pauses, partitions, slow and full disks, clocks
 that jump; each ends by itself or in `heal`. Never: a second loss of power before the first one's
-replicas were all in sync again (and in ZooKeeper mode none while anything is out of sync), and
+replicas were all in sync again (and in ZooKeeper mode none beside another fault), and
 faults at more than `MOST_AT_ONCE` machines at once.
 """
 
@@ -20,6 +20,7 @@ from tests.simulation.observer import Observer
 
 MOST_AT_ONCE = 2
 PAUSE_BETWEEN_S = (0.3, 4.0)
+LONGEST_CATCH_UP_S = 20.0  # in virtual time; then other faults go on
 
 Fault = Callable[[Machine], Awaitable[None]]
 
@@ -39,6 +40,7 @@ class Faults:
         self.world = cluster.world
         self._busy: set[int] = set()
         self._power_lost_on: int | None = None
+        self._is_alone = False
         self._tasks: list[asyncio.Task[None]] = []
         self.kinds: list[tuple[int, Fault]] = [
             (6, self._kill),
@@ -83,7 +85,7 @@ class Faults:
 
     def _begin(self, fault: Fault) -> None:
         free = [m for m in self.cluster.machines if m.node_id not in self._busy]
-        if not free or len(self._busy) >= MOST_AT_ONCE:
+        if not free or len(self._busy) >= MOST_AT_ONCE or self._is_alone:
             return
         machine = free[self.dice.randrange(0, len(free))]
         self._busy.add(machine.node_id)
@@ -165,22 +167,27 @@ class Faults:
             return
         self._power_lost_on = machine.node_id
         self.observer.on_power_loss(machine.node_id)
+        self._is_alone = self.cluster.ensemble is not None
         machine.lose_power()
         await self._for(0.5, 12.0)
         machine.power_up()
         await self._for(0.0, 0.5)
         machine.start()
+        if self._is_alone:
+            await self.world.until(self._all_in_sync, LONGEST_CATCH_UP_S)
+            self._is_alone = False
 
     def _may_lose_power(self, machine: Machine) -> bool:
         """The fault model: fewer than min.insync.replicas (2) lose unflushed writes between two
         full catch-ups. What ZooKeeper mode does not promise (no ELR) is that the last replica in
-        sync may lose them: there everything has to be in sync."""
+        sync may lose them, or has lost them when it becomes the last: there everything has to be
+        in sync and whole, and stays so until the one that lost its power has caught up."""
         caught_up = self._all_in_sync()
         if caught_up:
             self._power_lost_on = None
         if self._power_lost_on not in (None, machine.node_id):
             return False
-        return caught_up or self.cluster.ensemble is None
+        return self.cluster.ensemble is None or (caught_up and self._busy == {machine.node_id})
 
     def _all_in_sync(self) -> bool:
         image = self.cluster.image()
