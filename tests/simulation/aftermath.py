@@ -28,6 +28,17 @@ def what_is_wrong(cluster: Cluster) -> list[str]:
     return [*_metadata(cluster, serving), *_replicas(cluster), *_directories(cluster, serving)]
 
 
+def is_in_sync(cluster: Cluster, machine: Machine) -> bool:
+    """Whether the machine's broker serves and is in sync wherever it has a replica."""
+    image = cluster.image() if machine.broker is not None else None
+    return image is not None and all(
+        machine.node_id in partition.isr
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if machine.node_id in partition.replicas
+    )
+
+
 def _metadata(cluster: Cluster, serving: list[Any]) -> Iterator[str]:
     """All brokers have the same metadata, in which everything is in sync and led."""
     images = {machine.name: broker.rooms.services.image for machine, broker in serving}

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.checker import rules
 from tests.checker.history import Healed
 from tests.simulation.admin import Admin
-from tests.simulation.aftermath import replica_states, what_is_wrong
+from tests.simulation.aftermath import is_in_sync, replica_states, what_is_wrong
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import Consumer
 from tests.simulation.faults import Faults
@@ -106,6 +107,7 @@ class Story:
         await busy
         if self._moving is not None:
             await self._moving
+            await self._mend_directories()
         await operations.settle()
         world.record(Healed(at_ms=self.producers[0].client.now_ms))
         await self._recover()
@@ -160,6 +162,19 @@ class Story:
         self._tasks.append(self.world.loop.create_task(coroutine))  # type: ignore[arg-type]
 
     # --- after healing ---------------------------------------------------------------------------
+
+    async def _mend_directories(self) -> None:
+        """A directory that was full stays offline until its broker is started anew (KIP-112), one
+        broker after the other. One that has lost all its directories ends by itself."""
+        for machine in self.cluster.machines:
+            broker = machine.broker
+            if broker is None or not broker.rooms.replicas.offline_dirs:
+                continue
+            self.world.trace(f"operator: {machine.name} has a failed directory")
+            machine.kill()
+            machine.start()
+            in_sync = partial(is_in_sync, self.cluster, machine)
+            await self.world.until(in_sync, RECOVERY_S, 0.25)
 
     async def _recover(self) -> None:
         """Everything is available, in sync and agreed on within the time."""
