@@ -179,6 +179,7 @@ class RaftLog:
 
     def truncate_to(self, offset: int) -> int:
         """Drop everything at or after `offset`; the log's end then."""
+        self._forget_stops_after(offset)
         self._log.truncate_to(offset, self._clock.now_ms())
         self._log.flush()
         return self._log.end_offset
@@ -186,9 +187,16 @@ class RaftLog:
     def restart_behind(self, snapshot: OffsetAndEpoch) -> None:
         """Drop everything; the log goes on behind a snapshot that is on disk."""
         check(self.snapshots.has(snapshot), "a log begins behind a snapshot that is there")
+        self._forget_stops_after(-1)
         self._log.truncate_fully_and_start_at(snapshot.offset, self._clock.now_ms())
         self.start = snapshot
         self._log.advance_high_watermark(snapshot.offset)
+
+    def _forget_stops_after(self, offset: int) -> None:
+        """Durably before the log itself is cut: else it would seem to have lost something."""
+        if any(stop > offset for stop in self._log.snapshots.offsets):
+            self._log.snapshots.drop_after(offset)
+            self._disk.flush_directory(self.directory)
 
     def advance_high_watermark(self, offset: int) -> None:
         """Everything below is committed."""
@@ -198,6 +206,7 @@ class RaftLog:
         """Give back whole segments that lie behind a snapshot."""
         if snapshot.offset <= self._log.log_start_offset:
             return
+        self.flush()  # a roll, too, leaves a mark that what is before it is there
         self._log.roll(self._clock.now_ms())
         self._log.raise_start(snapshot.offset)
         self.start = snapshot

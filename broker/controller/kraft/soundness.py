@@ -2,8 +2,8 @@
 
 In: a directory, read only. Out: nothing, or `MetadataLogDamaged` with the remedy. Never: a write.
 A torn tail is what a crash leaves and recovery cuts it; this looks for what no crash of one process
-leaves: a log that ends before an epoch it had flushed, damage in front of sound batches, a start
-that no snapshot covers, a voter's memory without its log.
+leaves: a log that ends before an epoch or a stop it had flushed, damage in front of sound batches,
+a start that no snapshot covers, a voter's memory without its log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from broker.controller.kraft.messages import OffsetAndEpoch
 from broker.disk.port import Disk, File
 from broker.log.checkpoint import read_epochs
 from broker.log.epochs import FILE_NAME as EPOCHS_FILE
-from broker.log.files import LOG, base_offset_of
+from broker.log.files import LOG, SNAPSHOT, base_offset_of
 from broker.log.scan import Walk, shape_is_sound
 from bus.records.batch import HEADER_BYTES, RecordsError, check_crc, header_at
 
@@ -48,6 +48,7 @@ def check_sound(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> No
         if following is not None and end > following:
             raise _damaged(directory, f"has two segments with offset {following}")
     _check_epochs(disk, directory, end)
+    _check_stop(names, directory, end)
 
 
 def _check_memory(disk: Disk, directory: str) -> None:
@@ -64,6 +65,15 @@ def _check_epochs(disk: Disk, directory: str, end: int) -> None:
         epoch, start = entries[-1]
         raise _damaged(
             directory, f"ends at offset {end}, but epoch {epoch} was flushed from {start} on"
+        )
+
+
+def _check_stop(names: list[str], directory: str, end: int) -> None:
+    """A stop in order writes a producer snapshot (an empty one) at the end of what it flushed."""
+    stops = [base for name in names if name.endswith(SNAPSHOT) and (base := base_offset_of(name))]
+    if max(stops, default=0) > end:
+        raise _damaged(
+            directory, f"ends at offset {end}, but was closed at {max(stops)}, all flushed"
         )
 
 

@@ -9,6 +9,7 @@ import pytest
 from broker.controller.kraft.quorum_state import QuorumStateError
 from broker.controller.kraft.snapshots import SnapshotDamaged
 from broker.controller.kraft.soundness import MetadataLogDamaged
+from bus.records.batch import iter_batches
 from tests.broker.controller.kraft.node_world import Nodes, settings, write
 
 ALONE = {"controller.quorum.voters": "1@node:1"}
@@ -82,6 +83,52 @@ def test_a_log_of_which_nothing_is_left(directory: Path) -> None:
     """The file is there, and empty."""
     log_of(directory).write_bytes(b"")
     refused(directory, MetadataLogDamaged, "was flushed from")
+
+
+def test_a_log_that_ends_before_what_the_last_stop_had_flushed(directory: Path) -> None:
+    """Whole batches are missing at its end, all of one epoch: no crash leaves that behind a stop
+    in order."""
+    world = Nodes(directory.parents[1], ALONE)
+
+    async def story() -> None:
+        node = world.start(1)
+        write(node, "last")
+        await node.stop()
+        del world.nodes[1]
+
+    world.run(story())
+    log = log_of(directory)
+    data = log.read_bytes()
+    batches = [at for at, _ in iter_batches(data)]
+    log.write_bytes(data[: batches[-1]])
+    refused(directory, MetadataLogDamaged, "was closed at")
+    log.write_bytes(data)
+    assert "last" in start(directory)
+
+
+def test_a_log_that_was_cut_as_its_leader_wanted_starts(tmp_path: Path) -> None:
+    """The mark of the last stop went with what was cut."""
+    world = Nodes(tmp_path, ALONE)
+
+    async def story() -> None:
+        node = world.start(1)
+        write(node, "a")
+        await node.stop()
+        del world.nodes[1]
+
+    world.run(story())
+    directory = tmp_path / "1" / "__cluster_metadata-0"
+    [stop] = directory.glob("*.snapshot")
+    world = Nodes(tmp_path, ALONE)
+
+    async def cut() -> None:
+        node = world.start(1)
+        node.log.truncate_to(int(stop.stem) - 1)
+        assert not stop.exists()
+        world.kill(1)
+
+    world.run(cut())
+    assert start(directory) == {}
 
 
 def test_damage_in_front_of_sound_batches(directory: Path) -> None:
