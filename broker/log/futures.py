@@ -131,7 +131,7 @@ class Futures:
 
 def _take_over(fresh: Log, current: Log) -> None:
     """Producers with all their batches, epochs that have written nothing yet, the watermark."""
-    fresh.producers = current.producers
+    fresh.producers.take_over(current.producers)
     if current.leader_epochs.latest > fresh.leader_epochs.latest:
         fresh.leader_epochs.assign(*current.leader_epochs.entries[-1])
     fresh.advance_high_watermark(current.high_watermark)

@@ -276,6 +276,11 @@ class ProducerState:
         """All producers, for DescribeProducers and snapshots."""
         return iter(self.entries.values())
 
+    def take_over(self, other: ProducerState) -> None:
+        """Know what another log of the same batches knew; that one is not used any more."""
+        self.entries, self._open = other.entries, other._open
+        self.unreplicated = other.unreplicated
+
     def restore(self, entries: Iterable[ProducerEntry]) -> None:
         """Begin with what a snapshot says."""
         self.entries = {entry.producer_id: entry for entry in entries}

@@ -153,6 +153,31 @@ def test_a_replaced_log_keeps_producers_epochs_and_watermark(
     assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", aside)
 
 
+def test_a_log_that_has_moved_rolls_with_the_producers_it_took_over(
+    machine: Machine, batch: Batch
+) -> None:
+    """The snapshot of a roll is what the next life knows of them."""
+    logs = machine.start()
+    current = make(logs)
+
+    def send(log: Log, sequence: int) -> None:
+        log.append(
+            batch(1, producer_id=9, producer_epoch=0, base_sequence=sequence),
+            leader_epoch=3, now_ms=NOW_MS,
+        )  # fmt: skip
+
+    send(current, 0)
+    copy(current, logs.futures.make(current, "/b"))
+    fresh = replace(logs)
+    send(fresh, 1)
+    fresh.roll(NOW_MS)
+    fresh.flush()
+    logs.checkpoint_recovery_points()
+    (again,) = machine.start().logs()
+    send(again, 2)
+    assert again.end_offset == 3
+
+
 def test_the_checkpoints_name_the_log_where_it_is_now(machine: Machine, batch: Batch) -> None:
     """A recovery point left behind would be believed if the log came back later."""
     logs = machine.start()
