@@ -17,8 +17,9 @@ from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
 from broker.disk.port import Disk, DiskError, PathMissing
 from broker.log.directories import flush_file, flush_new
+from broker.log.durability import Flush
 from broker.log.errors import LogError
-from broker.log.log import Flush, Log
+from broker.log.log import Log
 from broker.log.retention import retain
 
 log = logging.getLogger("broker.log")

@@ -1,4 +1,4 @@
-"""Names of a log's files and the bounded set of open ones.
+"""Names of a log's directory and files, and the bounded set of open ones.
 
 In: a directory, base offsets, paths. Out: paths; open ``File`` objects. Never: more than ``limit``
 files of closed segments open at a time; active segments hold their own, one per partition.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from broker.disk.port import Disk, File
+from broker.log.errors import LogError
+from bus.errors import ErrorCode
 
 LOG = ".log"
 OFFSET_INDEX = ".index"
@@ -18,6 +20,9 @@ SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
+
+FUTURE_SUFFIX = "-future"
+"""Of the directory of a log that is being made to replace one in another log directory."""
 
 MAX_OPEN_FILES = 256
 """Open files of closed segments per broker; a consumer that lags touches two or three of them."""
@@ -33,6 +38,18 @@ def base_offset_of(name: str) -> int | None:
     digits, dot, _ = name.partition(".")
     is_number = len(digits) == 20 and digits.isascii() and digits.isdigit()
     return int(digits) if dot and is_number else None
+
+
+def parse_directory(directory: str) -> tuple[str, int]:
+    """Topic and partition in a log directory's name, ``topic-partition`` or the same of a future
+    log, ``topic-partition.<32 hex>-future``."""
+    name = directory.rsplit("/", 1)[-1]
+    if name.endswith(FUTURE_SUFFIX):
+        name = name.rpartition(".")[0]
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isdecimal():
+        raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} is no log directory")
+    return topic, int(number)
 
 
 class FilePool:

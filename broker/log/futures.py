@@ -19,7 +19,8 @@ from broker.disk.port import Disk, DiskError
 from broker.log.checkpoint import TopicPartition
 from broker.log.directories import write_topic_id
 from broker.log.errors import LogError, storage_error
-from broker.log.log import FUTURE_SUFFIX, Log
+from broker.log.files import FUTURE_SUFFIX
+from broker.log.log import Log
 from bus.errors import ErrorCode
 
 MAX_WISHES = 10_000

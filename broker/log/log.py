@@ -20,28 +20,25 @@ from typing import NamedTuple
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
-from broker.log.directories import flush_new
+from broker.log.durability import Durability, Flush
 from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
 from broker.log.errors import LogError, storage_error
-from broker.log.files import FilePool
+from broker.log.files import FilePool, parse_directory
 from broker.log.producer_state import ProducerState
-from broker.log.records_in import AppendInfo, Origin, checked_batch
+from broker.log.records_in import AppendInfo, Origin, checked_batch, sound_batches, writable
 from broker.log.recovery import Recovery
 from broker.log.replay import marker_of, note_producer
-from broker.log.rolling import must_roll
 from broker.log.segment import Segment
 from broker.log.segments import Segments
 from broker.log.snapshots import Snapshots
+from broker.log.tail import Tail
 from broker.log.txnindex import AbortedTransaction
 from bus.errors import ErrorCode
 from bus.records.batch import (
     CONTROL,
     BatchHeader,
-    RecordsError,
     assign,
-    crc_is_right,
     header_at,
-    iter_batches,
     stamp_log_append_time,
 )
 
@@ -49,26 +46,11 @@ log = logging.getLogger("broker.log")
 
 _EMPTY = b""
 
-FUTURE_SUFFIX = "-future"
-"""Of the directory of a log that is being made to replace one in another log directory."""
-
-
 class FetchSlice(NamedTuple):
     """What a read found: whole batches, all of them below ``upper_offset``."""
 
     data: memoryview | bytes
     upper_offset: int
-
-
-class Flush(NamedTuple):
-    """A flush on its way: the offset it reaches, the files to force, how many of the names made in
-    the directory it makes known to the device (0: none are new), and whether the directory itself
-    is new to it."""
-
-    offset: int
-    paths: list[str]
-    names: int
-    is_new: bool
 
 
 class Log:
@@ -97,12 +79,9 @@ class Log:
         self.reconfigure(config)
         self._disk = disk
         self._files = files or FilePool(disk)
-        self._damaged = False
-        self._flushing_to = 0
-        self._names_made, self._names_flushed = 1, 0
         disk.mkdirs(directory)
         names = disk.listdir(directory)
-        self.is_new = not names  # neither its directory's name nor its topic id has been flushed
+        self._durability = Durability(disk, directory, is_new=not names)
         self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}", FILE_NAME in names)
         self.snapshots = Snapshots(disk, directory, names)
         self._load(now_ms, clean, recovery_point, log_start_offset, names)
@@ -132,15 +111,21 @@ class Log:
             log_start_offset=log_start_offset,
         )
         self._segments = Segments(found.segments)
-        self._active = found.segments[-1]
         self.producers: ProducerState = found.producers
+        self._tail = Tail(
+            self._segments,
+            self.producers,
+            self.snapshots,
+            self._durability,
+            self._disk,
+            self._files,
+        )
         self.end_offset = found.end_offset
         self.cut_bytes = found.cut_bytes
         first = self._segments.first.base_offset
         self.log_start_offset = max(first, min(log_start_offset, self.end_offset))
         self.high_watermark = self.log_start_offset
-        self.recovery_point = min(recovery_point, self.end_offset)
-        self.last_flush_ms = now_ms
+        self._durability.opened(min(recovery_point, self.end_offset), now_ms)
         if self.end_offset < log_start_offset:
             self.truncate_fully_and_start_at(log_start_offset, now_ms)
 
@@ -152,31 +137,6 @@ class Log:
         # A share of segment.jitter.ms that differs from log to log but not from run to run.
         spread = zlib.crc32(f"{self.topic}-{self.index}".encode())
         self._jitter_ms = spread % (config.segment_jitter_ms + 1)
-
-    @classmethod
-    def open(
-        cls,
-        directory: str,
-        *,
-        disk: Disk,
-        config: TopicConfig,
-        now_ms: int,
-        clean: bool = False,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
-        files: FilePool | None = None,
-    ) -> Log:
-        """The log in ``directory``, made if there is none, recovered unless ``clean``."""
-        return cls(
-            directory,
-            disk=disk,
-            config=config,
-            now_ms=now_ms,
-            clean=clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            files=files,
-        )
 
     # --- appending -------------------------------------------------------------------------------
 
@@ -204,7 +164,7 @@ class Log:
                 sent = self.producers.check(header, from_client=origin is Origin.CLIENT)
                 if sent is not None:
                     return self._duplicate(sent.base_offset, sent.last_offset, sent.timestamp_ms)
-        batch = _writable(records)
+        batch = writable(records)
         base_offset, size = self.end_offset, len(batch)
         last_offset = base_offset + header.last_offset_delta
         assign(batch, 0, base_offset, leader_epoch)
@@ -213,14 +173,16 @@ class Log:
             stamp_log_append_time(batch, 0, now_ms)
             header = header_at(batch)
             log_append_time_ms = now_ms
-        self._write(batch, size, header.max_timestamp, last_offset, now_ms)
-        self._active.note(header, last_offset, size, self.config.index_interval_bytes)
+        self._tail.write(
+            batch, size, header.max_timestamp, last_offset, now_ms, self.config, self._jitter_ms
+        )
+        self._tail.active.note(header, last_offset, size, self.config.index_interval_bytes)
         self.end_offset = last_offset + 1
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
             self._note_producer(header, base_offset, marker)
-        if self.end_offset - self.recovery_point >= self.config.flush_messages:
+        if self.end_offset - self._durability.recovery_point >= self.config.flush_messages:
             self.flush()
         return AppendInfo(
             base_offset,
@@ -242,7 +204,7 @@ class Log:
         way or on the leader's disk, OFFSET_OUT_OF_RANGE if offsets come again.
         """
         view = memoryview(records)
-        batches = _sound_batches(view)
+        batches = sound_batches(view)
         first, last = batches[0][1], batches[-1][1]
         size = batches[-1][0] + last.size_bytes
         end = self.end_offset
@@ -259,7 +221,10 @@ class Log:
         if len(batches) > 1:
             newest = max(header.max_timestamp for _, header in batches)
         last_offset = last.last_offset
-        self._write(view[:size], size, newest, last_offset, now_ms, self._room_for(size))
+        self._tail.write(
+            view[:size], size, newest, last_offset, now_ms, self.config, self._jitter_ms,
+            self._room_for(size),
+        )  # fmt: skip
         for at, header in batches:
             self._note_replica(header, view[at : at + header.size_bytes])
         if begins_inside:
@@ -274,7 +239,7 @@ class Log:
     @property
     def _is_bare(self) -> bool:
         """Whether there is no batch at all."""
-        return not self._active.size_bytes and len(self._segments.all) == 1
+        return not self._tail.active.size_bytes and len(self._segments.all) == 1
 
     def _room_for(self, size: int) -> int:
         """A leader's segment may be larger than ours (its segment.bytes was when it was written);
@@ -283,7 +248,7 @@ class Log:
 
     def _note_replica(self, header: BatchHeader, batch: memoryview) -> None:
         last_offset, size = header.last_offset, len(batch)
-        self._active.note(header, last_offset, size, self.config.index_interval_bytes)
+        self._tail.active.note(header, last_offset, size, self.config.index_interval_bytes)
         self.end_offset = last_offset + 1
         if header.partition_leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -304,71 +269,13 @@ class Log:
         aborted = note_producer(header, base_offset, marker, self.producers)
         if aborted is not None:
             try:
-                self._active.transactions.append(aborted)
+                self._tail.active.transactions.append(aborted)
             except DiskError as error:  # it is in memory, and recovery finds the marker in the log
-                log.warning("%s: %s", self._active.transactions.path, error)
-
-    def _write(
-        self,
-        records: bytearray | memoryview,
-        size: int,
-        max_timestamp_ms: int,
-        last_offset: int,
-        now_ms: int,
-        largest_bytes: int = 0,
-    ) -> None:
-        """Put bytes at the end of the active segment, a new one if they do not belong in it."""
-        config = self.config
-        if size > config.segment_bytes and size > largest_bytes:
-            raise LogError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{size} bytes, segment.bytes is {config.segment_bytes}",
-            )
-        try:
-            if self._damaged:
-                self._repair()
-            if must_roll(
-                self._active, config, self._jitter_ms, size, max_timestamp_ms, last_offset, now_ms
-            ):
-                self.roll(now_ms)
-            self._active.append(records)
-        except DiskError as error:
-            self._damaged = True
-            self._try_repair()
-            raise storage_error(error) from error
-
-    def _repair(self) -> None:
-        self._active.cut_torn_tail()
-        self._damaged = False
-
-    def _try_repair(self) -> None:
-        try:
-            self._repair()
-        except DiskError as error:
-            log.error("%s: the torn tail stays until the next append: %s", self.directory, error)
+                log.warning("%s: %s", self._tail.active.transactions.path, error)
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log's end; nothing happens if the active one is empty."""
-        closed = self._active
-        if not closed.size_bytes:
-            return
-        fresh = self._new_segment(self.end_offset, now_ms)
-        self.snapshots.take(self.end_offset, self.producers)
-        refused = closed.try_close_for_writing()
-        if refused is not None:
-            log.warning("%s: indexes stay in memory for now: %s", closed.path, refused)
-        elif self.recovery_point >= self.end_offset:
-            closed.flush_indexes()  # no later flush would look at this segment again
-        self._segments.add(fresh)
-        self._active = fresh
-
-    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
-        segment = Segment(self.directory, base_offset, self._disk, self._files, now_ms)
-        for path in segment.file_names():
-            self._disk.remove(path)  # left by a roll or a truncation that was interrupted
-        segment.open_for_writing()
-        self._names_made += 1
-        return segment
+        self._tail.roll(now_ms)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -425,7 +332,7 @@ class Log:
 
     @property
     def active_segment(self) -> Segment:
-        return self._active
+        return self._tail.active
 
     # --- watermarks ------------------------------------------------------------------------------
 
@@ -483,8 +390,7 @@ class Log:
         # What is below is in the page cache as we wrote it: its headers are read again for the
         # producers, its CRCs are not, whatever of it has been flushed.
         self._load(now_ms, False, offset, start)
-        self.recovery_point = min(flushed, self.end_offset)
-        self._flushing_to = min(self._flushing_to, self.end_offset)
+        self._durability.cut(flushed, self.end_offset)
         self.advance_high_watermark(min(watermark, self.end_offset))
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
@@ -500,98 +406,56 @@ class Log:
 
     # --- durability and end ----------------------------------------------------------------------
 
+    @property
+    def recovery_point(self) -> int:
+        """Below it everything is on the device."""
+        return self._durability.recovery_point
+
+    @property
+    def last_flush_ms(self) -> int:
+        """When it was last flushed, or opened."""
+        return self._durability.last_flush_ms
+
+    @property
+    def is_new(self) -> bool:
+        """Whether neither its directory's name nor its topic id has been flushed."""
+        return self._durability.is_new
+
+    @is_new.setter
+    def is_new(self, is_new: bool) -> None:
+        self._durability.is_new = is_new
+
     def flush(self) -> None:
         """Force everything to the device; the recovery point is the log's end then."""
-        offset = self.end_offset
         try:
-            for segment in self._segments.since(self.recovery_point):
-                segment.save_indexes()
-                segment.flush()
-                if segment is not self._active:
-                    segment.flush_indexes()
-            self.leader_epochs.save()
-            if self._names_made != self._names_flushed:
-                self._disk.flush_directory(self.directory)
-                self._names_flushed = self._names_made
-            if self.is_new:
-                flush_new(self._disk, self.directory)
-                self.is_new = False
+            self._durability.flush(
+                self._segments, self._tail.active, self.end_offset, self.leader_epochs
+            )
         except DiskError as error:
             raise storage_error(error) from error
-        self.recovery_point = max(self.recovery_point, offset)
 
     def begin_flush(self) -> Flush:
         """What a flush on a worker thread has to do from here on."""
-        offset = self._flushing_to = self.end_offset
-        segments = self._segments.since(self.recovery_point)
-        for segment in segments:
-            segment.save_indexes()
-        paths = [segment.path for segment in segments]
-        for segment in segments[:-1]:
-            paths += segment.index_files()
-        names = self._names_made if self._names_made != self._names_flushed else 0
-        return Flush(offset, paths, names, self.is_new)
+        return self._durability.begin(self._segments, self.end_offset)
 
     def mark_flushed(self, flush: Flush, now_ms: int) -> None:
-        """What ``flush`` was for is on the device, except for what a truncation has replaced since
-        it began."""
-        reached = min(flush.offset, self._flushing_to, self.end_offset)
-        self.recovery_point = max(self.recovery_point, reached)
-        self._names_flushed = max(self._names_flushed, flush.names)
-        self.is_new = self.is_new and not flush.is_new
-        self.last_flush_ms = now_ms
+        """What ``flush`` was for is on the device."""
+        self._durability.done(flush, self.end_offset, now_ms)
 
     def take_snapshot(self) -> None:
         """Save the producers as of now, so that recovery need not read further back."""
         self.snapshots.take(self.end_offset, self.producers)
-        self._names_made += 1
+        self._durability.name_made()
         self.snapshots.keep_only({segment.base_offset for segment in self._segments.all})
 
     def close(self) -> None:
         """Flush and finish all files, so that the next opening is a clean one."""
         self.flush()
         self.take_snapshot()
-        self._active.close_for_writing()
+        self._tail.active.close_for_writing()
         self.release()
 
     def release(self) -> None:
         """Give all handles back and write nothing (the directory is going to be removed)."""
         for segment in self._segments.all:
             segment.release()
-
-
-def _sound_batches(view: memoryview) -> list[tuple[int, BatchHeader]]:
-    """Positions and headers of the whole batches in what a leader sent; LogError if one is not
-    as its producer sealed it."""
-    try:
-        batches = list(iter_batches(view))
-        for at, header in batches:
-            if not crc_is_right(view, at, header):
-                raise LogError(
-                    ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} is damaged"
-                )
-    except RecordsError as error:
-        raise LogError(error.code, error.detail) from error
-    if not batches:
-        raise LogError(ErrorCode.CORRUPT_MESSAGE, f"{len(view)} bytes hold no whole batch")
-    return batches
-
-
-def _writable(records: bytes | bytearray | memoryview) -> bytearray | memoryview:
-    """The buffer itself if it can be written to, else a copy."""
-    if isinstance(records, bytearray):
-        return records
-    view = memoryview(records)
-    return bytearray(view) if view.readonly else view
-
-
-def parse_directory(directory: str) -> tuple[str, int]:
-    """Topic and partition in a log directory's name, ``topic-partition`` or the same of a future
-    log, ``topic-partition.<32 hex>-future``."""
-    name = directory.rsplit("/", 1)[-1]
-    if name.endswith(FUTURE_SUFFIX):
-        name = name.rpartition(".")[0]
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not number.isdecimal():
-        raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} is no log directory")
-    return topic, int(number)

@@ -37,9 +37,9 @@ from broker.log.directories import (
     write_topic_id,
 )
 from broker.log.errors import LogError, storage_error
-from broker.log.files import FilePool
+from broker.log.files import FUTURE_SUFFIX, FilePool, parse_directory
 from broker.log.futures import Futures, newer_of
-from broker.log.log import FUTURE_SUFFIX, Log, parse_directory
+from broker.log.log import Log
 from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.log")
@@ -179,7 +179,7 @@ class LogManager:
     def _open(
         self, path: str, config: TopicConfig, clean: bool, recovery_point: int, start: int
     ) -> Log:
-        opened = Log.open(
+        opened = Log(
             path,
             disk=self.disk,
             config=config,

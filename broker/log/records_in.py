@@ -1,8 +1,10 @@
-"""What may enter a log: the checks a leader makes of a batch before it gives it an offset.
+"""What may enter a log: the checks a leader makes of a batch before it gives it an offset, and a
+follower of batches that have theirs.
 
-In: the bytes of a produce request for one partition. Out: the header of its one batch, or a
-``LogError`` with Kafka's code. Never: a look at the records themselves, except on a compacted topic
-(where a record without key must be refused); the 61 bytes of the header and the CRC say the rest.
+In: the bytes of a produce request for one partition, or of a leader's answer. Out: the header of
+its one batch, or of each, or a ``LogError`` with Kafka's code. Never: a look at the records
+themselves, except on a compacted topic (where a record without key must be refused); the 61 bytes
+of the header and the CRC say the rest.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from bus.records.batch import (
     BatchHeader,
     Buffer,
     RecordsError,
+    crc_is_right,
+    iter_batches,
 )
 from bus.records.read import read_records
 
@@ -144,3 +148,28 @@ def _check_keys(records: Buffer) -> None:
         raise LogError(error.code, error.detail) from error
     if keyless:
         raise LogError(ErrorCode.INVALID_RECORD, keyless[0][1], keyless)
+
+
+def sound_batches(view: memoryview) -> list[tuple[int, BatchHeader]]:
+    """Positions and headers of the whole batches in what a leader sent; LogError if one is not
+    as its producer sealed it."""
+    try:
+        batches = list(iter_batches(view))
+        for at, header in batches:
+            if not crc_is_right(view, at, header):
+                raise LogError(
+                    ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} is damaged"
+                )
+    except RecordsError as error:
+        raise LogError(error.code, error.detail) from error
+    if not batches:
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, f"{len(view)} bytes hold no whole batch")
+    return batches
+
+
+def writable(records: bytes | bytearray | memoryview) -> bytearray | memoryview:
+    """The buffer itself if it can be written to, else a copy."""
+    if isinstance(records, bytearray):
+        return records
+    view = memoryview(records)
+    return bytearray(view) if view.readonly else view

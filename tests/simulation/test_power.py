@@ -25,7 +25,7 @@ CONFIG = replace(TopicConfig(), segment_bytes=700)
 def open_log(machine: SimDisk, recovery_point: int = 0) -> Log:
     disk = ProcessDisk(machine, Life("broker"), random.Random(0))
     disk.mkdirs("/data")
-    return Log.open(
+    return Log(
         "/data/t-0", disk=disk, config=CONFIG, now_ms=NOW_MS, recovery_point=recovery_point
     )
 

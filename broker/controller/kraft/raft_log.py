@@ -57,7 +57,7 @@ class RaftLog:
             "segment.bytes": str(config["metadata.log.segment.bytes"]),
             "segment.ms": str(config["metadata.log.segment.ms"]),
         }
-        self._log = Log.open(
+        self._log = Log(
             self.directory,
             disk=disk,
             config=TopicConfig.of(config, settings),

@@ -39,7 +39,7 @@ def make_log(fast_dir: str) -> Callable[..., Log]:
         log_start_offset: int = 0,
         **settings: object,
     ) -> Log:
-        return Log.open(
+        return Log(
             f"{fast_dir}/t-0",
             disk=RealDisk(),
             config=replace(TopicConfig(), **settings),  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def disk() -> Iterator[SmallDisk]:
 
 def open_log(disk: RealDisk, directory: str, **settings: int) -> Log:
     config = replace(TopicConfig(), **settings)  # type: ignore[arg-type]
-    return Log.open(f"{directory}/t-0", disk=disk, config=config, now_ms=NOW_MS)
+    return Log(f"{directory}/t-0", disk=disk, config=config, now_ms=NOW_MS)
 
 
 def offsets(log: Log) -> list[int]:

@@ -12,8 +12,9 @@ import pytest
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.log.errors import LogError
+from broker.log.files import parse_directory
 from broker.log.futures import MAX_WISHES, Futures, name_fits
-from broker.log.log import Log, parse_directory
+from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
 from bus.errors import ErrorCode
 from bus.records.batch import iter_batches

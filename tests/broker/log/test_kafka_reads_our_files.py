@@ -38,7 +38,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of two segments with all compressions, an idempotent and a transactional producer."""
     path = tmp_path_factory.mktemp("dump") / "t-0"
     config = replace(TopicConfig(), segment_bytes=60_000)
-    log = Log.open(str(path), disk=RealDisk(), config=config, now_ms=NOW_MS)
+    log = Log(str(path), disk=RealDisk(), config=config, now_ms=NOW_MS)
     sequence = 0
     for i in range(400):
         records = [

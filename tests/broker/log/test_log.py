@@ -281,7 +281,7 @@ def test_followers_append_what_the_leader_has_byte_for_byte(
     from broker.config.views import TopicConfig
     from broker.disk.real import RealDisk
 
-    follower = Log.open(f"{tmp_path}/t-1", disk=RealDisk(), config=TopicConfig(), now_ms=NOW_MS)
+    follower = Log(f"{tmp_path}/t-1", disk=RealDisk(), config=TopicConfig(), now_ms=NOW_MS)
     torn = data + data[:HEADER_BYTES]
     follower.append_as_follower(torn, NOW_MS)
     assert bytes(follower.read(0, 1 << 20).data) == data

@@ -282,7 +282,7 @@ from broker.disk.real import RealDisk
 from broker.log.log import Log
 from bus.records.build import build_batch
 from bus.records.record import Record
-log = Log.open(sys.argv[1], disk=RealDisk(), now_ms=0,
+log = Log(sys.argv[1], disk=RealDisk(), now_ms=0,
                config=replace(TopicConfig(), segment_bytes=20_000, index_interval_bytes=200))
 i = log.end_offset
 while True:
