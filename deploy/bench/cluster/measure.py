@@ -41,7 +41,7 @@ GROUPS: tuple[tuple[tuple[str, ...], Group], ...] = (
     (faults.GAPS, faults.gaps),
     ((faults.CONTROLLER,), _one(faults.CONTROLLER, faults.controller)),
     ((metadata.CREATE,), _one(metadata.CREATE, metadata.create_many)),
-    ((metadata.METADATA,), _one(metadata.METADATA, metadata.metadata_answer)),
+    (metadata.ANSWER_NAMES, metadata.answers),
     ((faults.RESTART,), _one(faults.RESTART, faults.restart)),
 )
 NAMES = tuple(name for names, _ in GROUPS for name in names)

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from bus.client.nodes import NodeConnection, addresses
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.metadata import MetadataRequest
-from deploy.bench.cluster.probes import CLIENT_ID, CREATE_TIMEOUT_MS, Probe
+from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from deploy.bench.cluster.probes import CLIENT_ID, CREATE_TIMEOUT_MS, Probe, wait_until
 from deploy.bench.cluster.size import Size
 from deploy.bench.cluster.targets import ClusterTarget
 from deploy.errors import OperatorError
 
-CREATE, METADATA = "cluster-create", "cluster-metadata"
+CREATE = "cluster-create"
+METADATA, METADATA_AGAIN = "cluster-metadata", "cluster-metadata-again"
+ANSWER_NAMES = (METADATA, METADATA_AGAIN)
 ANSWERS = 10
 ANSWER_TIMEOUT_MS = 60_000
 
@@ -32,29 +36,47 @@ def create_many(target: ClusterTarget, size: Size) -> float:
         probe.close()
 
 
-def metadata_answer(target: ClusterTarget, size: Size) -> float:
+def answers(
+    target: ClusterTarget, names: Sequence[str], size: Size
+) -> Iterator[tuple[str, float]]:
     """Milliseconds from the question about all of 10,000 partitions until the whole answer is
-    there, the median of ten on one connection, so a broker may keep from the first what it tells
-    in the others. Each is decoded when its time has been taken, to see that it names them all:
-    what a client needs to decode it says nothing of the broker."""
+    there, medians of ten on one connection: asked first after a change, and asked again, when a
+    broker may have kept what it told before. Each answer is decoded when its time has been taken,
+    to see that it names them all: what a client needs to decode it says nothing of the broker."""
     probe = Probe(target.bootstrap, request_timeout_ms=CREATE_TIMEOUT_MS)
-    try:
-        for number in range(size.many_topics):
-            probe.create(f"many-{number}", size.partitions, 1)
-    finally:
-        probe.close()
     connection = NodeConnection(
         addresses(target.bootstrap)[0], CLIENT_ID, request_timeout_ms=ANSWER_TIMEOUT_MS
     )
+    first_ms, again_ms = [], []
+    try:
+        for number in range(size.many_topics):
+            probe.create(f"many-{number}", size.partitions, 1)
+        for number in range(ANSWERS):
+            change = f"change-{number}"
+            probe.create(change, 1, 1)
+            wait_until(partial(_knows, connection, change), f"the broker asked knows {change}")
+            first_ms.append(_answer_ms(connection, size))
+            again_ms.append(_answer_ms(connection, size))
+    finally:
+        connection.close()
+        probe.close()
+    for name, found_ms in ((METADATA, first_ms), (METADATA_AGAIN, again_ms)):
+        if name in names:
+            yield name, statistics.median(found_ms)
+
+
+def _knows(connection: NodeConnection, topic: str) -> bool:
+    asked = [MetadataRequestTopic(name=topic)]
+    question = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    return not connection.ask(ApiKey.METADATA, question).topics[0].error_code
+
+
+def _answer_ms(connection: NodeConnection, size: Size) -> float:
     question = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    times_ms = []
-    for _ in range(ANSWERS):
-        began = time.perf_counter()
-        frame = connection.ask_frame(ApiKey.METADATA, question)
-        times_ms.append((time.perf_counter() - began) * 1000)
-        answer = connection.understand(frame)
-        found = sum(len(topic.partitions) for topic in answer.topics)
-        if found < size.many_topics * size.partitions:
-            raise OperatorError(f"the answer names {found} partitions only")
-    connection.close()
-    return statistics.median(times_ms)
+    began = time.perf_counter()
+    frame = connection.ask_frame(ApiKey.METADATA, question)
+    taken_ms = (time.perf_counter() - began) * 1000
+    found = sum(len(topic.partitions) for topic in connection.understand(frame).topics)
+    if found < size.many_topics * size.partitions:
+        raise OperatorError(f"the answer names {found} partitions only")
+    return taken_ms
