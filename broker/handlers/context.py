@@ -17,7 +17,7 @@ from broker.controller.producer_ids import ProducerIds
 from broker.coordinator.service import GroupCoordinator
 from broker.handlers.refusals import refusal
 from broker.handlers.sides import Side
-from broker.handlers.whole_answer import WholeAnswer
+from broker.handlers.topic_blocks import TopicBlocks
 from broker.log.manager import LogManager
 from broker.metadata.departures import Departures
 from broker.metadata.image import MetadataImage
@@ -79,8 +79,8 @@ class Services:
     """Brokers that are just going, as clients are told."""
     auto_topics: AutoTopics
     """Topics asked for by using them, where another node is the active controller."""
-    whole_answer: WholeAnswer = field(default_factory=WholeAnswer)
-    """What the client was told that last asked for all topics."""
+    topic_blocks: TopicBlocks = field(default_factory=TopicBlocks)
+    """Topics as clients were told them that asked for all."""
     site_number: int = 0
     """In bits 48-55 of every producer id this cluster hands out."""
     is_alone: bool = False
@@ -132,10 +132,6 @@ class RequestContext:
     def reply(self, response: object) -> None:
         """Answer, now or later; exactly once."""
         self._fill(self._encode(self.correlation_id, response))
-
-    def frame_of(self, response: object) -> bytes:
-        """A response as it would be sent, for who will send it more than once."""
-        return b"".join(self._encode(self.correlation_id, response))
 
     def reply_frame(self, chunks: Chunks) -> None:
         """Answer with a whole frame, made elsewhere for this very request."""

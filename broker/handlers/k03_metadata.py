@@ -5,7 +5,7 @@ topics. A topic that does not exist is created if both the client and `auto.crea
 allow it, and is answered with its partitions at once if it exists by then, which it does where
 this node is the only voter; else LEADER_NOT_AVAILABLE lets the client ask again.
 
-The answer about all topics is kept for the next client that asks the same (`whole_answer`).
+Topics in an answer about all of them are encoded once for all clients (`topic_blocks`).
 
 While a broker that leads is just going, the answer waits for the news of it (`Departures`).
 
@@ -15,7 +15,7 @@ an error for the whole response.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import cast
 
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import (
@@ -25,7 +25,6 @@ from broker.handlers.topics import (
     leader_for_clients,
     offline_replicas,
 )
-from broker.handlers.whole_answer import Origin
 from broker.metadata.image import PartitionImage, TopicImage
 from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from bus.errors import ErrorCode
@@ -44,55 +43,35 @@ NO_ID = bytes(16)
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | None:
     """At once, or when it is known who leads now."""
     services = context.services
-
-    def later() -> None:
-        response = _describe(request, context)
-        if response is not None:
-            context.reply(response)
-
-    if services.departures.hold(services.image, later):
+    if services.departures.hold(
+        services.image, lambda: context.reply(_describe(request, context))
+    ):
         return None
     return _describe(request, context)
 
 
-def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResponse | None:
-    """Create what may be created, then describe; None if that has been sent."""
+def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    """Create what may be created, then describe."""
     asked = request.topics
     if asked is not None and (asked or context.api_version > 0):
         topics = [_asked_topic(ask, request, context) for ask in asked]
-        return _response(topics, request, context)
-    names = tuple(
-        name
-        for name in context.services.image.topics
-        if context.may(Operation.DESCRIBE, Resource.TOPIC, name)
+    else:
+        topics = _all_topics(request, context)
+    return _response(topics, request, context)
+
+
+def _all_topics(request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
+    """All that the client may see; as they are on the wire, where nothing of them is its own."""
+    image = context.services.image
+    names = (
+        name for name in image.topics if context.may(Operation.DESCRIBE, Resource.TOPIC, name)
     )
-    if request.include_topic_authorized_operations or request.include_cluster_authorized_operations:
-        return _whole(names, request, context)
-    _reply_whole(names, request, context)
-    return None
-
-
-def _whole(
-    names: Sequence[str], request: MetadataRequest, context: RequestContext
-) -> MetadataResponse:
-    topics = context.services.image.topics
-    return _response([_topic(topics[name], request, context) for name in names], request, context)
-
-
-def _reply_whole(
-    names: tuple[str, ...], request: MetadataRequest, context: RequestContext
-) -> None:
-    """The last client's answer, if this one's would be the same."""
-    services = context.services
-    image, kept = services.image, services.whole_answer
-    origin = Origin(
-        context.api_version, names, brokers(context), image.cluster_id, services.shown_controller_id
+    if request.include_topic_authorized_operations:
+        return [_topic(image.topics[name], request, context) for name in names]
+    blocks = context.services.topic_blocks.of(
+        image, names, context.api_version, lambda topic: _topic(topic, request, context)
     )
-    found = kept.find(image, origin, context.correlation_id)
-    if not found:
-        kept.keep(image, origin, context.frame_of(_whole(names, request, context)))
-        found = kept.find(image, origin, context.correlation_id)
-    context.reply_frame(found)
+    return cast(list[MetadataResponseTopic], blocks)  # the encoder takes items that are encoded
 
 
 def _response(

@@ -163,14 +163,6 @@ def decode_response(key: int, version: int, buf: Buffer) -> tuple[int, Any]:
     return correlation_id, response
 
 
-def for_request(frame: bytes, correlation_id: int) -> list[Buffer]:
-    """A whole response frame, sent again as the answer to another request of its key and
-    version."""
-    body_at = LENGTH.size + _CORRELATION_ID.size
-    head = frame[: LENGTH.size] + _CORRELATION_ID.pack(correlation_id)
-    return [head, memoryview(frame)[body_at:]]
-
-
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 

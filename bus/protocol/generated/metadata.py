@@ -542,7 +542,7 @@ def encode_response_0(msg, write):
     n = len(items)
     write(_p_i(n))
     for item in items:
-        _put_metadata_response_topic_0(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_0(item, write)
 
 
 def _read_metadata_response_broker_1(buf, at):
@@ -652,7 +652,7 @@ def encode_response_1(msg, write):
     n = len(items)
     write(_p_i(n))
     for item in items:
-        _put_metadata_response_topic_1(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_1(item, write)
 
 
 def decode_response_2(buf, at):
@@ -709,7 +709,7 @@ def encode_response_2(msg, write):
     n = len(items)
     write(_p_i(n))
     for item in items:
-        _put_metadata_response_topic_1(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_1(item, write)
 
 
 def decode_response_3(buf, at):
@@ -767,7 +767,7 @@ def encode_response_3(msg, write):
     n = len(items)
     write(_p_i(n))
     for item in items:
-        _put_metadata_response_topic_1(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_1(item, write)
 
 
 def _read_metadata_response_partition_5(buf, at):
@@ -903,7 +903,7 @@ def encode_response_5(msg, write):
     n = len(items)
     write(_p_i(n))
     for item in items:
-        _put_metadata_response_topic_5(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_5(item, write)
 
 
 def _read_metadata_response_partition_7(buf, at):
@@ -1039,7 +1039,7 @@ def encode_response_7(msg, write):
     n = len(items)
     write(_p_i(n))
     for item in items:
-        _put_metadata_response_topic_7(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_7(item, write)
 
 
 def _read_metadata_response_topic_8(buf, at):
@@ -1136,7 +1136,7 @@ def encode_response_8(msg, write):
     n = len(items)
     write(_p_i(n))
     for item in items:
-        _put_metadata_response_topic_8(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_8(item, write)
     write(_p_i(msg.cluster_authorized_operations))
 
 
@@ -1368,7 +1368,7 @@ def encode_response_9(msg, write):
     n = len(items)
     write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
     for item in items:
-        _put_metadata_response_topic_9(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_9(item, write)
     write(_p_i(msg.cluster_authorized_operations))
     write(b"\x00")
 
@@ -1496,7 +1496,7 @@ def encode_response_10(msg, write):
     n = len(items)
     write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
     for item in items:
-        _put_metadata_response_topic_10(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_10(item, write)
     write(_p_i(msg.cluster_authorized_operations))
     write(b"\x00")
 
@@ -1571,7 +1571,7 @@ def encode_response_11(msg, write):
     n = len(items)
     write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
     for item in items:
-        _put_metadata_response_topic_10(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_10(item, write)
     write(b"\x00")
 
 
@@ -1700,7 +1700,7 @@ def encode_response_12(msg, write):
     n = len(items)
     write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
     for item in items:
-        _put_metadata_response_topic_12(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_12(item, write)
     write(b"\x00")
 
 
@@ -1776,7 +1776,7 @@ def encode_response_13(msg, write):
     n = len(items)
     write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
     for item in items:
-        _put_metadata_response_topic_12(item, write)
+        write(item) if item.__class__ is bytes else _put_metadata_response_topic_12(item, write)
     write(_p_h(msg.error_code))
     write(b"\x00")
 
@@ -1845,4 +1845,21 @@ RESPONSE_ENCODERS: dict[int, Callable[[MetadataResponse, Write], None]] = {
     11: encode_response_11,
     12: encode_response_12,
     13: encode_response_13,
+}
+
+METADATA_RESPONSE_TOPIC_ENCODERS: dict[int, Callable[[MetadataResponseTopic, Write], None]] = {
+    0: _put_metadata_response_topic_0,
+    1: _put_metadata_response_topic_1,
+    2: _put_metadata_response_topic_1,
+    3: _put_metadata_response_topic_1,
+    4: _put_metadata_response_topic_1,
+    5: _put_metadata_response_topic_5,
+    6: _put_metadata_response_topic_5,
+    7: _put_metadata_response_topic_7,
+    8: _put_metadata_response_topic_8,
+    9: _put_metadata_response_topic_9,
+    10: _put_metadata_response_topic_10,
+    11: _put_metadata_response_topic_10,
+    12: _put_metadata_response_topic_12,
+    13: _put_metadata_response_topic_12,
 }

@@ -14,6 +14,10 @@ from bus.protocol.generator.model import LENGTHS, SCALARS, Field
 from bus.protocol.generator.types import default, is_absent_by_default
 
 Names = Callable[[Layout], str]
+MAY_BE_ENCODED = frozenset({("MetadataResponse", "topics")})
+"""Arrays whose items may be handed over encoded, as `bytes`: a broker tells every client the same
+topics, of thousands of partitions, and they seldom change."""
+
 _NULL = {"": 'b"\\x00"', "h": 'b"\\xff\\xff"', "i": 'b"\\xff\\xff\\xff\\xff"'}
 
 
@@ -125,7 +129,10 @@ class Encoder:
             return
         yield "for item in items:"
         if slot.struct is not None:
-            yield f"    {self._names(slot.struct)}(item, {write})"
+            put = f"{self._names(slot.struct)}(item, {write})"
+            if (self._layout.name, slot.name) in MAY_BE_ENCODED:
+                put = f"{write}(item) if item.__class__ is bytes else {put}"
+            yield f"    {put}"
         elif kind == "uuid":
             yield f"    {write}(item)"
         else:

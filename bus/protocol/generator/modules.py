@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bus.protocol.generator.decode import Decoder, identifier
-from bus.protocol.generator.encode import Encoder
+from bus.protocol.generator.encode import MAY_BE_ENCODED, Encoder
 from bus.protocol.generator.layout import Layout, layout_of
 from bus.protocol.generator.model import Api, Message
 from bus.protocol.generator.types import class_lines, snake
@@ -115,6 +115,7 @@ def api_module(api: Api) -> str:
         *_table("REQUEST", api.request.name, *request),
         *_table("RESPONSE", api.response.name, *response),
     ]
+    tables += _item_tables(api.response, functions)
     classes = [*class_lines(api.request), *class_lines(api.response)]
     return _join([*head, *classes, *functions.formats(), "", "", *functions.lines, *tables])
 
@@ -192,6 +193,21 @@ def _table(prefix: str, cls: str, decoders: dict[int, str], encoders: dict[int, 
         "}",
         "",
     ]
+
+
+def _item_tables(message: Message, functions: _Functions) -> Iterator[str]:
+    """Version -> encoder of one item, for each array whose items may come encoded."""
+    for owner, name in sorted(MAY_BE_ENCODED):
+        if owner != message.name:
+            continue
+        kind, rows = "", []
+        for version in range(message.versions.first, message.versions.last + 1):
+            slot = layout_of(message, version).present.get(name)
+            if slot is not None and slot.struct is not None:
+                kind = slot.struct.name
+                rows.append(f"    {version}: {functions.names[('encode', slot.struct)]},")
+        yield f"{snake(kind).upper()}_ENCODERS: dict[int, Callable[[{kind}, Write], None]] = {{"
+        yield from (*rows, "}", "")
 
 
 def _key_tables(messages: Iterable[Message]) -> Iterator[str]:
