@@ -11,13 +11,20 @@ from collections.abc import Callable
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
-from bus.client.nodes import Nodes
+from bus.client.nodes import NodeConnection, Nodes
 from bus.client.operate import look
 from bus.errors import BusError
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bus.records.build import build_batch
+from bus.records.record import Record
+from tests.processes.cluster.history_client import PARTITIONS
 from tests.processes.cluster.stage import Stage, eventually
 from tests.processes.cluster.theatre import Theatre
 
 Fault = Callable[[Theatre, Stage], None]
+BEHIND = "behind"  # a topic that no client of the stage knows
 
 
 def active_controller(stage: Stage, *, but: int = 0) -> int:
@@ -176,11 +183,33 @@ def slow_link(theatre: Theatre, stage: Stage) -> None:
         theatre.link(word)
         stage.flows(f"with {word}")
         theatre.link("pass")
+    stage.make(BEHIND)
     theatre.link("stall")
+    # Clients and followers reach broker 1 no more. What it has taken alone nobody can copy.
+    put_alone(stage.cluster.plan[1].port, BEHIND)
     eventually(
-        lambda: _shrunk(stage), "the copies behind the dead link are not in sync", stage.told
+        lambda: not stage.all_in_sync(BEHIND), "the copies are not in sync", stage.told
     )
     theatre.link("pass")
+    eventually(lambda: stage.all_in_sync(BEHIND), "the copies are in sync again", stage.told)
+
+
+def put_alone(port: int, topic: str) -> None:
+    """A record into each partition that the broker at this port leads, acknowledged by it alone."""
+    batch = bytes(build_batch([Record(None, b"alone")]))
+    data = [PartitionProduceData(index=index, records=batch) for index in range(PARTITIONS)]
+    connection = NodeConnection(("127.0.0.1", port), "story")
+    try:
+        known = connection.ask(
+            ApiKey.METADATA, MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+        )
+        named = TopicProduceData(name=topic, topic_id=known.topics[0].topic_id, partition_data=data)
+        body = ProduceRequest(acks=1, timeout_ms=5000, topic_data=[named])
+        answer = connection.ask(ApiKey.PRODUCE, body)
+    finally:
+        connection.close()
+    codes = [one.error_code for one in answer.responses[0].partition_responses]
+    assert 0 in codes, f"the broker leads no partition of {topic}: {codes}"
 
 
 def full_disk(theatre: Theatre, stage: Stage) -> None:

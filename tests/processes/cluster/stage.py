@@ -71,9 +71,7 @@ class Stage:
 
     def open(self, *, java: bool = False) -> None:
         """A topic of three copies; two producers, two members of a group; all at work."""
-        topic = NewTopic(TOPIC, PARTITIONS, COPIES, config={"min.insync.replicas": str(IN_SYNC)})
-        eventually(lambda: self._made(topic), "the topic is made", self.told)
-        eventually(self.all_in_sync, "all copies are in sync", self.told)
+        self.make(TOPIC)
         self._producers = [self._client(1, "produce"), self._client(2, "produce", "--plain")]
         self._members = [self._client(number, "consume", "--group", GROUP) for number in (3, 4)]
         if java:
@@ -129,9 +127,15 @@ class Stage:
             lambda: self._partitions()[0].leader not in (-1, old), "another broker leads", self.told
         )
 
-    def all_in_sync(self) -> bool:
+    def make(self, topic: str) -> None:
+        """Another topic like the stage's own."""
+        wanted = NewTopic(topic, PARTITIONS, COPIES, config={"min.insync.replicas": str(IN_SYNC)})
+        eventually(lambda: self._made(wanted), f"{topic} is made", self.told)
+        eventually(lambda: self.all_in_sync(topic), "all copies are in sync", self.told)
+
+    def all_in_sync(self, topic: str = TOPIC) -> bool:
         """Whether every copy of every partition is in sync."""
-        found = self._partitions()
+        found = self._partitions(topic)
         return len(found) == PARTITIONS and all(
             each.leader > 0 and len(each.isrs) == COPIES for each in found.values()
         )
@@ -178,14 +182,16 @@ class Stage:
     # -- inside -------------------------------------------------------------------------------
 
     def _made(self, topic: NewTopic) -> bool:
-        if TOPIC in self._admin.list_topics(timeout=10).topics:
+        if topic.topic in self._admin.list_topics(timeout=10).topics:
             return True
-        self._admin.create_topics([topic], request_timeout=20)[TOPIC].result(30)
+        self._admin.create_topics([topic], request_timeout=20)[topic.topic].result(30)
         return True
 
-    def _partitions(self) -> dict[int, confluent_kafka.admin.PartitionMetadata]:
-        found = self._admin.list_topics(TOPIC, timeout=10).topics
-        return dict(found[TOPIC].partitions)
+    def _partitions(
+        self, topic: str = TOPIC
+    ) -> dict[int, confluent_kafka.admin.PartitionMetadata]:
+        found = self._admin.list_topics(topic, timeout=10).topics
+        return dict(found[topic].partitions)
 
     def _client(self, number: int, kind: str, *words: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.processes.cluster.history_client", kind, *words]
