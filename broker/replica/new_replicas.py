@@ -17,8 +17,9 @@ from broker.log.checkpoint import TopicPartition
 PER_TURN = 50
 """Replicas made in one turn at most. All of `__consumer_offsets` are one turn's."""
 
-TURN_S = 0.005
-"""No more are begun in a turn after it: where the disk is busy a single one takes a millisecond."""
+TURN_S = 0.002
+"""No more are begun in a turn after it, as whoever asks this broker waits for the turn's end: where
+the disk is busy a single one takes a millisecond."""
 
 PER_GREETING = 500
 """Replicas made before their leaders are asked for them. A leader that is asked while it keeps a

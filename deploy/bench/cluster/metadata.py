@@ -22,6 +22,7 @@ CREATE = "cluster-create"
 METADATA, METADATA_AGAIN = "cluster-metadata", "cluster-metadata-again"
 ANSWER_NAMES = (METADATA, METADATA_AGAIN)
 ANSWERS = 10
+SETTLE_S = 3.0  # ten thousand logs are still being made and flushed when their leaders are known
 ANSWER_TIMEOUT_MS = 60_000
 
 
@@ -51,6 +52,7 @@ def answers(
     try:
         for number in range(size.many_topics):
             probe.create(f"many-{number}", size.partitions, 1)
+        time.sleep(SETTLE_S)
         for number in range(ANSWERS):
             change = f"change-{number}"
             probe.create(change, 1, 1)
