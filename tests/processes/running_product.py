@@ -174,7 +174,7 @@ class Demo:
         output, _ = self.process.communicate(timeout=400)
         assert output.strip(), self.told
         account: dict[str, Any] = json.loads(output.splitlines()[-1])
-        assert account["faults"] == [], self.told
+        assert account["faults"] == [], f"{account}\n{self.told}"
         assert account["balanced"]
         assert self.process.returncode == 0
         return account

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import shutil
 import subprocess
 import time
 from collections import Counter
@@ -77,10 +78,22 @@ def store_disk(place: Place) -> Iterator[SmallDisk | CannotMount]:
     disk.unmount()
 
 
+def begin_anew(folder: Path) -> None:
+    """A second look must not go on with the books of the first one; mounted disks stay."""
+    for child in sorted(folder.iterdir()) if folder.exists() else ():
+        if child.is_mount():
+            begin_anew(child)
+        elif child.is_dir():
+            shutil.rmtree(child)
+        else:
+            child.unlink()
+
+
 @pytest.fixture(scope="module")
 def first(place: Place, store_disk: object, seed: int) -> Story:
     """Garbage at the ports, then every process is killed while records flow; then Ctrl-C."""
     story, dice = Story(), random.Random(seed)
+    begin_anew(place.folder)
     with Demo(place, "--rate", str(RATE)) as demo:
         demo.runs()
         began, sent = time.monotonic(), place.sent()
