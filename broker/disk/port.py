@@ -25,7 +25,7 @@ class DiskError(Exception):
 
 
 class DiskFull(DiskError):
-    """No room (or quota) left. What was written before it may be torn."""
+    """No room (or quota) left. The last write may be torn; what was written before it is there."""
 
 
 class PathMissing(DiskError):
@@ -55,7 +55,8 @@ class File(Protocol):
         """Cut the file to ``size`` bytes."""
 
     def flush(self) -> None:
-        """Force what was written to the device (fdatasync)."""
+        """Force what was written to the device (fdatasync). An error, which is never ``DiskFull``,
+        may have lost it."""
 
     def size(self) -> int:
         """The length in bytes."""

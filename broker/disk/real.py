@@ -115,8 +115,12 @@ class RealFile:
             raise typed(error, self.path) from error
 
     def flush(self) -> None:
-        with _typed_errors(self.path):
+        try:
             os.fdatasync(self._fd)
+        except OSError as error:
+            # Never DiskFull: that promises that what was written is there, and a device that finds
+            # no room for it now has lost it.
+            raise DiskError(f"{self.path}: {error.strerror}", error.errno or 0) from error
 
     def size(self) -> int:
         with _typed_errors(self.path):

@@ -163,6 +163,11 @@ def write_life(disk: Disk, directory: str, boot_id: str, broker_epoch: int) -> N
     disk.replace_text_durably(f"{directory}/{LIFE}", text)
 
 
+def forget_life(disk: Disk, directory: str) -> None:
+    """Vouch no more for what the life that uses the directory now has written."""
+    disk.remove(f"{directory}/{LIFE}")
+
+
 def epoch_of_life(disk: Disk, directory: str, boot_id: str) -> int:
     """The broker epoch of the last life if it was on this same start of the machine, else -1.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.disk.port import DiskError
+from broker.disk.port import DiskError, DiskFull
 from bus.errors import BusError, ErrorCode
 
 
@@ -24,5 +24,12 @@ class LogError(BusError):
 
 
 def storage_error(error: DiskError) -> LogError:
-    """The disk refused: Kafka's code for it, the system's words as detail."""
-    return LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    """The disk refused: Kafka's code for it, the system's words as detail, its error as cause."""
+    made = LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    made.__cause__ = error
+    return made
+
+
+def found_no_room(error: LogError) -> bool:
+    """Whether the disk was full: what had been written before is all there."""
+    return isinstance(error.__cause__, DiskFull)

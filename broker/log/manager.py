@@ -27,6 +27,7 @@ from broker.log.directories import (
     check_version,
     clean_shutdown_epoch,
     epoch_of_life,
+    forget_life,
     leave_clean_shutdown,
     new_id,
     read_identity,
@@ -36,7 +37,7 @@ from broker.log.directories import (
     write_life,
     write_topic_id,
 )
-from broker.log.errors import LogError, storage_error
+from broker.log.errors import LogError, found_no_room, storage_error
 from broker.log.files import FUTURE_SUFFIX, FilePool, parse_directory
 from broker.log.futures import Futures, newer_of
 from broker.log.log import Log
@@ -326,9 +327,14 @@ class LogManager:
         """Whether it is a log directory of ours that has not failed."""
         return directory in self._usable()
 
-    def abandon(self, directory: str) -> None:
+    def abandon(self, directory: str, error: LogError) -> None:
         """The directory has failed: its logs are gone until a restart, nothing there is touched
-        any more, and it is not left as closed in order."""
+        any more, and it is not left as closed in order.
+
+        Unless it was only full, its disk may have lost what this life wrote, and the next one
+        must not vouch for that. One directory that does not is enough, and the failed one may
+        refuse to forget: all are asked.
+        """
         self._abandoned.add(directory)
         for key, partition in list(self._logs.items()):
             if parent_of(partition) == directory:
@@ -337,8 +343,10 @@ class LogManager:
         for future in self.futures.logs():
             if parent_of(future) == directory:
                 self.futures.let_go((future.topic, future.index))
-        with suppress(DiskError):  # nor does the next life vouch for what this one wrote there
-            write_life(self.disk, directory, "", UNKNOWN_BROKER_EPOCH)
+        if not found_no_room(error):
+            for one in self.directories:
+                with suppress(DiskError):
+                    forget_life(self.disk, one)
 
     def failed(self, partition: Log, error: DiskError) -> None:
         """Work behind a log was refused by the disk."""

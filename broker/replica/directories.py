@@ -12,8 +12,7 @@ from asyncio import CancelledError
 from contextlib import suppress
 
 from broker.clock.port import Clock, TaskHandle
-from broker.disk.port import DiskFull
-from broker.log.errors import LogError
+from broker.log.errors import LogError, found_no_room
 from broker.peer.errors import PeerError
 from broker.replica.partition import Partition
 from broker.replica.port import Cluster
@@ -46,7 +45,7 @@ def takes_directory_offline(partition: Partition, error: LogError) -> bool:
     Where there is no other replica that would only make it worse: the append fails, and succeeds
     again when there is room.
     """
-    if isinstance(error.__cause__, DiskFull):
+    if found_no_room(error):
         return len(partition.replicas) > 1
     return True
 

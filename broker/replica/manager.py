@@ -370,7 +370,7 @@ class ReplicaManager:
         if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             return
         if takes_directory_offline(partition, error):
-            self.take_offline(parent_of(partition.log), str(error))
+            self.take_offline(parent_of(partition.log), error)
 
     # --- failed directories ----------------------------------------------------------------------
 
@@ -398,19 +398,19 @@ class ReplicaManager:
         elif partition is not None and partition.log is partition_log:
             self.failed(partition, error)
 
-    def take_offline(self, directory: str, reason: str) -> None:
+    def take_offline(self, directory: str, error: LogError) -> None:
         """Serve nothing from a directory that has failed; the controller is told by heartbeat."""
         if directory in self._offline_directories:
             return
         log.error("log directory %s has failed and is offline until a restart: %s",
-                  directory, reason)  # fmt: skip
+                  directory, error)  # fmt: skip
         self._offline_directories.append(directory)
         self.moves.lost(directory)
         for partition in self.partitions():
             if parent_of(partition.log) == directory:
                 self._offline[partition.key] = partition.topic_id
                 self.stop_partition(partition.topic, partition.index)
-        self._logs.abandon(directory)
+        self._logs.abandon(directory, error)
         if self.on_directory_failed is not None:
             self.on_directory_failed()
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.clock.port import Clock, TaskHandle
-from broker.disk.port import DiskError, DiskFull
+from broker.disk.port import DiskError
 from broker.log.checkpoint import TopicPartition
-from broker.log.errors import LogError, storage_error
+from broker.log.errors import LogError, found_no_room, storage_error
 from broker.log.futures import name_fits
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
@@ -49,7 +49,7 @@ class MoveHost(Protocol):
     """What moves need of their replica manager."""
 
     def get(self, topic: str, index: int) -> Partition: ...
-    def take_offline(self, directory: str, reason: str) -> None: ...
+    def take_offline(self, directory: str, error: LogError) -> None: ...
     def failed(self, partition: Partition, error: LogError, /) -> None: ...
 
     @property
@@ -266,7 +266,7 @@ class Moves:
         try:
             self._logs.retire(replaced)
         except LogError as error:
-            self._host.take_offline(parent_of(replaced), str(error))
+            self._host.take_offline(parent_of(replaced), error)
         self._host.lies_elsewhere(partition)
 
     # --- what goes wrong -------------------------------------------------------------------------
@@ -274,8 +274,8 @@ class Moves:
     def _target_failed(self, move: Move, error: LogError) -> None:
         """A full disk ends the move, any other error of the disk its directory."""
         is_disk = error.code is ErrorCode.KAFKA_STORAGE_ERROR
-        if is_disk and not isinstance(error.__cause__, DiskFull):
-            self._host.take_offline(move.target, str(error))
+        if is_disk and not found_no_room(error):
+            self._host.take_offline(move.target, error)
         else:
             self._give_up(move, str(error))
 
@@ -285,7 +285,7 @@ class Moves:
         try:
             self._logs.futures.drop(move.partition.key)
         except LogError as error:
-            self._host.take_offline(move.target, str(error))
+            self._host.take_offline(move.target, error)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)

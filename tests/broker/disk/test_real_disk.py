@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -127,3 +128,16 @@ def test_dev_full_is_a_full_disk(disk: Disk) -> None:
         pytest.skip("this system has no /dev/full")
     with pytest.raises(DiskFull):
         disk.open("/dev/full").append(b"x")
+
+
+def test_no_room_at_a_flush_is_no_full_disk(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk has all that was written before; a flush that fails may have lost it."""
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "fdatasync", refuse)
+    file.append(b"x")
+    with pytest.raises(DiskError, match="no space left") as caught:
+        file.flush()
+    assert not isinstance(caught.value, DiskFull)

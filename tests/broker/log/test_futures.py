@@ -11,7 +11,8 @@ import pytest
 
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
-from broker.log.errors import LogError
+from broker.disk.port import DiskError
+from broker.log.errors import LogError, storage_error
 from broker.log.files import parse_directory
 from broker.log.futures import MAX_WISHES, Futures, name_fits
 from broker.log.log import Log
@@ -23,6 +24,7 @@ from tests.simulation.loop import Life
 
 NOW_MS = 1_760_000_000_000
 TOPIC_ID = bytes(range(16))
+BROKEN = storage_error(DiskError("input/output error"))
 Batch = Callable[..., bytearray]
 
 
@@ -237,7 +239,7 @@ def test_a_log_that_has_gone_on_wins_over_the_one_it_replaced(
     put(current, batch)
     copy(current, logs.futures.make(current, "/b"))
     fresh = logs.promote(current)
-    logs.abandon("/a")
+    logs.abandon("/a", BROKEN)
     put(fresh, batch, 2)
     again = machine.start("/b,/a")
     (log,) = again.logs()
@@ -253,7 +255,7 @@ def test_a_future_log_goes_with_its_log_and_with_its_directory(machine: Machine)
     assert logs.futures.logs() == []
     assert [name.endswith("-delete") for name in machine.names("/b")] == [True]
     logs.futures.make(make(logs), "/b")
-    logs.abandon("/b")
+    logs.abandon("/b", BROKEN)
     assert logs.futures.logs() == []
     assert len(logs.logs()) == 1
     assert not logs.is_usable("/b")
@@ -267,7 +269,7 @@ def test_a_wish_holds_once_and_not_for_a_directory_that_has_failed(machine: Mach
         logs.futures.wish(("t", index), directory)
     assert parent_of(logs.create("t", 0, TOPIC_ID, config)) == "/b"
     assert logs.futures.wished(("t", 0)) is None
-    logs.abandon("/b")
+    logs.abandon("/b", BROKEN)
     assert parent_of(logs.create("t", 1, TOPIC_ID, config)) == "/a"
 
 

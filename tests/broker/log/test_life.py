@@ -8,18 +8,26 @@ import pytest
 
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig
+from broker.disk.port import DiskError, DiskFull
 from broker.disk.real import RealDisk
 from broker.log.directories import epoch_of_life, leave_clean_shutdown, write_life
+from broker.log.errors import storage_error
 from broker.log.manager import LogManager
 
 
 class Machine(RealDisk):
-    """A disk whose machine can be started again."""
+    """A disk whose machine can be started again, and of which a part can refuse everything."""
 
     boot = "first"
+    broken = ""
 
     def boot_id(self) -> str:
         return self.boot
+
+    def remove(self, path: str) -> None:
+        if self.broken and path.startswith(self.broken):
+            raise DiskError("input/output error")
+        super().remove(path)
 
 
 def manager(root: Path, disk: Machine, names: str = "a") -> LogManager:
@@ -65,6 +73,24 @@ def test_one_directory_that_cannot_vouch_is_enough(tmp_path: Path):
     made = manager(tmp_path, disk, "ab")
     made.begin_life(17)
     disk.remove(f"{made.directories[1]}/.databus_life")
+    assert made.previous_broker_epoch() == -1
+
+
+def test_a_directory_that_was_only_full_is_vouched_for(tmp_path: Path):
+    """What had been written is all there; the follower that took over may lose more than we did."""
+    made = manager(tmp_path, Machine())
+    made.begin_life(17)
+    made.abandon(made.directories[0], storage_error(DiskFull("no space left")))
+    assert made.previous_broker_epoch() == 17
+
+
+def test_a_directory_that_has_failed_is_not_vouched_for_though_it_refuses_to_forget(tmp_path: Path):
+    """Another one forgets; all must vouch."""
+    disk = Machine()
+    made = manager(tmp_path, disk, "ab")
+    made.begin_life(17)
+    failed = disk.broken = made.directories[0]
+    made.abandon(failed, storage_error(DiskError("input/output error")))
     assert made.previous_broker_epoch() == -1
 
 

@@ -14,7 +14,7 @@ import pytest
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.port import DiskError
-from broker.log.errors import LogError
+from broker.log.errors import LogError, storage_error
 from broker.log.futures import name_fits
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
@@ -37,6 +37,7 @@ NOW_MS = 1_760_000_000_000
 ID = bytes(range(16))
 DEADLINE_S = 60
 CONFIG = TopicConfig(segment_bytes=2000)
+BROKEN = storage_error(DiskError("input/output error"))
 
 
 class World:
@@ -284,9 +285,9 @@ def test_what_cannot_be_is_refused_in_kafkas_words() -> None:
             config=CONFIG,
         )  # fmt: skip
         assert parent_of(partition.log) == "/b"
-        world.replicas.take_offline("/a", "test")
+        world.replicas.take_offline("/a", BROKEN)
         assert refused("t", "/a") is ErrorCode.KAFKA_STORAGE_ERROR
-        world.replicas.take_offline("/b", "test")
+        world.replicas.take_offline("/b", BROKEN)
         assert refused("t", "/b") is ErrorCode.KAFKA_STORAGE_ERROR
 
     run(story())
@@ -298,7 +299,7 @@ def test_no_future_log_is_made_while_a_directory_is_offline() -> None:
 
     async def story() -> None:
         put(world.partition())
-        world.replicas.take_offline("/c", "test")
+        world.replicas.take_offline("/c", BROKEN)
         with pytest.raises(LogError) as caught:
             world.moves.alter("t", 0, "/b")
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -316,7 +317,7 @@ def test_a_failed_directory_ends_the_move(small_turns: None, failing: str) -> No
         put(partition, 20)
         world.moves.alter("t", 0, "/b")
         await asyncio.sleep(0)
-        world.replicas.take_offline(failing, "test")
+        world.replicas.take_offline(failing, BROKEN)
         assert len(world.moves) == 0
         assert (world.replicas.find("t", 0) is None) is (failing == "/a")
         if failing == "/b":
