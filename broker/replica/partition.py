@@ -327,12 +327,19 @@ class Partition:
 
     def consider_growth(self) -> None:
         """Ask for whoever has earned it and was refused when it last fetched: its broker was fenced
-        then, another proposal was under way. A session does not repeat an idle partition."""
+        then, another proposal was under way. A session does not repeat an idle partition.
+
+        One that is silent and behind has not: below min.insync.replicas the watermark rests where
+        that follower is, and it would join and be taken out again for ever.
+        """
         leadership = self.leadership
         if leadership is None:
             return
-        for replica in leadership.followers:
-            if replica not in leadership.maximal_isr:
+        end, now_ms = self.log.end_offset, self._host.monotonic_ms()
+        for replica, follower in leadership.followers.items():
+            if replica not in leadership.maximal_isr and follower.is_caught_up(
+                end, now_ms, self._host.lag_time_ms
+            ):
                 self._consider_growth(leadership, replica)
 
     def consider_shrinking(self) -> None:

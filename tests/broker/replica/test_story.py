@@ -238,6 +238,25 @@ def test_a_stale_partition_epoch_waits_for_newer_metadata() -> None:
     run(story, replica_lag_time_max_ms="300")
 
 
+def test_a_silent_follower_that_is_behind_is_not_taken_in_again() -> None:
+    """Below min.insync.replicas the watermark rests where the silent one is; it joined and was taken
+    out again for ever."""
+
+    async def story(world: Story) -> None:
+        world.topic_config = TopicConfig(min_insync_replicas=2)
+        world.controller.create((1, 2))
+        await world.produce(1, batch("first"))
+        world.isolate(2)
+        world[1].put("second")
+        await until(lambda: world.controller.partition.isr == (1,), "the set shrinks")
+        asked = len(world.controller.asked)
+        await asyncio.sleep(3.0)
+        assert len(world.controller.asked) == asked
+        assert world.controller.partition.isr == (1,)
+
+    run(story, count=2, replica_lag_time_max_ms="300")
+
+
 def test_a_change_of_the_set_outlives_a_controller_that_is_away() -> None:
     """The proposal goes again until somebody takes it."""
 
