@@ -66,10 +66,7 @@ class Housekeeping:
             await node.clock.sleep(interval_ms / 1000)
             end = node.end_offset
             if node.is_active and end == seen and self._is_heard():
-                try:
-                    node.write_noop()
-                except LogError as error:
-                    log.error("no no-op record: %s", error)
+                node.write_noop()
             seen = node.end_offset
 
     def _is_heard(self) -> bool:

@@ -259,10 +259,9 @@ class RaftNode:
         try:
             changes, end_offset = self._append(decision.records)
         except LogError as error:
-            log.error("the metadata log refuses a decision: %s", error)
-            if failed is None:
-                raise
-            failed(error.code)
+            self._refused(error)
+            if failed is not None:
+                failed(ErrorCode.NOT_CONTROLLER if self._others_vote else error.code)
             return
         self.images.add(Waiting(end_offset, changes, lambda: done(reply), failed))
         self.flush_soon()
@@ -288,16 +287,34 @@ class RaftNode:
 
     def write_noop(self) -> None:
         """A record that says nothing, so that observers' lag is told truthfully."""
-        changes, end_offset = self._append((NoOpRecord(),))
+        try:
+            changes, end_offset = self._append((NoOpRecord(),))
+        except LogError as error:
+            self._refused(error)
+            return
         self.images.add(Waiting(end_offset, changes))
         self.flush_soon()
+
+    @property
+    def _others_vote(self) -> bool:
+        return not self.voters.is_only(self.me)
+
+    def _refused(self, error: LogError) -> None:
+        """A controller that cannot write decides nothing: no dead broker is fenced, nobody leads
+        in its place. Whoever is alone can only wait for room."""
+        if not self._others_vote:
+            log.error("the metadata log refuses a decision: %s", error)
+            return
+        log.error("the metadata log refuses a decision, this node resigns: %s", error)
+        self.machine.resign(self.driver.moment())
+        self.driver.settle()
 
     # -- flushing ---------------------------------------------------------------------------
 
     def flush_soon(self) -> None:
         """At once where nobody else votes; else once for all decisions of this turn, after the
         others have been offered the records: their flush and ours then run side by side."""
-        if self.voters.is_only(self.me):
+        if not self._others_vote:
             self._flush()
         elif not self._flush_due:
             self._flush_due = True

@@ -19,8 +19,8 @@ from broker.controller.decisions.decision import Decision
 from broker.controller.kraft.node import RaftNode
 from broker.controller.kraft.places import Links
 from broker.controller.kraft.service import QuorumService
-from broker.disk.port import DiskFull
-from broker.disk.real import RealDisk
+from broker.disk.port import Buffer, DiskFull
+from broker.disk.real import RealDisk, RealFile
 from broker.handlers import k80_add_raft_voter, k81_remove_raft_voter, k82_update_raft_voter
 from broker.metadata.delta import Changes
 from broker.network.real import RealNetwork
@@ -123,15 +123,35 @@ class Hops(Links):
 
 
 class RefusingDisk(RealDisk):
-    """A disk that is full for what must be stored durably while `refuses` is set."""
+    """A disk that is full for what must be stored durably while `refuses` is set, and for what is
+    appended to a file while `is_full` is."""
 
     refuses = False
+    is_full = False
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        """As the real one."""
+        return RefusingFile(super().open(path, create=create), self)
 
     def replace_text_durably(self, path: str, text: str) -> None:
         """As the real one, or not at all."""
         if self.refuses:
             raise DiskFull(f"{path}: no space left")
         super().replace_text_durably(path, text)
+
+
+class RefusingFile(RealFile):
+    """A file on it."""
+
+    def __init__(self, real: RealFile, disk: RefusingDisk) -> None:
+        super().__init__(real.path, real._fd)
+        self.disk = disk
+
+    def append(self, data: Buffer) -> None:
+        """As the real one, or not at all."""
+        if self.disk.is_full:
+            raise DiskFull(f"{self.path}: no space left")
+        super().append(data)
 
 
 class Nodes:

@@ -16,6 +16,7 @@ from broker.controller.kraft.states import Role
 from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from broker.disk.real import RealDisk
 from bus.errors import ErrorCode
+from bus.protocol.generated.metadata_records import NoOpRecord
 from tests.broker.controller.kraft.node_world import (
     NOT_CONTROLLER,
     Nodes,
@@ -336,6 +337,47 @@ def test_a_node_whose_disk_refuses_its_vote_says_nothing_until_it_is_stored(tmp_
         told = write(new, "a")
         await world.until(lambda: told, "it is committed")
         assert told == ["a"]
+
+    world.run(story())
+
+
+def test_a_controller_whose_disk_is_full_leaves_the_decisions_to_others(tmp_path: Path) -> None:
+    """It went on as the controller of a cluster in which nothing could be decided."""
+    world = Nodes(tmp_path, THREE)
+
+    async def story() -> None:
+        for node_id in (1, 2, 3):
+            world.start(node_id)
+        old = await world.leader()
+        world.disks[old.me.id].is_full = world.disks[old.me.id].refuses = True
+        errors: list[ErrorCode] = []
+        old.write(lambda _: Decision((NoOpRecord(),), None), lambda _: None, errors.append)
+        assert errors == [ErrorCode.NOT_CONTROLLER]
+        await world.until(lambda: not old.is_active, "it resigns")
+        new = await world.leader()
+        told = write(new, "kept")
+        await world.until(lambda: told, "it is committed")
+        world.disks[old.me.id].is_full = world.disks[old.me.id].refuses = False
+        await world.until(lambda: old.end_offset == new.end_offset, "it follows")
+
+    world.run(story())
+
+
+def test_a_controller_that_is_alone_waits_for_room(tmp_path: Path) -> None:
+    """Each decision is refused, and there is none other to ask."""
+    world = Nodes(tmp_path)
+
+    async def story() -> None:
+        write_initial_voters(RealDisk(), str(tmp_path / "1"), VoterSet.of([voter(1)]), 0)
+        node = world.start(1)
+        await world.until(lambda: node.is_active, "it leads")
+        world.disks[1].is_full = True
+        errors: list[ErrorCode] = []
+        node.write(lambda _: Decision((NoOpRecord(),), None), lambda _: None, errors.append)
+        assert errors == [ErrorCode.KAFKA_STORAGE_ERROR]
+        world.disks[1].is_full = False
+        told = write(node, "kept")
+        await world.until(lambda: told, "it is committed")
 
     world.run(story())
 
