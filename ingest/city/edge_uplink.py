@@ -148,11 +148,16 @@ class EdgeUplink:
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def _tell(self, counters: list[Sent], on_told: Callable[[list[Sent]], None]) -> None:
-        """Once; counters that were not taken are due again at the next interval."""
+        """Counters that were not taken are due again at the next interval; the last ones have none,
+        and are told until they are taken."""
         body = msgspec.json.encode(counters)
         try:
             self._connection.post("/v1/counters", body, {"Content-Type": "application/json"})
         except EdgeRefused as error:
             log.warning("server %s: counters not taken: %s", self.server, error)
+            if self._stopping.is_set():
+                with self._condition:
+                    self._counters = self._counters or counters
+                time.sleep(FIRST_PAUSE_S)
         else:
             on_told(counters)
