@@ -8,12 +8,11 @@ on.
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Protocol
 
 from broker.clock.port import Clock, TaskHandle
+from broker.clock.tasks import end
 from broker.config.views import BrokerConfig
 from broker.disk.port import Disk, DiskError, PathMissing
 from broker.log.directories import flush_file, flush_new
@@ -92,11 +91,7 @@ class Background:
         ending = [*self._tasks, *self._removals]
         self._tasks.clear()
         self._removals.clear()
-        for task in ending:
-            task.cancel()
-        for task in ending:
-            with suppress(CancelledError):
-                await task
+        await end(ending)
 
     async def _every(self, name: str, every_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         await self._clock.sleep(min(INITIAL_DELAY_MS, every_ms) / 1000)

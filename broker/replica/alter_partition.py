@@ -8,10 +8,9 @@ partition that has moved on meanwhile.
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
-from contextlib import suppress
 
-from broker.clock.port import Clock, TaskHandle
+from broker.clock.port import Clock
+from broker.clock.tasks import Errand
 from broker.metrics.registry import Meter
 from broker.peer.errors import PeerError
 from broker.peer.silence import Silence
@@ -69,23 +68,16 @@ class AlterPartitions:
         self._failed = failed
         self._silence = Silence()
         self._waiting: dict[tuple[bytes, int], Item] = {}
-        self._task: TaskHandle | None = None
-        self._stopped = False
+        self._errand = Errand(clock, "alter-partition", self._run)
 
     def submit(self, partition: Partition, proposal: IsrProposal) -> None:
         """Ask for it as soon as may be."""
         self._waiting[partition.topic_id, partition.index] = (partition, proposal)
-        if not self._stopped and (self._task is None or self._task.done()):
-            self._task = self._clock.spawn(self._run(), name="alter-partition")
+        self._errand.begin()
 
     async def stop(self) -> None:
         """Ask no more."""
-        self._stopped = True
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(CancelledError):
-                await task
+        await self._errand.stop()
 
     async def _run(self) -> None:
         await self._clock.sleep(0)  # whatever is proposed in the same turn goes along

@@ -8,10 +8,9 @@ names another directory. Never: a directory back online without a restart (KIP-1
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
-from contextlib import suppress
 
-from broker.clock.port import Clock, TaskHandle
+from broker.clock.port import Clock
+from broker.clock.tasks import Errand
 from broker.log.errors import LogError, found_no_room
 from broker.peer.errors import PeerError
 from broker.replica.partition import Partition
@@ -58,21 +57,16 @@ class Assignments:
         self._clock = clock
         self._cluster = cluster
         self._waiting: dict[tuple[bytes, int], bytes] = {}
-        self._task: TaskHandle | None = None
+        self._errand = Errand(clock, "assign-replicas-to-dirs", self._run)
 
     def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
         """The replica lies there; say so."""
         self._waiting[topic_id, index] = directory_id
-        if self._task is None or self._task.done():
-            self._task = self._clock.spawn(self._run(), name="assign-replicas-to-dirs")
+        self._errand.begin()
 
     async def stop(self) -> None:
         """Say no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(CancelledError):
-                await task
+        await self._errand.stop()
 
     async def _run(self) -> None:
         await self._clock.sleep(0)

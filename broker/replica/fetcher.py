@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import CancelledError
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from broker.clock.port import Clock, TaskHandle
+from broker.clock.tasks import end
 from broker.log.errors import LogError
 from broker.log.records_in import AppendInfo
 from broker.peer.errors import PeerError, PeerErrorKind
@@ -142,9 +141,7 @@ class Fetcher:
         self._channel.close()
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            with suppress(CancelledError):
-                await task
+            await end([task])
 
     async def run(self) -> None:
         """Ask, take, ask again."""

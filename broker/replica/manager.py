@@ -7,11 +7,10 @@ produces and fetches woken when something moves. Never: a decision about leaders
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from broker.clock.port import Clock, TaskHandle
+from broker.clock.tasks import end
 from broker.config.views import TopicConfig
 from broker.log.checkpoint import TopicPartition
 from broker.log.errors import LogError
@@ -439,11 +438,7 @@ class ReplicaManager:
         self.new.stop()
         await self.moves.stop()
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(CancelledError):
-                await task
+        await end(tasks)
         for ending in (self._fetchers, self._alter, self._assignments):
             if ending is not None:
                 await ending.stop()

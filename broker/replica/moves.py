@@ -10,12 +10,11 @@ One replica moves at a time, in the order of the wishes: that ends each of them 
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.clock.port import Clock, TaskHandle
+from broker.clock.port import Clock
+from broker.clock.tasks import Errand
 from broker.disk.port import DiskError
 from broker.log.checkpoint import TopicPartition
 from broker.log.errors import LogError, found_no_room, storage_error
@@ -85,8 +84,7 @@ class Moves:
         self._quota = quota
         self._host = host
         self._moves: dict[TopicPartition, Move] = {}
-        self._task: TaskHandle | None = None
-        self._stopped = False
+        self._errand = Errand(clock, "move-log-dirs", self._run)
 
     def __len__(self) -> int:
         return len(self._moves)
@@ -143,8 +141,7 @@ class Moves:
 
     def _begin(self, move: Move) -> None:
         self._moves[move.partition.key] = move
-        if not self._stopped and (self._task is None or self._task.done()):
-            self._task = self._clock.spawn(self._run(), name="move-log-dirs")
+        self._errand.begin()
 
     # --- what happens to partitions and directories ----------------------------------------------
 
@@ -179,12 +176,7 @@ class Moves:
 
     async def stop(self) -> None:
         """Copy no more; what there is is taken up by the next life."""
-        self._stopped = True
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(CancelledError):
-                await task
+        await self._errand.stop()
 
     # --- the work --------------------------------------------------------------------------------
 

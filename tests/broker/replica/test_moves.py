@@ -480,8 +480,8 @@ def die_in_a_move(world: World, step: int) -> tuple[bytes, bool]:
         safe.extend(content(partition.log))
         world.disk.die_after = step
         world.moves.alter("t", 0, "/b")
-        assert world.moves._task is not None
-        await world.moves._task
+        assert world.moves._errand.task is not None
+        await world.moves._errand.task
 
     try:
         asyncio.run(story())
