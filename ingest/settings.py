@@ -58,10 +58,11 @@ class PictureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The record store. An empty `url` means the SQLite file of the data directory."""
+    """The record store. An empty `url` means the SQLite file of the data directory; else it is
+    `sqlite:///absolute/path` or `hbase://host:9090/name?keep_days=90`."""
 
     url: str = ""
 
     def records_url(self, site: SiteSettings) -> str:
-        """`sqlite:///absolute/path` of the records."""
+        """Where the records are."""
         return self.url or f"sqlite://{site.data_path / 'store' / 'records.db'}"

@@ -1,19 +1,25 @@
 """Open a store by its URL: the one place that knows which kinds there are.
 
-In: `sqlite:///path/records.db`. Out: a `RecordStore` (one process) or a `RecordReader` (any
+In: `sqlite:///path/records.db`, `hbase://host:9090/name?keep_days=90` (the Thrift server; the
+tables' names begin with the name). Out: a `RecordStore` (one process) or a `RecordReader` (any
 number).
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal, overload
+from urllib.parse import parse_qsl, urlsplit
 
 from ingest.store.port import RecordReader, RecordStore, StoreError
 from ingest.store.sqlite_reader import SqliteReader
 from ingest.store.sqlite_writer import SqliteStore
 
-_SQLITE = "sqlite://"
+_SQLITE, _HBASE = "sqlite://", "hbase://"
+_HBASE_FORM = "hbase://host:9090/name?keep_days=90"
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+THRIFT_PORT = 9090
 
 
 @overload
@@ -24,7 +30,28 @@ def open_store(url: str, mode: Literal["read"] = "read") -> RecordReader: ...
 
 def open_store(url: str, mode: Literal["read", "write"] = "read") -> RecordStore | RecordReader:
     """Raises `StoreError` for an unknown URL, `StoreUnavailable` when another process writes it."""
-    if not url.startswith(_SQLITE):
-        raise StoreError(f"{url!r} is no store: expected {_SQLITE}/absolute/path")
-    path = Path(url.removeprefix(_SQLITE))
-    return SqliteStore(path) if mode == "write" else SqliteReader(path)
+    if url.startswith(_SQLITE):
+        path = Path(url.removeprefix(_SQLITE))
+        return SqliteStore(path) if mode == "write" else SqliteReader(path)
+    if url.startswith(_HBASE):
+        return _in_hbase(url, mode)
+    raise StoreError(f"{url!r} is no store: expected {_SQLITE}/absolute/path or {_HBASE_FORM}")
+
+
+def _in_hbase(url: str, mode: str) -> RecordStore | RecordReader:
+    # Here, so that whoever stores in a file does not wait for Thrift to be imported.
+    from ingest.store.hbase.connection import HbaseConnection
+    from ingest.store.hbase.reader import HbaseReader
+    from ingest.store.hbase.writer import HbaseStore
+
+    try:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        keep_days = int(options.pop("keep_days", "0"))
+        name = parts.path.removeprefix("/")
+        if options or keep_days < 0 or not parts.hostname or not _NAME.fullmatch(name):
+            raise ValueError
+        hbase = HbaseConnection(parts.hostname, parts.port or THRIFT_PORT, name)
+    except ValueError:
+        raise StoreError(f"{url!r} is no store in HBase: expected {_HBASE_FORM}") from None
+    return HbaseStore(hbase, keep_days) if mode == "write" else HbaseReader(hbase)

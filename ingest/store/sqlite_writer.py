@@ -25,12 +25,12 @@ from ingest.store.port import (
     Applied,
     LatencySummary,
     Position,
-    PositionsOverlap,
     RecordRow,
     RejectedRow,
     StoreBatch,
     StoreUnavailable,
 )
+from ingest.store.positions import was_applied
 from ingest.store.schema import (
     COMMON_KIND,
     FACET_CHECKPOINT,
@@ -157,7 +157,7 @@ class SqliteStore(SqliteReader):
 
     def _apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
         now_ms = self._now_ms()
-        if self._was_applied(positions):
+        if was_applied(positions, self._end_offset):
             return Applied(
                 stored=0, duplicates=0, rejected=0, rejected_duplicates=0, stored_at_ms=now_ms,
                 already_applied=True,
@@ -178,20 +178,6 @@ class SqliteStore(SqliteReader):
             latency=latency,
             stored_at_ms=now_ms,
         )
-
-    def _was_applied(self, positions: Sequence[Position]) -> bool:
-        """Whether every offset was taken in before; raises `PositionsOverlap` when only some
-        were."""
-        ends = [(p, self._end_offset(p)) for p in positions]
-        if ends and all(p.end_offset <= end for p, end in ends):
-            return True
-        for p, end in ends:
-            if p.end_offset < end or -1 < p.start_offset < end:
-                raise PositionsOverlap(
-                    f"{p.application}: {p.topic}-{p.partition} is stored up to {end}, the batch "
-                    f"covers {p.start_offset if p.start_offset >= 0 else '?'} to {p.end_offset}"
-                )
-        return False
 
     def _end_offset(self, p: Position) -> int:
         row = self._db.execute(_END_OFFSET, astuple(p)[:5]).fetchone()

@@ -1,12 +1,10 @@
-"""The embedded store's write side: identity, counts and positions."""
+"""The write side of either store: identity, counts and positions."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from bus.contracts.meters import LatencyCell
 from ingest.store import open_store
 from ingest.store.port import (
     LatencySummary,
@@ -14,62 +12,10 @@ from ingest.store.port import (
     Position,
     PositionsOverlap,
     Query,
-    RecordRow,
     RecordStore,
-    RejectedRow,
     StoreBatch,
-    StoreError,
-    StoreUnavailable,
 )
-
-MINUTE = 1_503_566_700_000
-
-
-def row(number: int, **changes: object) -> RecordRow:
-    fields: dict[str, object] = {
-        "record_id": f"id-{number}",
-        "kind": "vehicle",
-        "checkpoint_id": "110110#1#0#0",
-        "district_id": "west",
-        "camera_ip": "10.0.0.1",
-        "recognizer_ip": "10.0.1.1",
-        "captured_at_ms": MINUTE + number,
-        "received_at_ms": MINUTE + number + 50,
-        "plate_number": "浙 AWL999",
-        "plate_key": "浙AWL999",
-        "partly_read": True,
-        "body": b'{"a": 1}',
-    }
-    return RecordRow(**{**fields, **changes})  # type: ignore[arg-type]
-
-
-def rejected(number: int, reason: str = "not-json") -> RejectedRow:
-    return RejectedRow(
-        record_id=f"bad-{number}", kind="vehicle", reason=reason, field="", camera_ip="10.0.0.1",
-        recognizer_ip="", checkpoint_id="", source="10.9.9.9", received_at_ms=MINUTE + number,
-        body=b"{", captured_at_ms=MINUTE,
-    )  # fmt: skip
-
-
-def position(
-    end: int, start: int = -1, partition: int = 0, application: str = "ingest"
-) -> Position:
-    return Position(
-        application=application, cluster_id="c", topic="data.vehicle", topic_id="t",
-        partition=partition, end_offset=end, start_offset=start,
-    )  # fmt: skip
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite://{tmp_path}/store/records.db"
-
-
-@pytest.fixture
-def store(url: str):
-    opened = open_store(url, "write")
-    yield opened
-    opened.close()
+from tests.ingest.store.made import MINUTE, position, quality, rejected, row, sent
 
 
 def test_rows_come_back_as_they_were_with_the_store_time(store: RecordStore):
@@ -132,14 +78,6 @@ def test_the_latency_callback_sees_exactly_the_new_rows(store: RecordStore):
     assert store.latency_cells(from_ms=0, until_ms=0) == list(applied.latency)
 
 
-def quality(**changes: object) -> QualityCell:
-    fields: dict[str, object] = {
-        "kind": "vehicle", "camera_ip": "10.0.0.1", "recognizer_ip": "", "minute_ms": MINUTE,
-        "sent": 0, "arrived": 0, "valid": 0, "rejected": {},
-    }  # fmt: skip
-    return QualityCell(**{**fields, **changes})  # type: ignore[arg-type]
-
-
 def test_quality_increments_add_up_per_cell(store: RecordStore):
     """Counters and reasons of one cell grow; other cells stay apart."""
     store.apply(
@@ -159,17 +97,6 @@ def test_quality_increments_add_up_per_cell(store: RecordStore):
         quality(arrived=3, valid=1, rejected={"no-time": 2}),
         quality(minute_ms=MINUTE + 60_000),
     ]
-
-
-def sent(count: int, epoch: int = 1) -> Sent:
-    return Sent(
-        producer="server-1",
-        epoch=epoch,
-        kind="vehicle",
-        camera_ip="10.0.0.1",
-        minute_ms=MINUTE,
-        sent=count,
-    )
 
 
 def test_cumulative_sent_counters_heal_after_a_lost_or_repeated_message(store: RecordStore):
@@ -246,27 +173,6 @@ def test_a_failing_callback_leaves_nothing_behind(store: RecordStore):
     assert store.apply(StoreBatch(rows=[row(1)]), [position(1)]).stored == 1
 
 
-def test_a_full_disk_is_told_and_heals(tmp_path: Path):
-    """SQLite's own page limit stands for the disk: the batch fails whole, and succeeds when there
-    is room."""
-    store = open_store(f"sqlite://{tmp_path}/records.db", "write")
-    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
-    store._db.execute(f"PRAGMA max_page_count = {pages + 2}")
-    batch = StoreBatch(rows=[row(i, body=b"x" * 2000) for i in range(200)])
-    with pytest.raises(StoreUnavailable, match="full"):
-        store.apply(batch, [position(200, 0)])
-    assert store.count(Query()) == 0
-    store._db.execute("PRAGMA max_page_count = 1000000")
-    assert store.apply(batch, [position(200, 0)]).stored == 200
-    store.close()
-
-
-def test_there_is_one_writer(store: RecordStore, url: str):
-    """A second writing process is told so at once."""
-    with pytest.raises(StoreUnavailable, match="another process"):
-        open_store(url, "write")
-
-
 def test_the_store_goes_on_after_it_was_closed(url: str):
     """Rows, totals and positions are in the file."""
     with_rows = open_store(url, "write")
@@ -276,20 +182,3 @@ def test_the_store_goes_on_after_it_was_closed(url: str):
     assert again.apply(StoreBatch(rows=[row(1)]), [position(1, 0)]).already_applied
     assert again.counts().stored == {"vehicle": 1}
     again.close()
-
-
-def test_a_later_programs_file_is_refused(url: str):
-    """Better no answer than a wrong one."""
-    store = open_store(url, "write")
-    store._db.execute("PRAGMA user_version = 99")
-    store.close()
-    with pytest.raises(StoreError, match="99"):
-        open_store(url, "write")
-    with pytest.raises(StoreError, match="99"):
-        open_store(url).counts()
-
-
-def test_an_unknown_url_is_an_error_that_shows_the_right_form():
-    """No silent default."""
-    with pytest.raises(StoreError, match="sqlite:///absolute/path"):
-        open_store("hbase://somewhere")

@@ -1,0 +1,165 @@
+"""The line to HBase: happybase's pool, its errors as the port's, what happybase does not wrap.
+
+In: host, port, a prefix for the tables' names. Out: rows read, written and compared. Never: what a
+row means. Source: happybase 1.3, Thrift 1 of HBase 2.6; `docs/hbase.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import happybase
+from happybase.pool import NoConnectionsAvailable
+from Hbase_thrift import AlreadyExists, IllegalArgument, Mutation
+from Hbase_thrift import IOError as HbaseError
+from thriftpy2.protocol.exc import TProtocolException
+from thriftpy2.thrift import TApplicationException, TException
+from thriftpy2.transport import TTransportException
+
+from ingest.store.port import StoreError, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+POOL = 4
+TIMEOUT_MS = 20_000
+WAIT_S = 20.0
+ROWS_PER_CALL = 1_000  # 25 to 60 ms each; five times as many took ten times as long
+FAMILY = "d"
+
+_PASSING = (TTransportException, TProtocolException, OSError, NoConnectionsAvailable)
+_MISSING = ("TableNotFoundException", "is disabled")
+
+Cells = dict[bytes, bytes]
+Row = tuple[bytes, Cells]
+
+
+class TableMissing(StoreError):
+    """The table is not there: nobody has written anything yet."""
+
+
+@contextmanager
+def store_errors(what: str) -> Iterator[None]:
+    """Convert what happybase and Thrift raise inside."""
+    try:
+        yield
+    except _PASSING as error:
+        raise StoreUnavailable(f"{what}: {type(error).__name__}: {error}") from error
+    except HbaseError as error:
+        message = str(error.message).partition("\n")[0]
+        if any(sign in str(error.message) for sign in _MISSING):
+            raise TableMissing(f"{what}: {message}") from error
+        # A region that moves, a server that restarts: HBase itself calls them all input and output.
+        raise StoreUnavailable(f"{what}: {message}") from error
+    except (IllegalArgument, TApplicationException) as error:
+        raise StoreError(f"{what}: {error}") from error
+
+
+class HbaseConnection:
+    """A pool of lines to one HBase; several threads may borrow at once."""
+
+    def __init__(self, host: str, port: int, prefix: str) -> None:
+        self.address = f"{host}:{port}"
+        self._prefix = prefix
+        self._new_pool = partial(
+            happybase.ConnectionPool, POOL, host=host, port=port, timeout=TIMEOUT_MS
+        )
+        self._pool: happybase.ConnectionPool | None = None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def line(self) -> Iterator[Line]:
+        """Borrow a line. What is read through it must be consumed before it is given back."""
+        with store_errors(self.address):
+            with self._lock:  # made when it is needed first: it connects at once
+                pool = self._pool = self._pool or self._new_pool()
+            with pool.connection(timeout=WAIT_S) as connection:
+                line = Line(connection, self._prefix)
+                try:
+                    yield line
+                finally:
+                    line.end_scans()
+
+    def close(self) -> None:
+        """Close what is not borrowed; a later call opens anew."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        for _ in range(POOL):  # a pool cannot be closed, its connections can
+            with suppress(NoConnectionsAvailable):
+                pool._acquire_connection(0).close()
+
+
+class Line:
+    """One connection while it is borrowed; some tables of one HBase."""
+
+    def __init__(self, connection: happybase.Connection, prefix: str) -> None:
+        self._connection = connection
+        self._prefix = prefix
+        self._scans: list[Generator[Row, None, None]] = []
+
+    def make(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        """Make those tables that are not there yet, with these options of their one family."""
+        there = set(self._connection.tables())
+        for name, options in tables.items():
+            if self._name(name) in there:
+                continue
+            with suppress(AlreadyExists):  # another process was quicker
+                self._connection.create_table(self._name(name), {FAMILY: dict(options)})
+                log.info("made table %s", self._name(name).decode())
+
+    def get(self, table: str, key: bytes) -> Cells:
+        """One row; empty if there is none."""
+        found: Cells = self._table(table).row(key)
+        return found
+
+    def get_many(
+        self, table: str, keys: Sequence[bytes], columns: Sequence[bytes] | None = None
+    ) -> dict[bytes, Cells]:
+        """Those of the rows that are there."""
+        found: dict[bytes, Cells] = {}
+        for at in range(0, len(keys), ROWS_PER_CALL):
+            some = list(keys[at : at + ROWS_PER_CALL])
+            found.update(self._table(table).rows(some, columns=columns))
+        return found
+
+    def put_many(self, table: str, rows: Iterable[tuple[bytes, Cells]], timestamp_ms: int) -> None:
+        """Write rows, all cells with this timestamp: whatever carries an older one does not win,
+        even if it comes later (a write that timed out here may still be carried out there)."""
+        batch = self._table(table).batch(timestamp=timestamp_ms, batch_size=ROWS_PER_CALL)
+        for key, cells in rows:
+            batch.put(key, cells)
+        batch.send()
+
+    def compare_and_put(
+        self, table: str, key: bytes, column: bytes, expected: bytes | None, new: bytes
+    ) -> bool:
+        """Write one cell if it still holds what is expected (None: if there is none)."""
+        done: bool = self._connection.client.checkAndPut(
+            self._name(table), key, column, expected, Mutation(column=column, value=new), {}
+        )
+        return done
+
+    def scan(self, table: str, start: bytes, stop: bytes, rows_per_call: int) -> Iterator[Row]:
+        """Rows from `start` (inclusive) to `stop` (exclusive), in order of their keys."""
+        found: Generator[Row, None, None] = self._table(table).scan(
+            row_start=start, row_stop=stop, batch_size=rows_per_call
+        )
+        self._scans.append(found)
+        return found
+
+    def end_scans(self) -> None:
+        """Close the scanners nobody has read to their end; later the line would be another's."""
+        while self._scans:
+            with suppress(TException, OSError):  # then HBase forgets the scanner by itself
+                self._scans.pop().close()
+
+    def _table(self, name: str) -> happybase.Table:
+        return self._connection.table(self._name(name))
+
+    def _name(self, table: str) -> bytes:
+        return f"{self._prefix}_{table}".encode()

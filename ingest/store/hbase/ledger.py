@@ -1,0 +1,109 @@
+"""Which attempts to write a batch count, and up to where every partition has been read. Pure.
+
+In: the ledger as it stands, the time as a value. Out: the next one. Never: HBase.
+
+HBase changes one row at a time and knows no transaction over several. So a batch is written under
+the number of an *attempt*, and counts from the moment at which one row, the ledger, says so:
+together with the positions, by one compare-and-put. What an attempt wrote that was never committed
+(the process died, the line broke) is told by its number, and counts for nothing until a later
+attempt has written it again (ADR 0041).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ingest.store.port import Position, StoreError
+
+PositionKey = tuple[str, str, str, str, int]
+
+MAX_FAILED = 20_000
+"""Attempts that were begun and never committed: one for each death in the middle of a batch. Beyond
+that something is broken that numbers do not mend."""
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """Invariant: `committed <= begun`; an attempt counts if it is not younger than `committed` and
+    not among `failed`. `ends` holds exclusive end offsets."""
+
+    writer: str = ""
+    begun: int = 0
+    committed: int = 0
+    failed: tuple[int, ...] = ()
+    ends: tuple[tuple[str, str, str, str, int, int], ...] = ()
+
+    def counts(self, attempt: int) -> bool:
+        """Whether what was written under this number is part of the store."""
+        return attempt <= self.committed and attempt not in self.failed
+
+    def end_offset(self, position: Position) -> int:
+        """How far its partition has been read; -1 if never."""
+        return self.positions().get(position_key(position), -1)
+
+    def positions(self) -> Mapping[PositionKey, int]:
+        """Every partition's end offset."""
+        return {(a, c, t, i, p): end for a, c, t, i, p, end in self.ends}
+
+
+def position_key(position: Position) -> PositionKey:
+    """What a position belongs to."""
+    p = position
+    return (p.application, p.cluster_id, p.topic, p.topic_id, p.partition)
+
+
+def opened(ledger: Ledger, writer: str) -> Ledger:
+    """A writer begins; the one before it is shut out, and what it had under way has failed."""
+    return msgspec.structs.replace(_abandoned(ledger), writer=writer)
+
+
+def begun(ledger: Ledger, now_ms: int) -> Ledger:
+    """Another attempt. Its number is a moment, so that HBase can age what is written under it."""
+    ledger = _abandoned(ledger)
+    return msgspec.structs.replace(ledger, begun=max(now_ms, ledger.begun + 1))
+
+
+def committed(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
+    """The attempt that is under way counts, and these positions with it."""
+    ends = dict(ledger.positions()) | {position_key(p): p.end_offset for p in positions}
+    return msgspec.structs.replace(
+        ledger,
+        committed=ledger.begun,
+        ends=tuple((*key, end) for key, end in sorted(ends.items())),
+    )
+
+
+def _abandoned(ledger: Ledger) -> Ledger:
+    if ledger.begun == ledger.committed:
+        return ledger
+    if len(ledger.failed) >= MAX_FAILED:
+        raise StoreError(f"{MAX_FAILED} batches were begun and never committed")
+    # Its number is not younger than `committed` once the next attempt is.
+    failed = (*ledger.failed, ledger.begun)
+    return msgspec.structs.replace(ledger, failed=failed, committed=ledger.begun)
+
+
+Change = Callable[[dict[str, int]], dict[str, int]]
+
+
+class Cell(msgspec.Struct, frozen=True, array_like=True):
+    """Numbers of which one attempt made others. Before it is committed, and if it never is, the
+    ones before it hold."""
+
+    attempt: int
+    now: dict[str, int]
+    before: dict[str, int] = {}
+
+
+def value(cell: Cell | None, ledger: Ledger) -> dict[str, int]:
+    """What the cell says at the ledger's last commit."""
+    if cell is None:
+        return {}
+    return cell.now if ledger.counts(cell.attempt) else cell.before
+
+
+def changed(cell: Cell | None, ledger: Ledger, change: Change) -> Cell:
+    """The cell after a change by the attempt under way, which may change it only once."""
+    before = value(cell, ledger)
+    return Cell(ledger.begun, change(dict(before)), before)

@@ -1,0 +1,223 @@
+"""The city's store, read side: pages, totals and series as of the ledger's last word.
+
+In: `Query` and `Page`. Out: rows. Never: a write. Core: `keys`, `ledger`.
+As long as no writer has made the tables, everything is empty: nothing has been stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+from bus.contracts.meters import LatencyCell, QualityCell
+from ingest.store.hbase import books, keys, tables
+from ingest.store.hbase.connection import ROWS_PER_CALL, HbaseConnection, Line, TableMissing
+from ingest.store.hbase.finder import Finder
+from ingest.store.hbase.ledger import Ledger, value
+from ingest.store.hbase.search import BEHIND_ALL, edges, whole_minutes
+from ingest.store.port import (
+    Counts,
+    LatencySummary,
+    Page,
+    Position,
+    Query,
+    RecordRow,
+    RejectedRow,
+)
+
+MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
+_FOREVER_MS = 1 << 62
+
+Found = TypeVar("Found")
+Kept = TypeVar("Kept", RecordRow, RejectedRow)
+
+
+class HbaseReader:
+    """Any number of these may read beside the one writer."""
+
+    def __init__(self, hbase: HbaseConnection) -> None:
+        self._hbase = hbase
+
+    def query(self, query: Query, page: Page) -> tuple[list[RecordRow], str]:
+        """See `RecordReader.query`."""
+        limit = _bounded(page.limit)
+
+        def read(line: Line) -> tuple[list[RecordRow], bool]:
+            finder = Finder(line, query)
+            if query.record_id:
+                return finder.by_identity(), False
+            return _paged(finder.records(page.cursor, limit), limit)
+
+        nothing: tuple[list[RecordRow], bool] = ([], False)
+        rows, more = self._read(read, nothing)
+        return rows, f"{rows[-1].captured_at_ms}.{rows[-1].record_id}" if more else ""
+
+    def count(self, query: Query) -> int:
+        """See `RecordReader.count`."""
+
+        span = whole_minutes(query)
+        if span is None:
+            return self._found(query)
+        cells = self._cells(
+            books.CAPTURED, "ns", *(keys.number(moment_ms) for moment_ms in span)
+        )
+        whole = sum(
+            numbers.get(books.COUNT, 0) for (_, kind), numbers in cells
+            if query.kind in ("", kind)
+        )  # fmt: skip
+        return whole + sum(self._found(edge) for edge in edges(query, span))
+
+    def _found(self, query: Query) -> int:
+        def read(line: Line) -> int:
+            finder = Finder(line, query)
+            return len(finder.by_identity()) if query.record_id else finder.count()
+
+        return self._read(read, 0)
+
+    def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
+        """See `RecordReader.rejected`."""
+        limit = _bounded(page.limit)
+
+        def read(line: Line) -> tuple[list[RejectedRow], bool]:
+            finder = Finder(line, Query(kind=kind), reason)
+            return _paged(finder.rejected(page.cursor, limit), limit)
+
+        nothing: tuple[list[RejectedRow], bool] = ([], False)
+        rows, more = self._read(read, nothing)
+        return rows, f"{rows[-1].stored_at_ms}.{rows[-1].record_id}" if more else ""
+
+    def counts(self) -> Counts:
+        """See `RecordReader.counts`."""
+        rejected: dict[str, dict[str, int]] = {}
+        plain: dict[str, dict[str, int]] = {
+            "stored": {},
+            "duplicates": {},
+            "rejected duplicates": {},
+        }
+        for (name, kind, reason), numbers in self._cells(books.TOTAL, "sss"):
+            count = numbers.get(books.COUNT, 0)
+            if not count:
+                continue
+            if name == "rejected":
+                rejected.setdefault(kind, {})[reason] = count
+            else:
+                plain[name][kind] = count
+        return Counts(
+            stored=plain["stored"],
+            rejected=rejected,
+            duplicates=plain["duplicates"],
+            rejected_duplicates=plain["rejected duplicates"],
+        )
+
+    def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
+        """See `RecordReader.quality`."""
+        found = self._cells(books.QUALITY, "nsss", keys.number(from_ms), _until(until_ms))
+        return [
+            QualityCell(
+                minute_ms=minute_ms,
+                kind=its_kind,
+                camera_ip=camera_ip,
+                recognizer_ip=recognizer_ip,
+                rejected={
+                    name.removeprefix(books.REASON): count
+                    for name, count in numbers.items()
+                    if name.startswith(books.REASON)
+                },
+                **{name: numbers.get(name, 0) for name in books.QUALITY_NUMBERS},
+            )
+            for (minute_ms, its_kind, camera_ip, recognizer_ip), numbers in found
+            if kind in ("", its_kind)
+        ]
+
+    def latency(
+        self, *, from_ms: int, until_ms: int, kind: str = "", scope: str = "all", scope_id: str = ""
+    ) -> list[LatencySummary]:
+        """See `RecordReader.latency`. An empty `scope_id` gives every district or device."""
+        if scope_id:
+            about = keys.text(scope) + keys.text(scope_id)
+            table, shape = books.SUMMARY, "ssns"
+        else:
+            about, table, shape = keys.text(scope), books.SUMMARY_BY_TIME, "snss"
+        found = self._cells(table, shape, about + keys.number(from_ms), about + _until(until_ms))
+        rows = []
+        for (_, one, other, its_kind), numbers in found:
+            minute_ms, its_id = (other, one) if scope_id else (one, other)
+            if kind in ("", its_kind) and numbers:
+                rows.append(
+                    LatencySummary(
+                        kind=its_kind,
+                        scope=scope,  # type: ignore[arg-type]  # as its writer named it
+                        scope_id=its_id,
+                        minute_ms=minute_ms,
+                        **numbers,
+                    )
+                )
+        return sorted(rows, key=lambda row: (row.minute_ms, row.kind, row.scope_id))
+
+    def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
+        """See `RecordReader.latency_cells`."""
+        found = self._cells(books.HISTOGRAM, "nsss", keys.number(from_ms), _until(until_ms))
+        return [
+            LatencyCell(
+                minute_ms=minute_ms,
+                kind=its_kind,
+                district_id=district_id,
+                camera_ip=camera_ip,
+                buckets=books.buckets_of(numbers),
+            )
+            for (minute_ms, its_kind, district_id, camera_ip), numbers in found
+            if kind in ("", its_kind) and numbers
+        ]
+
+    def positions(self, application: str) -> list[Position]:
+        """See `RecordReader.positions`."""
+        ledger = self._read(lambda line: tables.found_ledger(line)[0], Ledger())
+        found = [
+            Position(
+                application=a, cluster_id=c, topic=t, topic_id=i, partition=p, end_offset=end
+            )
+            for a, c, t, i, p, end in ledger.ends
+            if a == application
+        ]  # fmt: skip
+        return sorted(found, key=lambda position: (position.topic, position.partition))
+
+    def close(self) -> None:
+        """Close the connections; no call may be running."""
+        self._hbase.close()
+
+    def _read(self, work: Callable[[Line], Found], nothing: Found) -> Found:
+        try:
+            with self._hbase.line() as line:
+                return work(line)
+        except TableMissing:
+            return nothing
+
+    def _cells(
+        self, table: bytes, shape: str, start: bytes = b"", stop: bytes = BEHIND_ALL
+    ) -> list[tuple[Any, dict[str, int]]]:
+        """Cells of one kind between two keys: what each is about, and its numbers."""
+
+        def read(line: Line) -> list[tuple[Any, dict[str, int]]]:
+            ledger, _ = tables.found_ledger(line)
+            rows = line.scan(tables.BOOKS, table + start, table + stop, ROWS_PER_CALL)
+            return [
+                (keys.parts_of(key, shape), dict(value(tables.cell_of(columns), ledger)))
+                for key, columns in rows
+            ]
+
+        return self._read(read, [])
+
+
+def _paged(rows: Iterator[Kept], limit: int) -> tuple[list[Kept], bool]:
+    """A page, and whether there are more."""
+    found = list(islice(rows, limit + 1))
+    return found[:limit], len(found) > limit
+
+
+def _bounded(limit: int) -> int:
+    return min(max(limit, 1), MAX_PAGE_ROWS)
+
+
+def _until(until_ms: int) -> bytes:
+    return keys.number(until_ms or _FOREVER_MS)

@@ -1,0 +1,63 @@
+"""The product with its records in a real HBase: the account balances, whatever dies in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running_product import Demo, Place
+
+from deploy.errors import Unavailable
+from deploy.testservers.hbase import Hbase, start_hbase
+from ingest.store import open_store
+from ingest.store.port import StoreError
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
+RATE = 200
+
+
+@pytest.fixture(scope="module")
+def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hbase]:
+    try:
+        server = start_hbase(tmp_path_factory.mktemp("hbase"))
+    except Unavailable as missing:
+        pytest.skip(f"HBase: {missing}")
+    with server:
+        yield server
+
+
+def stored(url: str) -> int:
+    """Records in the store; none while it does not answer."""
+    try:
+        reader = open_store(url)
+        return sum(reader.counts().stored.values())
+    except StoreError:
+        return 0
+
+
+def test_the_account_balances_in_hbase_after_the_death_of_its_servers(
+    hbase: Hbase, tmp_path: Path
+) -> None:
+    """kill -9 of the Thrift server, of HBase and of the Spark driver while records flow; then
+    Ctrl-C. `Demo.ctrl_c` sees the balance."""
+    url, place = f"hbase://{hbase.address}/city", Place(tmp_path / "data")
+    with Demo(place, "--rate", str(RATE), "--set", f"store.url={url}") as demo:
+
+        def flows(what: str) -> None:
+            before = stored(url)
+            demo.wait_until(lambda: stored(url) >= before + RATE, what)
+
+        demo.wait_until(lambda: place.role("city").get("state") == "running", "all run")
+        flows("the first records are stored")
+        hbase.kill_thrift()
+        hbase.start_thrift()
+        flows("records are stored after the death of the Thrift server")
+        demo.kill(["streams"])
+        flows("records are stored after the death of the Spark driver")
+        hbase.kill_master()
+        hbase.start_master()
+        flows("records are stored after the death of HBase")
+        account = demo.ctrl_c()
+    assert account["alarms_raised"] > 0
+    assert not (place.folder / "store" / "records.db").exists()
