@@ -78,7 +78,7 @@ class Show:
         self._seconds = seconds
         self._started_s = time.monotonic()
         self._ready_s: float | None = None
-        self._stored_before = stored(settings)
+        self._stored_before = stored(settings) or 0
         self.first_stored_s: float | None = None
         self.mishap: LeaderKill | None = None
 
@@ -105,7 +105,11 @@ class Show:
         self._line.say("the city stops; what is on its way arrives")
         await self.supervisor.stop_role("city")
         await drain(self.settings, DRAIN_TIMEOUT_S, self._line.show)
-        account = await asyncio.to_thread(account_read.read, self.settings)
+        try:
+            account = await asyncio.to_thread(account_read.read, self.settings)
+        except StoreError as error:
+            self._line.say(f"no account: {error}")
+            return 1
         self._line.say("")
         if as_json:
             more = {
@@ -139,7 +143,7 @@ class Show:
     def _look(self) -> None:
         """Draw the line; note when the first record of this run was stored."""
         count = stored(self.settings)
-        if self.first_stored_s is None and count > self._stored_before:
+        if self.first_stored_s is None and (count or 0) > self._stored_before:
             self.first_stored_s = round(time.monotonic() - self._started_s, 2)
             self._line.say(f"first record stored after {self.first_stored_s} s")
         if self._ready_s is None:
@@ -147,32 +151,27 @@ class Show:
             return
         passed = time.monotonic() - self._ready_s
         until = f" of {self._seconds:.0f}" if self._seconds else ""
+        known = "?" if count is None else count
         again = f" · {self.supervisor.restarts} restarts" if self.supervisor.restarts else ""
         self._line.show(
-            f"{passed:.0f}{until} s · {count} stored · {alarms(self.settings)} alarms{again}"
+            f"{passed:.0f}{until} s · {known} stored · {alarms(self.settings)} alarms{again}"
         )
 
 
-def stored(settings: Settings) -> int:
-    """Records in the store; 0 before there is one."""
+def stored(settings: Settings) -> int | None:
+    """Records in the store; None while it does not answer."""
     try:
-        reader = open_records(settings)
+        with contextlib.closing(open_records(settings)) as reader:
+            return sum(reader.counts().stored.values())
     except (StoreError, OperatorError):
-        return 0
-    try:
-        return sum(reader.counts().stored.values())
-    finally:
-        reader.close()
+        return None
 
 
 def alarms(settings: Settings) -> str:
     """Alarms raised, as far as a glance tells; none before there is a dispatcher."""
     try:
-        reader = open_operations(settings)
+        with contextlib.closing(open_operations(settings)) as reader:
+            found, more = reader.alarms(page=Page(limit=GLANCE))
     except (StoreError, OperatorError):
         return "no"
-    try:
-        found, more = reader.alarms(page=Page(limit=GLANCE))
-    finally:
-        reader.close()
     return f"{len(found)}{'+' if more else ''}"

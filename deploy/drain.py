@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import httpx
 import msgspec
@@ -75,15 +76,12 @@ def what_is_left(settings: Settings) -> Left:
     places: dict[str, int | None] = {"edge": edge_backlog(settings)}
     try:
         bus = bus_books.read(settings.bus.bootstrap_servers, TOPICS)
-        reader = open_records(settings)
+        with closing(open_records(settings)) as reader:
+            for application, topics in READERS.items():
+                positions = reader.positions(application)
+                places[application] = bus.behind(application, positions, topics)
     except (OperatorError, StoreError):
         return Left(places={**places, "bus or store": None})
-    try:
-        for application, topics in READERS.items():
-            positions = reader.positions(application)
-            places[application] = bus.behind(application, positions, topics)
-    finally:
-        reader.close()
     places[DISPATCHER] = dispatcher_backlog(settings, bus)
     return Left(places=places)
 
@@ -103,11 +101,8 @@ def edge_backlog(settings: Settings) -> int | None:
 def dispatcher_backlog(settings: Settings, bus: bus_books.BusBooks) -> int | None:
     """Candidates without a verdict."""
     try:
-        reader = open_operations(settings)
+        with closing(open_operations(settings)) as reader:
+            positions = list(reader.positions(DISPATCHER))
     except StoreError:
         return None
-    try:
-        positions = list(reader.positions(DISPATCHER))
-    finally:
-        reader.close()
     return bus.behind(DISPATCHER, positions, [EVENT_CANDIDATE])

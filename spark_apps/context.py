@@ -10,9 +10,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
 
@@ -31,7 +33,9 @@ from spark_apps.settings import JobSettings
 
 log = logging.getLogger(__name__)
 
-STORE_WAIT_S = 300.0  # how long a full disk is waited for before the driver ends
+Done = TypeVar("Done")
+
+STORE_WAIT_S = 300.0  # how long the store is waited for before the driver ends
 
 
 def now_ms() -> int:
@@ -39,8 +43,24 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def patiently(work: Callable[[], Done], stopping: threading.Event) -> Done:
+    """Do what the store refuses for a while (a full disk, a server that is away) again and again,
+    within `STORE_WAIT_S`. Raises `StoreError`."""
+    pause_s, waited_s = 0.1, 0.0
+    while True:
+        try:
+            return work()
+        except StoreError as error:
+            if not error.retriable or waited_s >= STORE_WAIT_S or stopping.is_set():
+                raise
+            log.warning("%s; trying again in %.1f s", error, pause_s)
+        stopping.wait(pause_s)
+        waited_s += pause_s
+        pause_s = min(2 * pause_s, 5.0)
+
+
 class StoreWriter:
-    """The store as the queries write it: what the machine refuses for a while is tried again.
+    """The store as the queries write it: what is refused for a while is tried again.
 
     Never: giving up a batch. When the bound is reached the query fails and the driver ends; the
     next one begins at the store's positions.
@@ -51,18 +71,8 @@ class StoreWriter:
         self._stopping = stopping
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
-        """As the port's `apply`; a full disk is waited for."""
-        pause_s, waited_s = 0.1, 0.0
-        while True:
-            try:
-                return self._store.apply(batch, positions)
-            except StoreError as error:
-                if not error.retriable or waited_s >= STORE_WAIT_S or self._stopping.is_set():
-                    raise
-                log.warning("%s; trying again in %.1f s", error, pause_s)
-            self._stopping.wait(pause_s)
-            waited_s += pause_s
-            pause_s = min(2 * pause_s, 5.0)
+        """As the port's `apply`."""
+        return patiently(partial(self._store.apply, batch, positions), self._stopping)
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from ingest.store import open_store
 from ingest.store.port import StoreError
 from spark_apps.application import Application, Query
 from spark_apps.cluster import ClusterError, admin_client, wait_for
-from spark_apps.context import Context, RegisterFile, StoreWriter
+from spark_apps.context import Context, RegisterFile, StoreWriter, patiently
 from spark_apps.events import Events
 from spark_apps.ingest.job import Ingest
 from spark_apps.latency.job import Latency
@@ -100,7 +100,8 @@ class Driver:
     def _context(self) -> Context:
         settings = self._settings
         admin = admin_client(settings.bus.bootstrap_servers)
-        store = open_store(settings.store.records_url(settings.site), "write")
+        url = settings.store.records_url(settings.site)
+        store = patiently(partial(open_store, url, "write"), self._stopping)
         return Context(
             settings=settings,
             cluster=wait_for(admin, sorted(_TOPICS), self._stopping),

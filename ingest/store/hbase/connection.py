@@ -31,6 +31,7 @@ WAIT_S = 20.0
 ROWS_PER_CALL = 1_000  # 25 to 60 ms each; five times as many took ten times as long
 FAMILY = "d"
 
+logging.getLogger("happybase.pool").setLevel(logging.WARNING)  # it tells what we tell
 _PASSING = (TTransportException, TProtocolException, OSError, NoConnectionsAvailable)
 _MISSING = ("TableNotFoundException", "is disabled")
 
@@ -48,15 +49,16 @@ def store_errors(what: str) -> Iterator[None]:
     try:
         yield
     except _PASSING as error:
-        raise StoreUnavailable(f"{what}: {type(error).__name__}: {error}") from error
+        said = getattr(error, "message", None) or f"{type(error).__name__} {error}"
+        raise StoreUnavailable(f"HBase at {what}: {said}") from error
     except HbaseError as error:
         message = str(error.message).partition("\n")[0]
         if any(sign in str(error.message) for sign in _MISSING):
-            raise TableMissing(f"{what}: {message}") from error
+            raise TableMissing(f"HBase at {what}: {message}") from error
         # A region that moves, a server that restarts: HBase itself calls them all input and output.
-        raise StoreUnavailable(f"{what}: {message}") from error
+        raise StoreUnavailable(f"HBase at {what}: {message}") from error
     except (IllegalArgument, TApplicationException) as error:
-        raise StoreError(f"{what}: {error}") from error
+        raise StoreError(f"HBase at {what}: {error}") from error
 
 
 class HbaseConnection:
