@@ -33,7 +33,7 @@ FAMILY = "d"
 
 logging.getLogger("happybase.pool").setLevel(logging.WARNING)  # it tells what we tell
 _PASSING = (TTransportException, TProtocolException, OSError, NoConnectionsAvailable)
-_MISSING = ("TableNotFoundException", "is disabled")
+_MISSING = "TableNotFoundException"
 
 Cells = dict[bytes, bytes]
 Row = tuple[bytes, Cells]
@@ -53,7 +53,7 @@ def store_errors(what: str) -> Iterator[None]:
         raise StoreUnavailable(f"HBase at {what}: {said}") from error
     except HbaseError as error:
         message = str(error.message).partition("\n")[0]
-        if any(sign in str(error.message) for sign in _MISSING):
+        if _MISSING in str(error.message):
             raise TableMissing(f"HBase at {what}: {message}") from error
         # A region that moves, a server that restarts: HBase itself calls them all input and output.
         raise StoreUnavailable(f"HBase at {what}: {message}") from error
