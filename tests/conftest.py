@@ -16,6 +16,7 @@ import pytest
 
 from deploy.errors import Unavailable
 from deploy.setup.java import ensure_java
+from deploy.testservers.hbase import Hbase, start_hbase
 from deploy.testservers.kafka import start_kafka
 from deploy.testservers.process import JavaServer
 from deploy.testservers.zookeeper import start_zookeeper
@@ -103,5 +104,16 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaServer]:
         server = start_zookeeper(tmp_path_factory.mktemp("zookeeper"))
     except Unavailable as missing:
         pytest.skip(f"ZooKeeper: {missing}")
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hbase]:
+    """A real HBase with its Thrift server."""
+    try:
+        server = start_hbase(tmp_path_factory.mktemp("hbase"))
+    except Unavailable as missing:
+        pytest.skip(f"HBase: {missing}")
     with server:
         yield server

@@ -27,6 +27,7 @@ from ingest.store.port import (
 )
 from ingest.store.schema import version_of
 from ingest.store.sqlite_query import Statement, bounded, records_statement
+from ingest.store.totals import counts_of
 
 _BUCKETS = msgspec.json.Decoder(dict[int, int])
 # Beyond every epoch in milliseconds: "until" where none was asked for.
@@ -73,23 +74,7 @@ class SqliteReader:
     def counts(self) -> Counts:
         """See `RecordReader.counts`. Kept in totals by the writer, so it costs the same at any
         size."""
-        rejected: dict[str, dict[str, int]] = {}
-        plain: dict[str, dict[str, int]] = {
-            "stored": {},
-            "duplicates": {},
-            "rejected duplicates": {},
-        }
-        for name, kind, reason, count in self._rows(Statement("SELECT * FROM totals")):
-            if name == "rejected":
-                rejected.setdefault(kind, {})[reason] = count
-            else:
-                plain[name][kind] = count
-        return Counts(
-            stored=plain["stored"],
-            rejected=rejected,
-            duplicates=plain["duplicates"],
-            rejected_duplicates=plain["rejected duplicates"],
-        )
+        return counts_of(self._rows(Statement("SELECT * FROM totals")))
 
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """See `RecordReader.quality`."""

@@ -40,6 +40,7 @@ from ingest.store.schema import (
     prepare,
 )
 from ingest.store.sqlite_reader import SqliteReader
+from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
 
 
 def _wall_clock_ms() -> int:
@@ -195,9 +196,9 @@ class SqliteStore(SqliteReader):
         self._db.execute(_INSERT_HOURS, {"before": before})
         self._db.executemany(_INSERT_CAMERA, {(row.camera_ip, row.checkpoint_id) for row in new})
         kinds = Counter(row.kind for row in new)
-        self._add_totals("stored", kinds)
+        self._add_totals(STORED, kinds)
         if len(new) < len(rows):
-            self._add_totals("duplicates", Counter(row.kind for row in rows) - kinds)
+            self._add_totals(DUPLICATES, Counter(row.kind for row in rows) - kinds)
         for row in new:
             force_setattr(row, "stored_at_ms", now_ms)
         return new
@@ -226,9 +227,9 @@ class SqliteStore(SqliteReader):
                 force_setattr(row, "stored_at_ms", now_ms)
             else:
                 again[row.kind] += 1
-        totals = [("rejected", kind, reason, count) for (kind, reason), count in new.items()]
+        totals = [(REJECTED, kind, reason, count) for (kind, reason), count in new.items()]
         self._db.executemany(_ADD_TOTAL, totals)
-        self._add_totals("rejected duplicates", again)
+        self._add_totals(REJECTED_DUPLICATES, again)
         return sum(new.values())
 
     def _add_totals(self, name: str, kinds: Counter[str]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from running_product import Demo, Place
 
-from deploy.errors import Unavailable
-from deploy.testservers.hbase import Hbase, start_hbase
+from deploy.testservers.hbase import Hbase
 from ingest.store import open_store
 from ingest.store.port import StoreError
 
@@ -17,21 +16,11 @@ pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 RATE = 200
 
 
-@pytest.fixture(scope="module")
-def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hbase]:
-    try:
-        server = start_hbase(tmp_path_factory.mktemp("hbase"))
-    except Unavailable as missing:
-        pytest.skip(f"HBase: {missing}")
-    with server:
-        yield server
-
-
 def stored(url: str) -> int:
     """Records in the store; none while it does not answer."""
     try:
-        reader = open_store(url)
-        return sum(reader.counts().stored.values())
+        with closing(open_store(url)) as reader:
+            return sum(reader.counts().stored.values())
     except StoreError:
         return 0
 

@@ -13,6 +13,7 @@ from bus.contracts.meters import LatencyCell, QualityCell, Sent
 from ingest.store.hbase.keys import cell_key
 from ingest.store.hbase.ledger import Change
 from ingest.store.port import LatencySummary, RecordRow, RejectedRow
+from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
 
 # Kinds of cells: the first byte of their keys. What follows is said where each key is made.
 TOTAL, CAPTURED, QUALITY, SENT = b"T", b"C", b"Q", b"S"
@@ -95,17 +96,17 @@ class Changes:
     def records(self, rows: Sequence[RecordRow], new: Sequence[RecordRow]) -> None:
         """Records that came, and which of them are new."""
         kinds = Counter(row.kind for row in new)
-        self.total("stored", kinds)
-        self.total("duplicates", Counter(row.kind for row in rows) - kinds)
+        self.total(STORED, kinds)
+        self.total(DUPLICATES, Counter(row.kind for row in rows) - kinds)
         for key, count in Counter(captured_key(row) for row in new).items():
             self.add(key, {COUNT: count})
 
     def rejected(self, rows: Sequence[RejectedRow], new: Sequence[RejectedRow]) -> None:
         """The same for rejected ones, by reason."""
         for (kind, reason), count in Counter((row.kind, row.reason) for row in new).items():
-            self.add(total_key("rejected", kind, reason), {COUNT: count})
+            self.add(total_key(REJECTED, kind, reason), {COUNT: count})
         again = Counter(row.kind for row in rows) - Counter(row.kind for row in new)
-        self.total("rejected duplicates", again)
+        self.total(REJECTED_DUPLICATES, again)
 
     def quality(self, cells: Iterable[QualityCell]) -> None:
         """Increments of quality cells."""

@@ -25,6 +25,7 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
 )
+from ingest.store.totals import counts_of
 
 MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
 _FOREVER_MS = 1 << 62
@@ -89,26 +90,8 @@ class HbaseReader:
 
     def counts(self) -> Counts:
         """See `RecordReader.counts`."""
-        rejected: dict[str, dict[str, int]] = {}
-        plain: dict[str, dict[str, int]] = {
-            "stored": {},
-            "duplicates": {},
-            "rejected duplicates": {},
-        }
-        for (name, kind, reason), numbers in self._cells(books.TOTAL, "sss"):
-            count = numbers.get(books.COUNT, 0)
-            if not count:
-                continue
-            if name == "rejected":
-                rejected.setdefault(kind, {})[reason] = count
-            else:
-                plain[name][kind] = count
-        return Counts(
-            stored=plain["stored"],
-            rejected=rejected,
-            duplicates=plain["duplicates"],
-            rejected_duplicates=plain["rejected duplicates"],
-        )
+        found = self._cells(books.TOTAL, "sss")
+        return counts_of((*about, numbers[books.COUNT]) for about, numbers in found if numbers)
 
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """See `RecordReader.quality`."""

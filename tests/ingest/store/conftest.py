@@ -8,24 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.errors import Unavailable
-from deploy.testservers.hbase import Hbase, start_hbase
+from deploy.testservers.hbase import Hbase
 from ingest.store import open_store
 from ingest.store.port import RecordStore
 
 IN_HBASE = pytest.param("hbase", marks=[pytest.mark.java, pytest.mark.slow])
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hbase]:
-    """A real HBase with its Thrift server."""
-    try:
-        server = start_hbase(tmp_path_factory.mktemp("hbase"))
-    except Unavailable as missing:
-        pytest.skip(f"HBase: {missing}")
-    with server:
-        yield server
 
 
 def new_name() -> str:
