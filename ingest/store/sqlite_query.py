@@ -10,9 +10,9 @@ from typing import Any
 
 from ingest.normalise.plate import plate_key, plate_pattern
 from ingest.store.port import Page, Query, RecordRow
-from ingest.store.questions import COMMON_KIND, bounded, has_no_key
-from ingest.store.schema import FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
+from ingest.store.schema import COMMON_KIND, FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
 
+MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
 _COLUMNS = ",".join(f"r.{name}" for name in RecordRow.__struct_fields__)
 _LAST_CHARACTER = "\U0010ffff"
 
@@ -41,6 +41,11 @@ def records_statement(query: Query, page: Page | None) -> Statement:
     if page is not None:
         _page(statement, page)
     return statement
+
+
+def bounded(limit: int) -> int:
+    """The number of rows a page may really have."""
+    return min(max(limit, 1), MAX_PAGE_ROWS)
 
 
 def _lead(query: Query) -> Statement:
@@ -77,8 +82,13 @@ def _glob(pattern: str) -> str:
     return "".join(f"[{c}]" if c in "[]?" else c for c in pattern)
 
 
+def _has_no_key(plate: str) -> bool:
+    """Whether it is 无车牌 or the like: these are found as the device wrote them."""
+    return "*" not in plate_pattern(plate) and not plate_key(plate)
+
+
 def _plates(plate: str) -> Statement:
-    if has_no_key(plate):
+    if _has_no_key(plate):
         return _records("r.plate_number = ?", plate)
     pattern = plate_pattern(plate)
     if "*" not in pattern:
@@ -103,7 +113,7 @@ def _restrict(statement: Statement, query: Query) -> None:
         if value:
             statement.add(f"r.{name} = ?", value)
     if query.record_id and query.plate:
-        if has_no_key(query.plate):
+        if _has_no_key(query.plate):
             statement.add("r.plate_number = ?", query.plate)
         else:
             glob = _glob(plate_pattern(query.plate))

@@ -25,12 +25,13 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
 )
-from ingest.store.questions import FOREVER_MS, bounded
 from ingest.store.schema import version_of
-from ingest.store.sqlite_query import Statement, records_statement
+from ingest.store.sqlite_query import Statement, bounded, records_statement
 from ingest.store.totals import counts_of
 
 _BUCKETS = msgspec.json.Decoder(dict[int, int])
+# Beyond every epoch in milliseconds: "until" where none was asked for.
+_FOREVER_MS = 1 << 62
 _REJECTED_COLUMNS = ",".join(RejectedRow.__struct_fields__)
 _SUMMARY_COLUMNS = ",".join(LatencySummary.__struct_fields__)
 _Row = TypeVar("_Row", bound=msgspec.Struct)
@@ -65,7 +66,7 @@ class SqliteReader:
             f"SELECT id,{_REJECTED_COLUMNS} FROM rejected WHERE id < ? AND (? = '' OR kind = ?)"
             " AND (? = '' OR reason = ?) ORDER BY id DESC LIMIT ?"
         )
-        before, limit = int(page.cursor or FOREVER_MS), bounded(page.limit)
+        before, limit = int(page.cursor or _FOREVER_MS), bounded(page.limit)
         found = self._rows(Statement(sql, [before, kind, kind, reason, reason, limit + 1]))
         rows = [_struct(RejectedRow, row[1:]) for row in found[:limit]]
         return rows, str(found[limit - 1][0]) if len(found) > limit else ""
@@ -78,7 +79,7 @@ class SqliteReader:
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """See `RecordReader.quality`."""
         where = "WHERE minute_ms >= ? AND minute_ms < ? AND (? = '' OR kind = ?)"
-        values = [from_ms, until_ms or FOREVER_MS, kind, kind]
+        values = [from_ms, until_ms or _FOREVER_MS, kind, kind]
         reasons: dict[tuple[Any, ...], dict[str, int]] = {}
         for *key, reason, count in self._rows(
             Statement(
@@ -107,7 +108,7 @@ class SqliteReader:
             " WHERE scope = ? AND (? = '' OR scope_id = ?) AND minute_ms >= ? AND minute_ms < ?"
             " AND (? = '' OR kind = ?) ORDER BY minute_ms, kind, scope_id"
         )
-        until = until_ms or FOREVER_MS
+        until = until_ms or _FOREVER_MS
         values = [scope, scope_id, scope_id, from_ms, until, kind, kind]
         return [_struct(LatencySummary, row) for row in self._rows(Statement(sql, values))]
 
@@ -117,7 +118,7 @@ class SqliteReader:
             "SELECT kind, district_id, camera_ip, minute_ms, buckets FROM latency_cells"
             " WHERE minute_ms >= ? AND minute_ms < ? AND (? = '' OR kind = ?) ORDER BY minute_ms"
         )
-        found = self._rows(Statement(sql, [from_ms, until_ms or FOREVER_MS, kind, kind]))
+        found = self._rows(Statement(sql, [from_ms, until_ms or _FOREVER_MS, kind, kind]))
         return [_struct(LatencyCell, (*row[:4], _BUCKETS.decode(row[4]))) for row in found]
 
     def positions(self, application: str) -> list[Position]:

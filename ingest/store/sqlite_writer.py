@@ -31,8 +31,8 @@ from ingest.store.port import (
     StoreUnavailable,
 )
 from ingest.store.positions import was_applied
-from ingest.store.questions import COMMON_KIND
 from ingest.store.schema import (
+    COMMON_KIND,
     FACET_CHECKPOINT,
     FACET_KIND,
     FACET_PLATE,

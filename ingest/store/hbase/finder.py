@@ -41,7 +41,7 @@ class Finder:
         self._query = query
         self._reason = reason
         self._ledger, _ = tables.found_ledger(line)
-        self._lead = lead_of(query, self._checkpoints())
+        self.lead = lead_of(query, self._checkpoints())
 
     def by_identity(self) -> list[RecordRow]:
         """The record of the identity asked for, if it is all that is asked for."""
@@ -63,7 +63,7 @@ class Finder:
 
     def count(self) -> int:
         """How many match; where the index tells it, no record is read."""
-        if is_told_by_index(self._query, self._lead):
+        if is_told_by_index(self._query, self.lead):
             return sum(1 for _ in self._entries(self._where(""), ROWS_PER_CALL))
         return sum(1 for _ in self.records("", ROWS_PER_CALL))
 
@@ -91,7 +91,7 @@ class Finder:
 
     def _where(self, cursor: str) -> list[Range]:
         query = self._query
-        return ranges(self._lead, query.captured_from_ms, query.captured_until_ms, cursor)
+        return ranges(self.lead, query.captured_from_ms, query.captured_until_ms, cursor)
 
     def _entries(self, where: Sequence[Range], rows_per_call: int) -> Iterator[tuple[int, str]]:
         """Moment (negative) and identity of all entries that count, in order."""

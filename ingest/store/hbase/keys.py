@@ -14,11 +14,11 @@ from enum import Enum
 from zlib import crc32
 
 from ingest.store.port import RecordRow, RejectedRow
-from ingest.store.questions import COMMON_KIND
 
 SALTS = 16
 END, INSIDE = b"\x00", b"\x00\xff"
 _ZERO = 1 << 63
+COMMON_KIND = "vehicle"  # most records are: the time finds its newest at once
 
 
 class Facet(Enum):

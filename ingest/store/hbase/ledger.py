@@ -31,17 +31,16 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     writer: str = ""
     begun: int = 0
     committed: int = 0
-    failed: frozenset[int] = frozenset()
+    failed: tuple[int, ...] = ()
     ends: tuple[tuple[str, str, str, str, int, int], ...] = ()
 
     def counts(self, attempt: int) -> bool:
         """Whether what was written under this number is part of the store."""
         return attempt <= self.committed and attempt not in self.failed
 
-    def end_offsets(self) -> Callable[[Position], int]:
-        """Tells how far a position's partition has been read; -1 if never."""
-        ends = self.positions()
-        return lambda position: ends.get(position_key(position), -1)
+    def end_offset(self, position: Position) -> int:
+        """How far its partition has been read; -1 if never."""
+        return self.positions().get(position_key(position), -1)
 
     def positions(self) -> Mapping[PositionKey, int]:
         """Every partition's end offset."""
@@ -81,7 +80,7 @@ def _abandoned(ledger: Ledger) -> Ledger:
     if len(ledger.failed) >= MAX_FAILED:
         raise StoreError(f"{MAX_FAILED} batches were begun and never committed")
     # Its number is not younger than `committed` once the next attempt is.
-    failed = ledger.failed | {ledger.begun}
+    failed = (*ledger.failed, ledger.begun)
     return msgspec.structs.replace(ledger, failed=failed, committed=ledger.begun)
 
 

@@ -25,8 +25,10 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
 )
-from ingest.store.questions import FOREVER_MS, bounded
 from ingest.store.totals import counts_of
+
+MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
+_FOREVER_MS = 1 << 62
 
 Found = TypeVar("Found")
 Kept = TypeVar("Kept", RecordRow, RejectedRow)
@@ -40,7 +42,7 @@ class HbaseReader:
 
     def query(self, query: Query, page: Page) -> tuple[list[RecordRow], str]:
         """See `RecordReader.query`."""
-        limit = bounded(page.limit)
+        limit = _bounded(page.limit)
 
         def read(line: Line) -> tuple[list[RecordRow], bool]:
             finder = Finder(line, query)
@@ -76,7 +78,7 @@ class HbaseReader:
 
     def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
         """See `RecordReader.rejected`."""
-        limit = bounded(page.limit)
+        limit = _bounded(page.limit)
 
         def read(line: Line) -> tuple[list[RejectedRow], bool]:
             finder = Finder(line, Query(kind=kind), reason)
@@ -196,5 +198,9 @@ def _paged(rows: Iterator[Kept], limit: int) -> tuple[list[Kept], bool]:
     return found[:limit], len(found) > limit
 
 
+def _bounded(limit: int) -> int:
+    return min(max(limit, 1), MAX_PAGE_ROWS)
+
+
 def _until(until_ms: int) -> bytes:
-    return keys.number(until_ms or FOREVER_MS)
+    return keys.number(until_ms or _FOREVER_MS)

@@ -6,18 +6,18 @@ In: `Query`, a cursor. Out: where to read, newest first, and what a row must be.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from msgspec.structs import replace
 
 from ingest.normalise.plate import plate_key, plate_pattern
 from ingest.store.hbase.books import MINUTE_MS
-from ingest.store.hbase.keys import Facet, newest_first, prefixes
+from ingest.store.hbase.keys import COMMON_KIND, Facet, newest_first, prefixes
 from ingest.store.hbase.tables import Entry
 from ingest.store.port import Query, RecordRow
-from ingest.store.questions import ANY, COMMON_KIND, FOREVER_MS, has_no_key
 
 BEHIND_ALL = b"\xff" * 9
+ANY = "*"
+EVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +39,23 @@ class Lead:
 
 def lead_of(query: Query, checkpoints: tuple[str, ...] | None = None) -> Lead:
     """The facet that restricts most; `checkpoints` are those where the query's camera was seen."""
-    if plate_key(query.plate) and ANY not in plate_pattern(query.plate):
-        return Lead(Facet.PLATE, (plate_key(query.plate),))
-    if query.checkpoint_id:
-        return Lead(Facet.CHECKPOINT, (query.checkpoint_id,))
-    if query.kind and query.kind != COMMON_KIND and not query.camera_ip:
-        return Lead(Facet.KIND, (query.kind,))
-    if query.camera_ip and checkpoints is not None:
-        return Lead(Facet.CHECKPOINT, checkpoints)
-    return Lead(Facet.TIME)
+    pattern = plate_pattern(query.plate) if query.plate else ""
+    if pattern and ANY not in pattern and plate_key(query.plate):
+        lead = Lead(Facet.PLATE, (plate_key(query.plate),))
+    elif query.checkpoint_id:
+        lead = Lead(Facet.CHECKPOINT, (query.checkpoint_id,))
+    elif query.kind and query.kind != COMMON_KIND and not query.camera_ip:
+        lead = Lead(Facet.KIND, (query.kind,))
+    elif query.camera_ip and checkpoints is not None:
+        lead = Lead(Facet.CHECKPOINT, checkpoints)
+    else:
+        lead = Lead(Facet.TIME)
+    return lead
 
 
 def is_told_by_index(query: Query, lead: Lead) -> bool:
     """Whether the index alone says how many match: no record need be read."""
-    by_number = bool(query.plate) and has_no_key(query.plate)
+    by_number = bool(query.plate) and _has_no_key(query.plate)
     elsewhere = bool(query.checkpoint_id) and lead.facet is not Facet.CHECKPOINT
     return not (query.text or by_number or elsewhere)
 
@@ -63,7 +66,7 @@ def may_match(query: Query, entry: Entry) -> bool:
         query.kind in ("", entry.kind)
         and query.district_id in ("", entry.district_id)
         and query.camera_ip in ("", entry.camera_ip)
-        and (not query.plate or has_no_key(query.plate) or _fits_key(query.plate, entry.plate_key))
+        and (not query.plate or _has_no_key(query.plate) or _fits_key(query.plate, entry.plate_key))
     )
 
 
@@ -98,17 +101,18 @@ def matches(query: Query, row: RecordRow) -> bool:
 
 
 def _plate_matches(plate: str, row: RecordRow) -> bool:
-    if has_no_key(plate):
+    if _has_no_key(plate):
         return row.plate_number == plate
     return _fits_key(plate, row.plate_key)
 
 
+def _has_no_key(plate: str) -> bool:
+    """Whether it is 无车牌 or the like: these are found as the device wrote them."""
+    return ANY not in plate_pattern(plate) and not plate_key(plate)
+
+
 def _fits_key(plate: str, key: str) -> bool:
-    return bool(key) and fits(_pattern(plate), key)
-
-
-_pattern = lru_cache(maxsize=256)(plate_pattern)
-"""Asked once for each entry of the index that a question walks."""
+    return bool(key) and fits(plate_pattern(plate), key)
 
 
 def fits(pattern: str, text: str) -> bool:
@@ -134,9 +138,8 @@ def whole_minutes(query: Query) -> tuple[int, int] | None:
     if any((query.plate, query.checkpoint_id, query.district_id, query.camera_ip, query.text,
             query.record_id)):  # fmt: skip
         return None
-    from_ms, until_ms = query.captured_from_ms, query.captured_until_ms
-    first = -(-from_ms // MINUTE_MS) * MINUTE_MS if from_ms else -FOREVER_MS
-    last = until_ms // MINUTE_MS * MINUTE_MS if until_ms else FOREVER_MS
+    first = -(-query.captured_from_ms // MINUTE_MS) * MINUTE_MS if query.captured_from_ms else -EVER
+    last = query.captured_until_ms // MINUTE_MS * MINUTE_MS if query.captured_until_ms else EVER
     # Zero is a question without that bound: an edge could not be asked for.
     return (first, last) if first < last and first and last else None
 

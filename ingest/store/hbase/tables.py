@@ -68,7 +68,7 @@ encode = msgspec.msgpack.Encoder().encode
 
 def encode_ledger(ledger: Ledger) -> bytes:
     """As JSON: an operator may have to read it."""
-    return msgspec.json.encode(ledger, order="deterministic")
+    return msgspec.json.encode(ledger)
 
 
 def found_ledger(line: Line) -> tuple[Ledger, bytes | None]:

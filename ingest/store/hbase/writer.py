@@ -73,7 +73,7 @@ class HbaseStore(HbaseReader):
             ledger, written = tables.found_ledger(line)
             if ledger.writer != self._name:
                 raise StoreError(f"{self._hbase.address}: another process writes this store now")
-            if was_applied(positions, ledger.end_offsets()):
+            if was_applied(positions, ledger.end_offset):
                 return Applied(
                     stored=0, duplicates=0, rejected=0, rejected_duplicates=0,
                     stored_at_ms=now_ms, already_applied=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,13 @@ from tests.ingest.store.made import position, row
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite://{tmp_path}/store/records.db"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[RecordStore]:
+    opened = open_store(url, "write")
+    yield opened
+    opened.close()
 
 
 def test_a_full_disk_is_told_and_heals(tmp_path: Path):
