@@ -15,6 +15,10 @@ from typing import Any, Protocol, TypeVar
 Result = TypeVar("Result")
 Buffer = bytes | bytearray | memoryview
 
+METADATA_WORKER = "metadata"
+"""The queue of Raft's flushes and votes. No log directory can have this name: those are absolute,
+or relative with a slash, or at worst share a thread with it."""
+
 
 class DiskError(Exception):
     """The file system refused. ``errno`` is the system's number, 0 if it gave none."""
@@ -124,5 +128,23 @@ class Disk(Protocol):
 
         While it stays the same, what was written is still there, flushed or not (ADR 0032)."""
 
-    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Run slow file work (flush, deletion) on a worker thread."""
+    def begin_service(self) -> None:
+        """The calling thread serves requests from now on and must wait for no device: ``flush``,
+        ``flush_directory`` and ``replace_text_durably`` belong on a worker.
+
+        Under test the real disk refuses them there. Before this call (start-up: nobody is served)
+        and after ``end_service`` (the last close: nobody is served any more) they are allowed."""
+
+    def end_service(self) -> None:
+        """See ``begin_service``."""
+
+    async def run(
+        self, function: Callable[..., Result], *arguments: Any, worker: str = ""
+    ) -> Result:
+        """Run slow file work (flush, deletion, a read of what is not in memory) off the loop.
+
+        ``worker`` names a queue with one thread, which keeps the order of its calls: one per log
+        directory (its path) and ``METADATA_WORKER`` for Raft, so that a stalled device holds up
+        nobody else. Empty: whichever of a few shared threads is free; no order.
+
+        A caller that is cancelled does not hear of the end; a function that has begun goes on."""

@@ -13,7 +13,6 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,10 +24,10 @@ from broker.disk.port import (
     PathMissing,
     Result,
 )
+from broker.disk.real_guard import ServiceGuard
+from broker.disk.workers import Workers
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_WORKERS = 2
-"""Threads for flushes and deletions: one may wait for the device while the other goes on."""
 
 LOCK_FILE = ".lock"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -56,11 +55,12 @@ def _typed_errors(path: str) -> Iterator[None]:
 class RealFile:
     """One open descriptor. Invariant: ``_fd`` is -1 once closed."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd", "_guard", "path")
 
-    def __init__(self, path: str, fd: int) -> None:
+    def __init__(self, path: str, fd: int, guard: ServiceGuard) -> None:
         self.path = path
         self._fd = fd
+        self._guard = guard
 
     def append(self, data: Buffer) -> None:
         try:
@@ -115,6 +115,7 @@ class RealFile:
             raise typed(error, self.path) from error
 
     def flush(self) -> None:
+        self._guard.check_flush(self.path)
         try:
             os.fdatasync(self._fd)
         except OSError as error:
@@ -152,12 +153,13 @@ class RealDisk:
 
     def __init__(self) -> None:
         _raise_open_file_limit()
-        self._workers: ThreadPoolExecutor | None = None
+        self._guard = ServiceGuard()
+        self._workers = Workers()
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
-            return RealFile(path, os.open(path, flags, 0o644))
+            return RealFile(path, os.open(path, flags, 0o644), self._guard)
         except OSError as error:
             raise typed(error, path) from error
 
@@ -202,6 +204,7 @@ class RealDisk:
             return file.read()
 
     def replace_text_durably(self, path: str, text: str) -> None:
+        self._guard.check_flush(path)
         temporary = path + ".tmp"
         with _typed_errors(path):
             with open(temporary, "w", encoding="utf-8") as file:
@@ -212,6 +215,7 @@ class RealDisk:
             _flush_directory(os.path.dirname(path))
 
     def flush_directory(self, path: str) -> None:
+        self._guard.check_flush(path)
         with _typed_errors(path):
             _flush_directory(path)
 
@@ -254,11 +258,17 @@ class RealDisk:
             volume = os.statvfs(path)
         return volume.f_bavail * volume.f_frsize
 
-    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        if self._workers is None:
-            self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="disk")
+    def begin_service(self) -> None:
+        self._guard.begin()
+
+    def end_service(self) -> None:
+        self._guard.end()
+
+    async def run(
+        self, function: Callable[..., Result], *arguments: Any, worker: str = ""
+    ) -> Result:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._workers, function, *arguments)
+        return await loop.run_in_executor(self._workers.of(worker), function, *arguments)
 
 
 def _raise_open_file_limit() -> None:

@@ -76,9 +76,7 @@ class Broker:
         self.controller_addresses: list[ListenerAddress] = []
         self.metrics_port = -1
         self.plane: Plane = make_plane(
-            Ports(
-                config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper
-            )
+            Ports(config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper)
         )
         self._listeners: dict[Side, list[Listener]] = {}
         self._http: Server | None = None
@@ -122,6 +120,7 @@ class Broker:
         self._tasks.append(self.clock.spawn(self._sweep_idle(), name="idle-connections"))
         if self.roles.broker:
             await self._start_broker(rooms)
+        self.disk.begin_service()
         self._state = BrokerState.RUNNING
         log.info("node %d of cluster %s serves", rooms.node_id, rooms.cluster_id)
 
@@ -151,6 +150,7 @@ class Broker:
             await self._http.close()
         if self._rooms is not None:
             await self._rooms.stop_broker()
+        self.disk.end_service()
         await self.plane.stop()
         await self._close(Side.CONTROLLER)
         if self._rooms is not None and self._rooms.is_broker_started:

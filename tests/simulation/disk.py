@@ -177,6 +177,7 @@ class ProcessDisk:
         self.die_after: int | None = None
         """Die before the so-many-th write or flush from now."""
         self.on_die: Callable[[], None] = life.die
+        self._queues: dict[str, asyncio.Future[None]] = {}
 
     def before_write(self, path: str, size: int) -> int:
         """How many bytes there is room for; the place where a process may die in mid-operation."""
@@ -292,13 +293,46 @@ class ProcessDisk:
     def free_bytes(self, path: str) -> int:
         return max(self.machine.capacity_bytes - self.machine.used_bytes, 0)
 
-    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """As on a worker thread: later, and in one step of its own."""
+    def begin_service(self) -> None:
+        """Only the real disk refuses a flush on the loop."""
+
+    def end_service(self) -> None:
+        """See `begin_service`."""
+
+    async def run(
+        self, function: Callable[..., Result], *arguments: Any, worker: str = ""
+    ) -> Result:
+        """As on a worker thread: later, and in one step of its own; in its order if `worker`."""
         low, high = self.machine.flush_s
-        await asyncio.sleep(low + (high - low) * self._dice.random())
-        result = function(*arguments)
-        await asyncio.sleep(0)
-        return result
+        took_s = low + (high - low) * self._dice.random()
+        if not worker:
+            await asyncio.sleep(took_s)
+            result = function(*arguments)
+            await asyncio.sleep(0)
+            return result
+        loop = asyncio.get_running_loop()
+        before, done = self._queues.get(worker), loop.create_future()
+        self._queues[worker] = done
+        begun = loop.create_task(self._in_turn(before, done, took_s, function, arguments))
+        begun.add_done_callback(_look_at)  # a caller that was cancelled hears of no error
+        return await asyncio.shield(begun)  # type: ignore[no-any-return]
+
+    async def _in_turn(
+        self,
+        before: asyncio.Future[None] | None,
+        done: asyncio.Future[None],
+        took_s: float,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+    ) -> Any:
+        """One call of a worker's queue, behind the one before it."""
+        try:
+            if before is not None:
+                await before
+            await asyncio.sleep(took_s)
+            return function(*arguments)
+        finally:
+            done.set_result(None)
 
 
 class SimLock:
@@ -318,3 +352,8 @@ def _parent(path: str) -> str:
 
 def _drop(files: dict[str, Inode], path: str) -> None:
     files.pop(path, None)
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -8,12 +8,16 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from broker.disk.port import DirectoryLocked, Disk, DiskError, DiskFull, File, PathMissing
 from broker.disk.real import RealDisk
+from broker.disk.real_guard import REFUSE
+from broker.disk.workers import MAX_NAMED, Workers
+from bus.errors import CheckFailed
 
 
 @pytest.fixture
@@ -99,6 +103,8 @@ _FILLS_UP = """
 import resource, signal, sys
 from broker.disk.port import DiskFull
 from broker.disk.real import RealDisk
+from broker.disk.workers import MAX_NAMED, Workers
+from bus.errors import CheckFailed
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 file = RealDisk().open(sys.argv[1], create=True)
@@ -141,3 +147,56 @@ def test_no_room_at_a_flush_is_no_full_disk(file: File, monkeypatch: pytest.Monk
     with pytest.raises(DiskError, match="no space left") as caught:
         file.flush()
     assert not isinstance(caught.value, DiskFull)
+
+
+def test_calls_of_one_worker_keep_their_order_and_stall_no_other(tmp_path: Path) -> None:
+    disk, gate, order = RealDisk(), threading.Event(), []
+
+    async def calls() -> None:
+        held = [
+            asyncio.ensure_future(disk.run(gate.wait, worker="/one")),
+            asyncio.ensure_future(disk.run(order.append, "behind", worker="/one")),
+        ]
+        await disk.run(order.append, "beside", worker="/other")
+        await disk.run(order.append, "shared")
+        gate.set()
+        await asyncio.gather(*held)
+
+    asyncio.run(calls())
+    assert order == ["beside", "shared", "behind"]
+
+
+def test_more_workers_than_threads_share_them_and_keep_their_order() -> None:
+    workers = Workers()
+    names = [f"/directory-{number}" for number in range(3 * MAX_NAMED)]
+    first = [workers.of(name) for name in names]
+    assert [workers.of(name) for name in names] == first
+    assert len(set(map(id, first))) == MAX_NAMED
+
+
+@pytest.mark.parametrize("what", ["flush", "flush_directory", "replace_text_durably"])
+def test_a_flush_on_the_serving_thread_is_refused_and_one_on_a_worker_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv(REFUSE, "1")
+    disk = RealDisk()
+    file = disk.open(f"{tmp_path}/a", create=True)
+    call: Callable[[], None] = {
+        "flush": file.flush,
+        "flush_directory": lambda: disk.flush_directory(str(tmp_path)),
+        "replace_text_durably": lambda: disk.replace_text_durably(f"{tmp_path}/b", "text"),
+    }[what]
+    call()
+    disk.begin_service()
+    with pytest.raises(CheckFailed, match="on the thread that serves"):
+        call()
+    asyncio.run(disk.run(call))
+    disk.end_service()
+    call()
+
+
+def test_no_flush_is_refused_in_production(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(REFUSE, raising=False)
+    disk = RealDisk()
+    disk.begin_service()
+    disk.flush_directory(str(tmp_path))

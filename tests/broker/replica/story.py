@@ -132,7 +132,7 @@ class BreakableDisk(RealDisk):
     def open(self, path: str, *, create: bool = False) -> Any:
         return BreakableFile(super().open(path, create=create), self)
 
-    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def run(self, function: Callable[..., Any], *arguments: Any, worker: str = "") -> Any:
         """Later, as on a worker thread; virtual time knows none."""
         await asyncio.sleep(0)
         return function(*arguments)

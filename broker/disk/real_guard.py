@@ -1,0 +1,41 @@
+"""Refuses a wait for the device on the thread that serves requests.
+
+In: when serving begins and ends. Out: ``CheckFailed`` for a flush on that thread in between. Never:
+a refusal in production: a flush somebody forgot to move is slow there, and a dead broker is worse.
+Tests (and the brokers they start) ask for it by ``REFUSE`` in their environment.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from bus.errors import check
+
+REFUSE = "DATABUS_REFUSE_FLUSH_ON_LOOP"
+
+
+class ServiceGuard:
+    """Invariant: ``_thread`` is 0 unless serving, and unless refusing was asked for."""
+
+    __slots__ = ("_thread",)
+
+    def __init__(self) -> None:
+        self._thread = 0
+
+    def begin(self) -> None:
+        """The calling thread serves from now on."""
+        if os.environ.get(REFUSE):
+            self._thread = threading.get_ident()
+
+    def end(self) -> None:
+        """It serves no more."""
+        self._thread = 0
+
+    def check_flush(self, path: str) -> None:
+        """Raise CheckFailed on the thread that serves."""
+        if self._thread:
+            check(
+                threading.get_ident() != self._thread,
+                f"{path} is flushed on the thread that serves requests; use Disk.run",
+            )
