@@ -17,6 +17,7 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     session_hours: int = 8  # one shift; then the password is asked again
     link_minutes: int = 60  # how long the link that `demo` prints may wait to be opened
     failed_logins: int = 5  # per account and address within the window, then the door stays shut
+    failed_logins_per_address: int = 25  # whatever the names: five people who mistype
     failed_login_window_seconds: int = 300
     live_rows: int = 100  # rows a live grid keeps; more is a search, not a glance
     decoded_per_second: int = 200  # of the data topics; the rest is counted, not looked into

@@ -15,6 +15,7 @@ import hmac
 import os
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -26,7 +27,7 @@ from monitor.accounts.book import AccountBook
 from monitor.accounts.locked_file import DamagedFile
 from monitor.accounts.roles import Principal
 from monitor.accounts.sessions import Sessions
-from monitor.accounts.throttle import FailedLogins
+from monitor.accounts.throttle import LoginThrottle, TooManyAttempts
 
 OPEN_PATHS = frozenset({"/healthz", "/login", "/auth/login"})
 OPEN_PREFIXES = ("/auth/once/",)
@@ -34,6 +35,7 @@ OPEN_PREFIXES = ("/auth/once/",)
 _MACHINE_PREFIXES = ("/api/", "/metrics", "/pictures/", "/assets/", "/_nicegui", "/openapi.json")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
+JUDGING_THREADS = 2  # scrypt leaves the interpreter's lock; more would starve the console's loop
 MAX_KNOWN_CREDENTIALS = 256
 CREDENTIAL_LIFETIME_MS = 60_000  # scrypt once a minute per script, not once per request
 
@@ -50,47 +52,62 @@ _HEADERS = {
 
 
 class PasswordCheck:
-    """HTTP Basic for scripts: verified off the loop, remembered for a minute, throttled as the
-    form is.
+    """Judges passwords off the loop, in threads of its own, within the limits of `LoginThrottle`;
+    remembers right ones for a minute, for scripts that send theirs with every request.
     """
 
     def __init__(
-        self, book: AccountBook, failures: FailedLogins, now_ms: Callable[[], int]
+        self, book: AccountBook, throttle: LoginThrottle, now_ms: Callable[[], int]
     ) -> None:
         self._book = book
-        self._failures = failures
+        self._throttle = throttle
         self._now_ms = now_ms
         self._pepper = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[int, str]] = OrderedDict()
+        self._judging: dict[tuple[bytes, str], asyncio.Future[Principal | None]] = {}
+        self._threads = ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="passwords")
 
     async def principal(self, name: str, password: str, address: str) -> Principal | None:
-        """Who this is, or None: wrong, or too many wrong before."""
+        """Who this is, or None if the password is wrong. Raises `TooManyAttempts`."""
         now = self._now_ms()
+        self._throttle.check(name, address, now)  # also what is remembered
         mark = hmac.digest(self._pepper, f"{name}\0{password}".encode(), hashlib.sha256)
         account = self._book.find(name)
         known = self._known.get(mark)
         if known and known[0] > now and account and account.password == known[1]:
             return Principal(name=name, roles=frozenset(account.roles))
-        if self.wait_ms(name, address):
-            return None
-        found = await asyncio.to_thread(self._book.verify, name, password)
-        self._remember(found, mark, name, address, now)
-        return found
+        # A script that begins with several requests at once is judged once for all of them.
+        judging = self._judging.get((mark, address))
+        if judging is None:
+            judging = self._judge(name, password, address, mark)
+        # Shielded, because a client that leaves must not free its place while the thread works.
+        return await asyncio.shield(judging)
 
-    def wait_ms(self, name: str, address: str) -> int:
-        """How long this name from this address must wait."""
-        return self._failures.wait_ms(f"{address} {name}", self._now_ms())
+    def _judge(
+        self, name: str, password: str, address: str, mark: bytes
+    ) -> asyncio.Future[Principal | None]:
+        attempt = self._throttle.begin(name, address, self._now_ms())
+        loop = asyncio.get_running_loop()
+        judging = loop.run_in_executor(self._threads, self._book.verify, name, password)
+        self._judging[mark, address] = judging
 
-    def _remember(
-        self, found: Principal | None, mark: bytes, name: str, address: str, now: int
-    ) -> None:
-        if found is None:
-            self._failures.failed(f"{address} {name}", now)
-            return
-        self._failures.succeeded(f"{address} {name}")
+        def judged(done: asyncio.Future[Principal | None]) -> None:
+            del self._judging[mark, address]
+            if done.cancelled() or done.exception() is not None:
+                self._throttle.unjudged(attempt)
+            elif done.result() is None:
+                self._throttle.wrong(attempt)
+            else:
+                self._throttle.right(attempt)
+                self._remember(name, mark)
+
+        judging.add_done_callback(judged)
+        return judging
+
+    def _remember(self, name: str, mark: bytes) -> None:
         account = self._book.find(name)
         if account:
-            self._known[mark] = (now + CREDENTIAL_LIFETIME_MS, account.password)
+            self._known[mark] = (self._now_ms() + CREDENTIAL_LIFETIME_MS, account.password)
         while len(self._known) > MAX_KNOWN_CREDENTIALS:
             self._known.popitem(last=False)
 
@@ -124,6 +141,8 @@ class Guard:
             principal = await self._principal(connection)
         except DamagedFile as error:
             return JSONResponse({"error": "the accounts cannot be read", "detail": str(error)}, 503)
+        except TooManyAttempts as error:
+            return None if is_open(scope["path"]) else _please_wait(error)
         scope.setdefault("state", {})["principal"] = principal
         if principal is not None or is_open(scope["path"]):
             return None
@@ -143,6 +162,12 @@ class Guard:
 def is_open(path: str) -> bool:
     """Whether the path is for everybody: only what logging in itself needs, and the pulse."""
     return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)
+
+
+def _please_wait(error: TooManyAttempts) -> Response:
+    return JSONResponse(
+        {"error": str(error)}, 429, headers={"Retry-After": str(error.retry_after_s)}
+    )
 
 
 def _please_log_in(scope: Scope) -> Response:

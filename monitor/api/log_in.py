@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from monitor.accounts.once import redeem
 from monitor.accounts.roles import Principal
+from monitor.accounts.throttle import TooManyAttempts
 from monitor.api.services import Services, now_ms
 from monitor.console.i18n import LANGUAGES, Texts, texts
 
@@ -43,12 +44,17 @@ def log_in_routes(services: Services, ended: SessionEnded) -> APIRouter:
         next: str = Form("/"),
     ) -> Response:
         address = request.client.host if request.client else ""
-        wait_ms = services.passwords.wait_ms(name, address)
-        principal = await services.passwords.principal(name, password, address)
+        try:
+            principal = await services.passwords.principal(name, password, address)
+        except TooManyAttempts as error:
+            # Not logged: refusals cost nothing to make, and the failures before them are logged.
+            seconds = error.retry_after_s
+            form = _form(services, request, local_path(next), "login.wait", 429, seconds=seconds)
+            form.headers["Retry-After"] = str(seconds)
+            return form
         if principal is None:
             log.warning("log-in of %r from %s failed", name, address)
-            text = "login.wait" if wait_ms else "login.wrong"
-            return _form(services, request, local_path(next), text, 429 if wait_ms else 401)
+            return _form(services, request, local_path(next), "login.wrong", 401)
         return _enter(services, request, principal, local_path(next), ended)
 
     @router.get("/auth/once/{token}")
@@ -110,8 +116,9 @@ def local_path(target: str) -> str:
 
 
 def _form(
-    services: Services, request: Request, target: str, fault: str, status: int = 200
-) -> Response:
+    services: Services, request: Request, target: str, fault: str, status: int = 200,
+    **numbers: int,
+) -> Response:  # fmt: skip
     t = texts(request.session.get("language", services.site.language))
     shown = "" if fault else "hidden"
     values = {
@@ -119,7 +126,7 @@ def _form(
         "title": t("app.title"),
         "site": services.site.name,
         "heading": t("login.heading"),
-        "fault": t(fault) if fault else "",
+        "fault": t(fault, **numbers) if fault else "",
         "shown": shown,
         "name": t("login.name"),
         "password": t("login.password"),

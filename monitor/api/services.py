@@ -17,7 +17,7 @@ from bus.settings import BusSettings, SiteSettings
 from ingest.store.port import RecordReader
 from monitor.accounts.book import AccountBook
 from monitor.accounts.sessions import Sessions
-from monitor.accounts.throttle import FailedLogins
+from monitor.accounts.throttle import LoginThrottle
 from monitor.api.guard import PasswordCheck
 from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
@@ -88,7 +88,11 @@ def build_services(
     data_path = site.data_path
     book = AccountBook(data_path)
     records = ReaderPool("records", open_records, threads=console.reader_threads)
-    failures = FailedLogins(console.failed_logins, console.failed_login_window_seconds * 1000)
+    throttle = LoginThrottle(
+        console.failed_logins,
+        console.failed_logins_per_address,
+        console.failed_login_window_seconds * 1000,
+    )
     return Services(
         site=site,
         console=console,
@@ -96,7 +100,7 @@ def build_services(
         sessions=Sessions(
             data_path, book, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
         ),
-        passwords=PasswordCheck(book, failures, now_ms),
+        passwords=PasswordCheck(book, throttle, now_ms),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
         register=RegisterFile(data_path / "register.json"),

@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "login.password": "Password",
     "login.enter": "Log in",
     "login.wrong": "Name or password is wrong.",
-    "login.wait": "Too many failures; try again later.",
+    "login.wait": "Too many attempts; try again in {seconds} seconds.",
     "login.link_over": "This one-time link is no longer valid.",
     "login.hint": "No accounts yet: databus accounts add NAME",
     "nav.label": "Pages",

@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "login.password": "密码",
     "login.enter": "登录",
     "login.wrong": "用户名或密码不正确。",
-    "login.wait": "失败次数过多，请稍后再试。",
+    "login.wait": "尝试次数过多，请 {seconds} 秒后再试。",
     "login.link_over": "该一次性链接已失效。",
     "login.hint": "尚无账户：databus accounts add 用户名",
     "nav.label": "页面",

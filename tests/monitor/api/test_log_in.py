@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import httpx
@@ -12,6 +14,7 @@ from fastapi import FastAPI
 from monitor.accounts.book import AccountBook
 from monitor.accounts.once import issue_one_time_link
 from monitor.accounts.roles import Role
+from monitor.accounts.throttle import MAX_JUDGED_AT_ONCE_PER_ADDRESS
 from monitor.api.app import create_api
 from monitor.api.log_in import local_path
 from monitor.api.services import Services
@@ -105,3 +108,94 @@ async def test_a_viewer_may_look_but_not_act(as_role: Any) -> None:
     assert (await viewer.get("/api/records.csv")).status_code == 403
     assert (await viewer.post("/api/watch", content=b"{}")).status_code == 403
     assert (await viewer.delete("/api/watch/w-1")).status_code == 403
+
+
+class Judge:
+    """The real judgement, which begins to answer when told to: what is asked meanwhile is truly at
+    once. Counts the passwords it was given.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = 0
+        self.may_answer = threading.Event()
+        real = AccountBook.verify
+
+        def verify(book: AccountBook, name: str, password: str) -> Any:
+            self.asked += 1
+            assert self.may_answer.wait(30)
+            return real(book, name, password)
+
+        monkeypatch.setattr(AccountBook, "verify", verify)
+
+    async def answers(self, requests: list[Any]) -> list[httpx.Response]:
+        """All requests begin, then the judge answers."""
+        tasks = [asyncio.ensure_future(request) for request in requests]
+        for _ in range(50):  # turns of the loop, in which every request comes as far as it can
+            await asyncio.sleep(0)
+        self.may_answer.set()
+        return list(await asyncio.gather(*tasks))
+
+
+async def test_of_forty_guesses_at_once_only_the_limit_is_judged(
+    stranger: httpx.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, all forty were looked at before the first one counted, and the right one got in."""
+    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    judge = Judge(monkeypatch)
+    guesses = [f"wrong horse {i}" for i in range(39)] + ["correct horse"]
+    replies = await judge.answers([post(stranger, "li", guess) for guess in guesses])
+    assert judge.asked <= services.console.failed_logins
+    assert [r.status_code for r in replies].count(401) == judge.asked
+    refused = [r for r in replies if r.status_code == 429]
+    assert len(refused) == 40 - judge.asked
+    assert all(int(r.headers["retry-after"]) >= 1 for r in refused)
+
+
+async def test_scripts_at_once_are_bounded_too_and_told_when_to_come_back(
+    stranger: httpx.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HTTP Basic goes through the same gate; the thread pool that others use is left alone."""
+    judge = Judge(monkeypatch)
+    guesses = [
+        stranger.get("/api/status", auth=httpx.BasicAuth(f"name-{i}", "wrong")) for i in range(40)
+    ]
+    replies = await judge.answers(guesses)
+    assert judge.asked == MAX_JUDGED_AT_ONCE_PER_ADDRESS
+    refused = [r for r in replies if r.status_code == 429]
+    assert len(refused) == 40 - judge.asked
+    assert all(int(r.headers["retry-after"]) >= 1 for r in refused)
+
+
+async def test_a_script_that_begins_with_many_requests_is_judged_once(
+    stranger: httpx.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same name and password need one answer; all of them get in."""
+    AccountBook(services.site.data_path).add("script", "correct horse", [Role.OPERATIONS])
+    judge = Judge(monkeypatch)
+    auth = httpx.BasicAuth("script", "correct horse")
+    replies = await judge.answers([stranger.get("/api/status", auth=auth) for _ in range(20)])
+    assert (judge.asked, {r.status_code for r in replies}) == (1, {200})
+
+
+async def test_while_an_account_is_locked_a_remembered_password_is_refused_too(
+    stranger: httpx.AsyncClient, services: Services
+) -> None:
+    """Before, what had been right within the last minute was let in past the lock."""
+    AccountBook(services.site.data_path).add("script", "correct horse", [Role.OPERATIONS])
+    good = httpx.BasicAuth("script", "correct horse")
+    assert (await stranger.get("/api/status", auth=good)).status_code == 200
+    for _ in range(services.console.failed_logins):
+        await post(stranger, "script", "wrong horse")
+    reply = await stranger.get("/api/status", auth=good)
+    assert reply.status_code == 429
+    assert int(reply.headers["retry-after"]) > 1
+    assert (await stranger.get("/healthz", auth=good)).status_code == 200
+
+
+async def test_thirty_names_from_one_address_meet_its_limit(
+    stranger: httpx.AsyncClient, services: Services
+) -> None:
+    """Per address alone, whatever the names."""
+    replies = [await post(stranger, f"name-{i}", "wrong") for i in range(30)]
+    limit = services.console.failed_logins_per_address
+    assert [r.status_code for r in replies] == [401] * limit + [429] * (30 - limit)
