@@ -36,11 +36,15 @@ class SimClock:
 
     def now_ms(self) -> int:
         """The wall clock."""
-        return EPOCH_MS + int((self._loop.time() - START_S) * 1000) + self.wall_error_ms
+        return EPOCH_MS + int((self.monotonic() - START_S) * 1000) + self.wall_error_ms
 
     def monotonic(self) -> float:
-        """Virtual seconds."""
-        return self._loop.time()
+        """Virtual seconds, with what the present step has spent so far."""
+        return max(self._loop.time(), self._life.busy_until)
+
+    def spend(self, seconds: float) -> None:
+        """The present step keeps this life's processor busy for so long."""
+        self._life.spend(self._loop.time(), seconds)
 
     async def sleep(self, seconds: float) -> None:
         """Wait in virtual time."""

@@ -13,6 +13,7 @@ from broker.config.views import BrokerConfig
 from broker.server.broker import Broker
 from broker.settings import ProcessSettings
 from tests.simulation.machine import PORT, Machine, Process
+from tests.simulation.processor import Costs, WorkingBroker
 from tests.simulation.world import World
 
 CONTROLLER_PORT = 9093
@@ -59,9 +60,11 @@ class Cluster:
         brokers: int = 3,
         controller: str = "kraft",
         more: Mapping[str, str] | None = None,
+        costs: Costs | None = None,
     ) -> None:
-        """`more`: properties of every broker."""
+        """`more`: properties of every broker; `costs`: what requests cost its processor."""
         self.world = world
+        self.costs = costs or Costs()
         self.common = PROPERTIES | dict(more or {})
         self.controller = controller
         self.ensemble: Any = None
@@ -113,10 +116,8 @@ class Cluster:
         self, machine: Machine, process: Process, config: BrokerConfig, settings: ProcessSettings
     ) -> Broker:
         ports = config, process.clock, process.disk, process.network, settings
-        if self.ensemble is None:
-            return Broker(*ports)
-        session = self.ensemble.session(machine, process)
-        return Broker(*ports, zookeeper=session)
+        session = None if self.ensemble is None else self.ensemble.session(machine, process)
+        return WorkingBroker(*ports, zookeeper=session, costs=self.costs, spend=process.clock.spend)
 
     def start(self) -> None:
         """Power on."""

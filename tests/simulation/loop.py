@@ -5,7 +5,8 @@ order of calls. Never: real time, sockets, threads or signals. Ties between time
 timer; nothing depends on hashes or addresses.
 
 A step belongs to the `Life` (one run of one process) in whose context it was made: steps of a dead
-life are dropped, those of a paused one are held until it is let go (SIGSTOP).
+life are dropped, those of a paused one are held until it is let go (SIGSTOP). A life has one
+processor: what it spends (`Life.spend`) passes before its next step, whatever comes meanwhile.
 """
 
 from __future__ import annotations
@@ -42,6 +43,15 @@ class Life:
         self.context = contextvars.copy_context()
         self.context.run(OWNER.set, self)
         self.deathbed: list[Callable[[], None]] = []
+        self.busy_until = 0.0
+        """Its processor works until then (loop time); in the past: it is idle."""
+        self.backlog: deque[asyncio.Handle] = deque()
+        """Steps that are due while it is busy, in the order in which they became due."""
+        self.is_awaited = False
+
+    def spend(self, now: float, seconds: float) -> None:
+        """The present step takes so long: a request, a flush that nobody else waits for."""
+        self.busy_until = max(now, self.busy_until) + seconds
 
     def __repr__(self) -> str:
         return self.name
@@ -52,6 +62,7 @@ class Life:
             return
         self.dead = True
         self.held.clear()
+        self.backlog.clear()
         for told in self.deathbed:
             told()
         self.deathbed.clear()
@@ -159,6 +170,32 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if not life.dead:
                 life.held.append(handle)
             return
+        if life is not None and (life.backlog or life.busy_until > self._now):
+            life.backlog.append(handle)
+            self._await_idle(life)
+            return
+        self._run_step(handle)
+
+    def _await_idle(self, life: Life) -> None:
+        if not life.is_awaited:
+            life.is_awaited = True
+            when = max(life.busy_until, self._now)
+            self.call_at(when, self._work_off, life, context=self.kernel)
+
+    def _work_off(self, life: Life) -> None:
+        """The processor is free: what became due goes on, until something spends time again."""
+        life.is_awaited = False
+        if life.paused:
+            life.held.extendleft(reversed(life.backlog))
+            life.backlog.clear()
+        while life.backlog and life.busy_until <= self._now:
+            handle = life.backlog.popleft()
+            if not handle._cancelled:
+                self._run_step(handle)
+        if life.backlog:
+            self._await_idle(life)
+
+    def _run_step(self, handle: asyncio.Handle) -> None:
         self._steps_now += 1
         self.steps += 1
         self._now += STEP_S

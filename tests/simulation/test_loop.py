@@ -79,3 +79,28 @@ def test_a_world_without_anything_left_to_do_is_told():
 
     with pytest.raises(Stuck, match="nothing is left"):
         loop.run_until_complete(story())
+
+
+def test_a_busy_life_comes_to_its_next_step_late_and_holds_up_nobody_else():
+    """One processor each; what comes meanwhile keeps its order."""
+    loop, order = VirtualLoop(), []
+    busy, _ = clock_of(loop, "busy")
+    other, _ = clock_of(loop, "other")
+
+    def note(name: str, clock: SimClock, cost_s: float = 0.0) -> None:
+        began = clock.monotonic()
+        clock.spend(cost_s)
+        order.append((name, round(began - START_S, 1), round(clock.monotonic() - START_S, 1)))
+
+    async def story() -> None:
+        for name, delay_s, cost_s in (("first", 1, 2.0), ("second", 2, 0.5), ("third", 2.5, 0.0)):
+            busy_step = lambda name=name, cost_s=cost_s: note(name, busy, cost_s)  # noqa: E731
+            loop.call_later(delay_s, busy_step, context=busy._life.context)
+        loop.call_later(2, lambda: note("beside", other), context=other._life.context)
+        await asyncio.sleep(10)
+
+    loop.run_until_complete(story())
+    loop.close()
+    assert order == [
+        ("first", 1.0, 3.0), ("beside", 2.0, 2.0), ("second", 3.0, 3.5), ("third", 3.5, 3.5),
+    ]  # fmt: skip
