@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from broker.coordinator.records import GroupRecord
+from broker.coordinator.records import GroupRecord, StoredMember
 from bus.errors import ErrorCode
 
 
@@ -124,7 +124,25 @@ class Persist:
     generation: int
 
 
-Effect = AnswerJoin | AnswerSync | Arm | Persist
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A static member that came back: the name and wishes it had, and its answer once stored."""
+
+    before: StoredMember
+    protocols: tuple[tuple[str, bytes], ...]
+    token: object
+    result: JoinResult
+
+
+@dataclass(frozen=True, slots=True)
+class PersistReplacement:
+    """Store `record`, then call `on_replaced(replacement, error)`."""
+
+    record: GroupRecord
+    replacement: Replacement
+
+
+Effect = AnswerJoin | AnswerSync | Arm | Persist | PersistReplacement
 
 
 @dataclass(frozen=True, slots=True)

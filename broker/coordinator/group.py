@@ -1,7 +1,8 @@
 """The machine of one classic consumer group.
 
 In: requests of members, fired timers, stored records; time as `now_ms`. Out: effects, in the
-order in which the shell must carry them out. `rebalance` has the phases between two generations.
+order in which the shell must carry them out. `rebalance` has the phases between two generations,
+`static_members` the return of a member with an instance id.
 Never: I/O, clock, dice; member ids are drawn by the shell. Rules as of Kafka 4.3's ClassicGroup
 (KIP-62, 134, 345, 394, 559).
 """
@@ -15,18 +16,17 @@ from broker.coordinator.effects import (
     Effect,
     JoinRequest,
     JoinResult,
-    Persist,
     TimerKind,
 )
 from broker.coordinator.member import Member
-from broker.coordinator.rebalance import Rebalance
-from broker.coordinator.records import GroupRecord, StoredGroup
+from broker.coordinator.records import StoredGroup
 from broker.coordinator.roster import Roster
 from broker.coordinator.states import GroupState
-from bus.errors import ErrorCode, check
+from broker.coordinator.static_members import StaticMembers
+from bus.errors import ErrorCode
 
 
-class ClassicGroup(Rebalance):
+class ClassicGroup(StaticMembers):
     """One group, as its members meet it."""
 
     # -- life ------------------------------------------------------------------------------
@@ -129,46 +129,6 @@ class ClassicGroup(Rebalance):
         if self.state is GroupState.PREPARING_REBALANCE and self._is_initial(now_ms):
             self._extend_initial_delay(now_ms)
         return [*self._touch(member, now_ms), *self._prepare_rebalance(now_ms)]
-
-    def _rejoin(self, member: Member, request: JoinRequest, now_ms: int) -> list[Effect]:
-        effects = self._answer_error(member, ErrorCode.REBALANCE_IN_PROGRESS)
-        member.protocols = request.protocols
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        member.session_timeout_ms = request.session_timeout_ms
-        member.join_token = request.token
-        return [*effects, *self._touch(member, now_ms), *self._prepare_rebalance(now_ms)]
-
-    def _replace_static(
-        self, old_id: str, request: JoinRequest, now_ms: int
-    ) -> list[Effect]:
-        """KIP-345: a restarted static member takes its place back, if it can without rebalance."""
-        member = self.roster.get(old_id)
-        check(member is not None, "an instance id belongs to a member")
-        assert member is not None
-        effects = self._answer_error(member, ErrorCode.FENCED_INSTANCE_ID)
-        chosen = self.protocol_name
-        same = member.metadata(chosen) == dict(request.protocols).get(chosen or "")
-        member = self.roster.rename(old_id, request.fresh_member_id)
-        self._unsynced.discard(old_id)
-        member.client_id, member.client_host = request.client_id, request.client_host
-        if self.state is GroupState.STABLE and same:
-            member.protocols = request.protocols
-            return [*effects, *self._resume_static(member, request, now_ms)]
-        return [*effects, *self._rejoin(member, request, now_ms)]
-
-    def _resume_static(
-        self, member: Member, request: JoinRequest, now_ms: int
-    ) -> list[Effect]:
-        """Answer with the running generation; its leader need not assign again (KIP-814)."""
-        leads = member.member_id == self.roster.leader_id
-        if leads and not request.supports_skip_assignment:
-            return self._rejoin(member, request, now_ms)
-        result = self._join_result(member, skip_assignment=leads)
-        return [
-            *self._touch(member, now_ms),
-            Persist(GroupRecord(self.group_id, self._stored(now_ms, None)), self.generation),
-            AnswerJoin(request.token, result),
-        ]
 
     # -- heartbeat, leave, commit ----------------------------------------------------------
 

@@ -57,9 +57,7 @@ class GroupCore:
             return [Arm(TimerKind.SESSION, member.member_id, member.session_timeout_ms)]
         return []
 
-    def _arm(
-        self, deadline: Deadline, kind: TimerKind, delay_ms: int, now_ms: int
-    ) -> list[Effect]:
+    def _arm(self, deadline: Deadline, kind: TimerKind, delay_ms: int, now_ms: int) -> list[Effect]:
         return [Arm(kind, "", delay_ms)] if deadline.move(now_ms + delay_ms) else []
 
     def check_member(
@@ -82,8 +80,11 @@ class GroupCore:
             member.sync_token = None
         return effects
 
-    def _join_result(self, member: Member, *, skip_assignment: bool = False) -> JoinResult:
-        leads = member.member_id == self.roster.leader_id
+    def _join_result(
+        self, member: Member, *, skip_assignment: bool = False, led_by: str | None = None
+    ) -> JoinResult:
+        leader = self.roster.leader_id if led_by is None else led_by
+        leads = member.member_id == leader
         members = tuple(held.as_joined(self.protocol_name) for held in self.roster)
         return JoinResult(
             error=ErrorCode.NONE,
@@ -91,15 +92,13 @@ class GroupCore:
             generation=self.generation,
             protocol_type=self.protocol_type,
             protocol_name=self.protocol_name,
-            leader=self.roster.leader_id or "",
+            leader=leader or "",
             members=members if leads else (),
             skip_assignment=skip_assignment,
         )
 
     def _sync_result(self, member: Member) -> SyncResult:
-        return SyncResult(
-            ErrorCode.NONE, member.assignment, self.protocol_type, self.protocol_name
-        )
+        return SyncResult(ErrorCode.NONE, member.assignment, self.protocol_type, self.protocol_name)
 
     def _stored(self, now_ms: int, assignments: dict[str, bytes] | None) -> StoredGroup:
         members = tuple(

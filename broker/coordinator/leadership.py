@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from broker.clock.port import Clock, TaskHandle
 from broker.coordinator.appender import Appender, ErrorCallback
-from broker.coordinator.effects import AnswerJoin, AnswerSync, Arm, Effect, Persist
+from broker.coordinator.effects import (
+    AnswerJoin,
+    AnswerSync,
+    Arm,
+    Effect,
+    Persist,
+    PersistReplacement,
+)
 from broker.coordinator.group import ClassicGroup
 from broker.coordinator.hashing import java_abs, java_hash
 from broker.coordinator.records import CoordinatorRecord
@@ -64,9 +71,7 @@ class Leadership:
         if self._appender.is_empty(index):
             shard.finish_loading(self._clock.now_ms())
         else:
-            self._loading[index] = self._clock.spawn(
-                self._load(shard), name=f"load-groups-{index}"
-            )
+            self._loading[index] = self._clock.spawn(self._load(shard), name=f"load-groups-{index}")
 
     def resign(self, index: int) -> None:
         """Another broker leads the partition, or it is gone."""
@@ -101,7 +106,9 @@ class Leadership:
                 # read is read again, which changes nothing.
                 log.error(
                     "__consumer_offsets-%d cannot be read, again in %d s: %s",
-                    shard.index, LOAD_AGAIN_S, error,
+                    shard.index,
+                    LOAD_AGAIN_S,
+                    error,
                 )
             await self._clock.sleep(LOAD_AGAIN_S)
         if not self._is_here(shard):
@@ -111,7 +118,9 @@ class Leadership:
         self._loading.pop(shard.index, None)
         log.info(
             "loaded %d records of %d groups from __consumer_offsets-%d",
-            count, len(shard.groups), shard.index,
+            count,
+            len(shard.groups),
+            shard.index,
         )
 
     async def _read(self, shard: Shard) -> int:
@@ -174,6 +183,8 @@ class Leadership:
                     self._arm(shard, group, effect)
                 case Persist():
                     self._persist(shard, group, effect)
+                case PersistReplacement():
+                    self._persist_replacement(shard, group, effect)
 
     def _arm(self, shard: Shard, group: ClassicGroup, arm: Arm) -> None:
         def fired() -> None:
@@ -187,5 +198,14 @@ class Leadership:
         def stored(error: ErrorCode) -> None:
             now_ms = self._clock.now_ms()
             self._carry_out(shard, group, group.on_stored(effect.generation, error, now_ms))
+
+        self._append(shard, [effect.record], stored)
+
+    def _persist_replacement(
+        self, shard: Shard, group: ClassicGroup, effect: PersistReplacement
+    ) -> None:
+        def stored(error: ErrorCode) -> None:
+            now_ms = self._clock.now_ms()
+            self._carry_out(shard, group, group.on_replaced(effect.replacement, error, now_ms))
 
         self._append(shard, [effect.record], stored)

@@ -62,15 +62,19 @@ class Member:
         """Whether a request of this member waits here."""
         return self.join_token is not None or self.sync_token is not None
 
+    def take_wishes(self, request: JoinRequest) -> None:
+        """What a later join of the same member asks for."""
+        self.protocols = request.protocols
+        self.rebalance_timeout_ms = request.rebalance_timeout_ms
+        self.session_timeout_ms = request.session_timeout_ms
+
     def metadata(self, protocol_name: str | None) -> bytes:
         """What the member said of itself under this protocol."""
         return next((data for name, data in self.protocols if name == protocol_name), b"")
 
     def as_joined(self, protocol_name: str | None) -> JoinedMember:
         """The member as its leader hears of it."""
-        return JoinedMember(
-            self.member_id, self.group_instance_id, self.metadata(protocol_name)
-        )
+        return JoinedMember(self.member_id, self.group_instance_id, self.metadata(protocol_name))
 
     def as_stored(self, protocol_name: str | None, assignment: bytes) -> StoredMember:
         """The member as the log remembers it."""

@@ -10,6 +10,7 @@ from broker.coordinator.effects import (
     AnswerJoin,
     AnswerSync,
     Effect,
+    JoinRequest,
     Persist,
     SyncRequest,
     SyncResult,
@@ -46,6 +47,13 @@ class Rebalance(GroupCore):
         delay = min(self._initial_delay_ms, longest) if initial else longest
         effects += self._arm(self._join, TimerKind.JOIN, delay, now_ms)
         return effects if initial else [*effects, *self._try_complete_join(now_ms)]
+
+    def _rejoin(self, member: Member, request: JoinRequest, now_ms: int) -> list[Effect]:
+        """A member joins again with what it wants now: the next generation begins."""
+        effects = self._answer_error(member, ErrorCode.REBALANCE_IN_PROGRESS)
+        member.take_wishes(request)
+        member.join_token = request.token
+        return [*effects, *self._touch(member, now_ms), *self._prepare_rebalance(now_ms)]
 
     def _is_initial(self, now_ms: int) -> bool:
         """Whether an empty group still collects its first members."""
@@ -118,9 +126,7 @@ class Rebalance(GroupCore):
     def _sync_error(self, request: SyncRequest) -> ErrorCode:
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error = self.check_member(
-            request.member_id, request.group_instance_id, request.generation
-        )
+        error = self.check_member(request.member_id, request.group_instance_id, request.generation)
         if error:
             return error
         if request.protocol_type not in (None, self.protocol_type):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from broker.coordinator.effects import Deadline
 from broker.coordinator.member import Member
 from bus.errors import ErrorCode
 
@@ -58,9 +59,13 @@ class Roster:
             self.leader_id = self._next_leader()
 
     def rename(self, old_id: str, new_id: str) -> Member:
-        """A static member came back under a new id and keeps its place and its lead."""
+        """A static member came back under a new id and keeps its place and its lead.
+
+        Its session does not come with it: the timer that is set names the old id and finds nobody.
+        """
         member = self._members[old_id]
         member.member_id = new_id
+        member.session = Deadline()
         self._members = {
             (new_id if member_id == old_id else member_id): held
             for member_id, held in self._members.items()
@@ -102,9 +107,7 @@ class Roster:
     def common_protocols(self, without: str | None = None) -> set[str]:
         """Protocols that every member (but one) supports."""
         sets = [
-            {name for name, _ in member.protocols}
-            for member in self
-            if member.member_id != without
+            {name for name, _ in member.protocols} for member in self if member.member_id != without
         ]
         return set.intersection(*sets) if sets else set()
 

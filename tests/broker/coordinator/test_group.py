@@ -184,25 +184,6 @@ def test_during_a_rebalance_heartbeats_and_commits_say_so() -> None:
     assert made.check_commit("", None, -1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_restarted_static_member_takes_its_place_without_a_rebalance() -> None:
-    """KIP-345: same subscription, same generation, same assignment; the old one is fenced."""
-    made = group()
-    made.join(join(fresh_member_id="s1", group_instance_id="one"), NOW)
-    made.join(join(fresh_member_id="s2", group_instance_id="two"), NOW)
-    made.join(join("s1", group_instance_id="one"), NOW)
-    settle(made)
-    generation = made.generation
-    effects = made.join(join(fresh_member_id="s2b", group_instance_id="two"), NOW)
-    told = answers(effects)["join-s2b"]
-    assert (told.error, told.generation) == (ErrorCode.NONE, generation)
-    assert made.state is GroupState.STABLE
-    member = made.roster.get("s2b")
-    assert member is not None
-    assert member.assignment == b"s2"
-    error, _ = made.heartbeat("s2", "two", generation, NOW)
-    assert error is ErrorCode.FENCED_INSTANCE_ID
-
-
 def test_a_static_member_may_be_removed_by_its_instance_id() -> None:
     """As kafka-consumer-groups and admin clients do."""
     made = stable(1, group_instance_id="one")
