@@ -287,8 +287,11 @@ class BusError(Exception):
         return self.code.retriable
 
 
-class CheckFailed(AssertionError):
-    """A programmer error: the process must stop, because it no longer knows what is true."""
+class CheckFailed(BaseException):
+    """A programmer error: the process must stop, because it no longer knows what is true.
+
+    Not an `Exception`, so that no `except Exception` on the way lets the process go on.
+    """
 
 
 def check(condition: object, sentence: str) -> None:

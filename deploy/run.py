@@ -7,7 +7,6 @@ Never: more than choosing the room's own entry point; a room's `serve` does the 
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import logging
 import os
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from bus import tasks
 from deploy.errors import OperatorError
 from deploy.roles import ROLES
 from deploy.settings import Settings
@@ -80,7 +80,7 @@ def _edge(settings: Settings) -> int:
     from ingest.edge.app import serve
 
     _topics_in_the_background(settings)
-    asyncio.run(serve(settings.site, settings.bus, settings.edge, settings.pictures))
+    tasks.run(serve(settings.site, settings.bus, settings.edge, settings.pictures))
     return 0
 
 
@@ -129,7 +129,7 @@ def _dispatcher(settings: Settings) -> int:
     from alarm.dispatch import serve
 
     _topics_in_the_background(settings)
-    asyncio.run(serve(settings.site, settings.bus, settings.dispatcher))
+    tasks.run(serve(settings.site, settings.bus, settings.dispatcher))
     return 0
 
 
@@ -143,7 +143,7 @@ def _console(settings: Settings) -> int:
         console = msgspec.structs.replace(console, health={"edge": f"{edge_url(settings)}/healthz"})
     if not console.brokers:
         console = msgspec.structs.replace(console, brokers=_own_broker(settings))
-    asyncio.run(
+    tasks.run(
         serve(
             settings.site,
             settings.bus,
@@ -165,7 +165,7 @@ def _own_broker(settings: Settings) -> str:
 def _city(settings: Settings) -> int:
     from ingest.city.service import serve
 
-    asyncio.run(serve(settings.site, settings.bus, settings.city, edge_url(settings)))
+    tasks.run(serve(settings.site, settings.bus, settings.city, edge_url(settings)))
     return 0
 
 

@@ -51,10 +51,15 @@ class Clock(Protocol):
         """Wait without holding up anybody else."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> TaskHandle:
-        """Run a coroutine beside the caller. The caller keeps the handle and ends the task."""
+        """Run a coroutine beside the caller. The caller keeps the handle and ends the task.
+
+        An error that it ends with ends the process, awaited or not: what may go wrong is its
+        result, or is handled inside.
+        """
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:
-        """Call ``callback`` once after ``delay_s`` seconds, on the same thread."""
+        """Call ``callback`` once after ``delay_s`` seconds, on the same thread. What it raises ends
+        the process."""
 
     def new_uuid(self) -> bytes:
         """Sixteen random bytes of a version 4 UUID (topic ids, directory ids, cluster ids)."""

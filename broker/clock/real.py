@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from bus import tasks
+
 
 class RealClock:
     """Implements ``clock.port.Clock`` on the running event loop."""
@@ -30,7 +32,7 @@ class RealClock:
         await asyncio.sleep(seconds)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        return asyncio.get_running_loop().create_task(coroutine, name=name)
+        return tasks.spawn(coroutine, name=name)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(delay_s, callback)

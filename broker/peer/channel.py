@@ -202,14 +202,11 @@ class PeerChannel:
             await self._network.connect(address.host, address.port, lambda: link)
         except ConnectionRefusedError:
             link.fail(
-                PeerError(
-                    PeerErrorKind.REFUSED, f"{self.name} at {address} refuses connections"
-                )
+                PeerError(PeerErrorKind.REFUSED, f"{self.name} at {address} refuses connections")
             )
-        except OSError as error:
-            link.fail(
-                PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} at {address}: {error}")
-            )
+        except (OSError, ValueError, OverflowError) as error:
+            # The last two: a host name or port, of a registration or an answer, that cannot be one.
+            link.fail(PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} at {address}: {error}"))
 
     def _back_off(self) -> None:
         limits = self._limits

@@ -37,6 +37,7 @@ from broker.server.plane import StartError
 from broker.server.process_logs import close_logs, open_logs
 from broker.server.storage import format_storage
 from broker.settings import CLUSTER_ID_KEY, ProcessSettings, SettingError, split
+from bus import tasks
 
 log = logging.getLogger("broker.server")
 
@@ -164,15 +165,19 @@ async def _serve(broker: Broker, ready: Callable[[Broker], None]) -> None:
             _settle_collector()
             ready(broker)
             await broker.wait_for_stop_request()
-    finally:
+    except Exception:
         await broker.stop()
+        raise
+    # Neither a failed check nor the cancellation after a failed task comes here: such a process
+    # leaves its logs as a killed one does, and its next life recovers them.
+    await broker.stop()
     if broker.failure is not None:
         raise broker.failure
 
 
 async def _started(broker: Broker) -> bool:
     """Start, unless somebody asks for the end while the broker still waits for its controllers."""
-    starting = asyncio.ensure_future(broker.start())
+    starting = asyncio.ensure_future(broker.start())  # awaited below: it may fail as an operator's
     stopping = asyncio.ensure_future(broker.wait_for_stop_request())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -185,15 +190,15 @@ async def _started(broker: Broker) -> bool:
 
 
 def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
-    """`serve` on uvloop. 0 after a clean stop, 1 with one sentence for what an operator must mend.
+    """`serve` on uvloop. 0 after a clean stop, 1 with one sentence for what an operator must mend;
+    raises SystemExit with another status after a failure of its own (`bus.tasks`).
 
     uvloop is not for its speed with small frames (there is little) but for its vectored writes:
     the standard loop of Python 3.11 joins, and so copies, what is fetched.
     """
     _keep_freed_memory()
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(properties, data_dir=data_dir))
+        tasks.run(serve(properties, data_dir=data_dir), loop_factory=uvloop.new_event_loop)
     except OPERATOR_ERRORS as error:
         print(error, file=sys.stderr)
         return 1

@@ -53,11 +53,24 @@ class SimClock:
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """A task of this life."""
         task = self._loop.create_task(coroutine, name=name, context=self._life.context)
+        task.add_done_callback(self._report, context=self._life.context)
         self.tasks.append(task)
         if len(self.tasks) > self._prune_at:
-            self.tasks = [one for one in self.tasks if not one.done() or failed(one)]
+            self.tasks = [one for one in self.tasks if not one.done()]
             self._prune_at = 2 * len(self.tasks) + 64
         return task
+
+    def _report(self, task: asyncio.Task[Any]) -> None:
+        """As `bus.tasks`: an error of a task is one of its process, awaited or not."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._loop.call_exception_handler(
+                {
+                    "message": f"task {task.get_name()} ended with an error",
+                    "exception": error,
+                    "life": self._life,
+                }
+            )
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         """A timer of this life."""
@@ -66,15 +79,3 @@ class SimClock:
     def new_uuid(self) -> bytes:
         """From the dice."""
         return uuid.UUID(int=self._dice.getrandbits(128), version=4).bytes
-
-    def unheard_failures(self) -> list[BaseException]:
-        """What tasks of this life raised and nobody has taken."""
-        return [error for task in self.tasks if (error := failed(task)) is not None]
-
-
-def failed(task: asyncio.Task[Any]) -> BaseException | None:
-    """The exception of a task that ended with one nobody has looked at."""
-    if not task.done() or task.cancelled() or not task._log_traceback:  # type: ignore[attr-defined]
-        return None
-    error = task._exception  # type: ignore[attr-defined]
-    return error if isinstance(error, BaseException) else None

@@ -43,6 +43,8 @@ class Life:
         self.context = contextvars.copy_context()
         self.context.run(OWNER.set, self)
         self.deathbed: list[Callable[[], None]] = []
+        self.on_failure: Callable[[], None] = lambda: None
+        """What becomes of a process one of whose tasks or callbacks has failed."""
         self.busy_until = 0.0
         """Its processor works until then (loop time); in the past: it is idle."""
         self.backlog: deque[asyncio.Handle] = deque()

@@ -13,6 +13,7 @@ from typing import Any
 from broker.config.views import BrokerConfig
 from broker.server.broker import Broker
 from broker.settings import ProcessSettings, split
+from bus.errors import CheckFailed
 from tests.simulation.clock import EPOCH_MS, SimClock
 from tests.simulation.disk import CAPACITY_BYTES, ProcessDisk, SimDisk
 from tests.simulation.loop import START_S, Life
@@ -86,6 +87,7 @@ class Machine:
             return
         self.starts += 1
         process = self.process = Process(self, self.starts)
+        process.life.on_failure = lambda: self._end(process)
         self.lives.append(process)
         self.world.trace(f"{process.life} starts")
         loop = self.world.loop
@@ -103,15 +105,18 @@ class Machine:
             process.serving = False
             await broker.stop()
             self.world.trace(f"{process.life} has stopped")
-        except Exception as error:
+        except (Exception, CheckFailed) as error:
             self._failed(process, error)
+        self._end(process)
+
+    def _end(self, process: Process) -> None:
         process.ended = True
         process.life.die()
         if not process.asked_to_stop:
             loop = self.world.loop
             loop.call_later(START_AGAIN_S, self.start, context=loop.kernel)
 
-    def _failed(self, process: Process, error: Exception) -> None:
+    def _failed(self, process: Process, error: BaseException) -> None:
         """It could not start or stop, or died of a bug. With a full disk it may."""
         if self.disk.capacity_bytes != CAPACITY_BYTES:
             self.world.trace(f"{process.life} ended: {error}")

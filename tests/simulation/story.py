@@ -85,7 +85,6 @@ class Story:
             self.world.run(self._tell())
         except Stuck as stuck:
             self.world.complain(f"stuck: {stuck}")
-        self._check_tasks()
         outcome.wrong = [*self.world.complaints, *map(str, rules.check(self.world.history))]
         outcome.digest = self.world.digest
         outcome.acknowledged = sum(producer.acknowledged for producer in self.producers)
@@ -215,14 +214,6 @@ class Story:
                 self.world.complain(f"{topic}-{partition} cannot be read to its end")
         for state in replica_states(self.cluster, around.clock.now_ms()):
             self.world.record(state)
-
-    def _check_tasks(self) -> None:
-        """A task of a broker that ended with an exception nobody has looked at is a bug."""
-        for machine in self.cluster.machines:
-            for process in machine.lives:
-                for error in process.clock.unheard_failures():
-                    if isinstance(error, Exception):
-                        self.world.complain(f"a task of {process.life} died of {error!r}")
 
 
 def run_seed(seed: int, controller: str = "kraft", **more: object) -> Outcome:

@@ -21,7 +21,7 @@ from tests.checker.history import Event, to_line
 from tests.simulation.client import ClientSurroundings
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import Killed
-from tests.simulation.loop import START_S, Life, VirtualLoop
+from tests.simulation.loop import OWNER, START_S, Life, VirtualLoop
 from tests.simulation.network import ProcessNetwork, SimNetwork
 
 log = logging.getLogger("simulation")
@@ -90,24 +90,29 @@ class World:
         return self._ops
 
     def _on_exception(self, _: object, context: dict[str, Any]) -> None:
-        if self._ended:
-            return
+        """A task, timer or callback failed: the seed fails, and its process ends as a real one."""
         error = context.get("exception")
-        if isinstance(error, Killed):
+        if self._ended or isinstance(error, Killed):
             return
-        text = f"{context.get('message')}: {error!r}"
+        life = _life_of(context)
+        if life is not None and life.dead:
+            return
+        text = f"{life or 'nobody'}: {context.get('message')}: {error!r}"
         self.complain(text)
-        if error is not None:
-            log.error("%s", text, exc_info=error)
+        log.error("%s", text, exc_info=error)
+        if life is not None and error is not None:
+            life.on_failure()
 
-    def on_broker_failure(self, process: Any, error: Exception) -> None:
+    def on_broker_failure(self, process: Any, error: BaseException) -> None:
         """A broker could not start or stop, or died of a bug."""
         self.complain(f"{process.life} ended with {error!r}")
         log.error("%s", process.life, exc_info=error)
 
     # --- clients ---------------------------------------------------------------------------------
 
-    def client_surroundings(self, name: str, bootstrap: list[tuple[str, int]]) -> ClientSurroundings:
+    def client_surroundings(
+        self, name: str, bootstrap: list[tuple[str, int]]
+    ) -> ClientSurroundings:
         """A client on a host of its own."""
         self._clients += 1
         host = f"10.0.1.{self._clients}"
@@ -153,3 +158,10 @@ class World:
         gc.collect()
         sys.unraisablehook = hook
         self.loop.close()
+
+
+def _life_of(context: dict[str, Any]) -> Life | None:
+    """The process in which the error was made."""
+    handle = context.get("handle")
+    life = handle._context.get(OWNER) if handle is not None else context.get("life")
+    return life if isinstance(life, Life) else None
