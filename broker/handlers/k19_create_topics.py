@@ -8,10 +8,10 @@ Versions: 2-7. 4 allows -1 for the cluster's defaults, 5 shows configurations, 7
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from broker.controller.decisions.topics import NewTopic, TopicResult
-from broker.handlers.configs import topic_entries
+from broker.handlers.configs import Entry, topic_entries
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import create
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -56,9 +56,7 @@ def _asked(topic: CreatableTopic) -> NewTopic:
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments={
-            given.partition_index: tuple(given.broker_ids) for given in topic.assignments
-        },
+        assignments={given.partition_index: tuple(given.broker_ids) for given in topic.assignments},
         configs={config.name: config.value for config in topic.configs},
     )
 
@@ -74,12 +72,13 @@ def _result(
     name = result.name or ""
     if result.error:
         return CreatableTopicResult(
-            name=name, error_code=result.error, error_message=result.message, configs=None
+            name=name, error_code=result.error, error_message=result.message
         )
     overrides = given[name]
     return CreatableTopicResult(
         name=name,
         topic_id=result.topic_id,
+        error_message=None,
         num_partitions=result.partitions,
         replication_factor=result.replication_factor,
         configs=[
@@ -90,6 +89,11 @@ def _result(
                 config_source=entry.source.value,
                 is_sensitive=entry.key.sensitive,
             )
-            for entry in topic_entries(context.services.config, overrides)
+            for entry in _sorted(topic_entries(context.services.config, overrides))
         ],
     )
+
+
+def _sorted(entries: Iterable[Entry]) -> list[Entry]:
+    """As Kafka shows a new topic's configuration: by name."""
+    return sorted(entries, key=lambda entry: entry.key.name)

@@ -1,12 +1,16 @@
 """DeleteTopics (20).
 
 Behaviour: removes topics by name, from version 6 on also by id; a topic made again under the same
-name has another id. Refused altogether where `delete.topic.enable` is false.
+name has another id. Name and id together are refused, never guessed at: who guards a deletion by
+id would lose another topic of that name. Refused altogether where `delete.topic.enable` is false.
 
 Versions: 1-6. 5 has error messages, 6 topic ids.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
 
 from broker.controller.decisions.topics import TopicResult, delete_topics
 from broker.handlers.context import RequestContext
@@ -17,17 +21,22 @@ from bus.protocol.generated.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DeleteTopicState,
 )
+from bus.protocol.wire import NO_UUID
 
 FIRST_STATE_VERSION = 6
 
 
 def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse | None:
     """Ask the controller."""
-    names, ids = _asked(request, context)
+    states = _states(request, context)
+    faults = [fault for fault in map(_fault, states) if fault is not None] + _repeated(states)
+    names, ids = _once(states)
     image = context.services.controller.image
     if not context.services.config["delete.topic.enable"]:
-        return _all_failed(names, ids, ErrorCode.TOPIC_DELETION_DISABLED)
+        disabled = _all_failed(names, ids, ErrorCode.TOPIC_DELETION_DISABLED)
+        return DeleteTopicsResponse(responses=disabled + faults)
     named = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
     allowed = [name for name in names if context.may(Operation.DELETE, Resource.TOPIC, name)]
     allowed_ids = [
@@ -39,11 +48,11 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         [name for name in names if name not in allowed],
         [topic_id for topic_id in ids if topic_id not in allowed_ids],
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ).responses
+    )
 
     def done(results: tuple[TopicResult, ...]) -> None:
         deleted = [_result(result) for result in results]
-        context.reply(DeleteTopicsResponse(responses=deleted + refused))
+        context.reply(DeleteTopicsResponse(responses=deleted + refused + faults))
 
     context.services.controller.write(
         lambda newest: delete_topics(newest, allowed, allowed_ids),
@@ -53,14 +62,56 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
     return None
 
 
-def _asked(
-    request: DeleteTopicsRequest, context: RequestContext
-) -> tuple[list[str], list[bytes]]:
+def _states(request: DeleteTopicsRequest, context: RequestContext) -> list[DeleteTopicState]:
     if context.api_version < FIRST_STATE_VERSION:
-        return list(dict.fromkeys(request.topic_names)), []
-    names = [state.name for state in request.topics if state.name is not None]
-    ids = [state.topic_id for state in request.topics if state.name is None]
-    return list(dict.fromkeys(names)), list(dict.fromkeys(ids))
+        return [DeleteTopicState(name=name) for name in request.topic_names]
+    return request.topics
+
+
+def _fault(state: DeleteTopicState) -> DeletableTopicResult | None:
+    """What is wrong with one entry, whatever the others say."""
+    if state.name is not None and state.topic_id != NO_UUID:
+        message = "You may not specify both topic name and topic id."
+    elif state.name is None and state.topic_id == NO_UUID:
+        message = "Neither topic name nor id were specified."
+    else:
+        return None
+    return _invalid(state.name, state.topic_id, message)
+
+
+def _repeated(states: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
+    """One answer for everything that stands more than once."""
+    counted = Counter(_key(state) for state in states if _fault(state) is None)
+    return [
+        _invalid(None, key, "Duplicate topic id.")
+        if isinstance(key, bytes)
+        else _invalid(key, NO_UUID, "Duplicate topic name.")
+        for key, count in counted.items()
+        if count > 1
+    ]
+
+
+def _once(states: Sequence[DeleteTopicState]) -> tuple[list[str], list[bytes]]:
+    """Names and ids that stand exactly once."""
+    counted = Counter(_key(state) for state in states if _fault(state) is None)
+    once = [key for key, count in counted.items() if count == 1]
+    return (
+        [key for key in once if isinstance(key, str)],
+        [key for key in once if isinstance(key, bytes)],
+    )
+
+
+def _key(state: DeleteTopicState) -> str | bytes:
+    return state.topic_id if state.name is None else state.name
+
+
+def _invalid(name: str | None, topic_id: bytes, message: str) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=message,
+    )
 
 
 def _result(result: TopicResult) -> DeletableTopicResult:
@@ -72,9 +123,7 @@ def _result(result: TopicResult) -> DeletableTopicResult:
     )
 
 
-def _all_failed(
-    names: list[str], ids: list[bytes], error: ErrorCode
-) -> DeleteTopicsResponse:
+def _all_failed(names: list[str], ids: list[bytes], error: ErrorCode) -> list[DeletableTopicResult]:
     by_name = [
         DeletableTopicResult(name=name, error_code=error, error_message=error.text)
         for name in names
@@ -85,4 +134,4 @@ def _all_failed(
         )
         for topic_id in ids
     ]
-    return DeleteTopicsResponse(responses=by_name + by_id)
+    return by_name + by_id

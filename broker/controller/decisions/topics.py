@@ -221,20 +221,31 @@ def partition_record(
 def delete_topics(
     image: MetadataImage, names: Sequence[str], ids: Sequence[bytes] = ()
 ) -> Decision[Results]:
-    """Delete topics by name or by id."""
+    """Delete topics by name or by id; each name and each id stands once."""
     results, records = [], []
-    gone: set[bytes] = set()
+    named = {topic.topic_id for name in names if (topic := image.topics.get(name))}
+    both = named & set(ids)
     wanted: list[tuple[str | bytes, TopicImage | None]] = []
     wanted += [(name, image.topics.get(name)) for name in names]
-    wanted += [(topic_id, image.topic_by_id(topic_id)) for topic_id in ids]
+    wanted += [(topic_id, image.topic_by_id(topic_id)) for topic_id in ids if topic_id not in both]
     for key, topic in wanted:
-        if topic is None or topic.topic_id in gone:
+        if topic is None:
             results.append(_unknown(key))
-            continue
-        gone.add(topic.topic_id)
-        records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-        results.append(TopicResult(topic.name, topic_id=topic.topic_id))
+        elif topic.topic_id in both:
+            results.append(_given_twice(topic))
+        else:
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+            results.append(TopicResult(topic.name, topic_id=topic.topic_id))
     return Decision(tuple(records), tuple(results))
+
+
+def _given_twice(topic: TopicImage) -> TopicResult:
+    return TopicResult(
+        topic.name,
+        ErrorCode.INVALID_REQUEST,
+        "The provided topic name maps to an ID that was already supplied.",
+        topic.topic_id,
+    )
 
 
 def _unknown(key: str | bytes) -> TopicResult:

@@ -1,0 +1,68 @@
+"""Every row: ours is Apache Kafka's recorded answer, and the recording is what Kafka answers."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from broker.server.embedded import RunningBroker
+from deploy.testservers.process import JavaServer
+from tests.conformance.answers import rows_admin, rows_groups
+from tests.conformance.answers.case import Row
+from tests.conformance.answers.conversation import answers
+from tests.conformance.answers.normalise import differences
+from tests.conformance.answers.recordings import record, recorded
+
+AREAS = {"admin": rows_admin.ROWS, "groups": rows_groups.ROWS}
+RECORDING = os.environ.get("DATABUS_RECORD") == "1"
+
+every_row = pytest.mark.parametrize(
+    ("area", "row"),
+    [pytest.param(area, row, id=row.label) for area, rows in AREAS.items() for row in rows],
+)
+
+
+def agree(said: object, wanted: object) -> None:
+    """Fail with one line per field that differs."""
+    found = differences(said, wanted)
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
+
+
+@every_row
+def test_ours_is_what_apache_kafka_was_recorded_to_answer(
+    own_broker: RunningBroker, area: str, row: Row
+) -> None:
+    """The same requests, field by field."""
+    assert row.label in recorded(area), "not recorded yet: see this folder's README"
+    agree(answers(row, own_broker.bootstrap), recorded(area)[row.label])
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@every_row
+def test_apache_kafka_answers_as_recorded(apache_kafka: JavaServer, area: str, row: Row) -> None:
+    """Asked again, so that a recording cannot be wrong or old; `DATABUS_RECORD=1` replaces it."""
+    said = answers(row, apache_kafka.address)
+    if RECORDING:
+        record(area, row.label, said, frozenset(one.label for one in AREAS[area]))
+    else:
+        agree(said, recorded(area).get(row.label))
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_every_recording_has_its_row(area: str) -> None:
+    """A row's name stands once, and nothing is recorded that is not asked."""
+    labels = [row.label for row in AREAS[area]]
+    assert sorted(labels) == sorted(recorded(area))
+
+
+def test_one_differing_field_is_named() -> None:
+    """Whatever is around it; and a list of another length is one difference."""
+    ours = [{"topics": [{"name": "a", "error_code": 0}], "more": []}]
+    theirs = [{"topics": [{"name": "a", "error_code": 42}], "more": [1]}]
+    assert differences(ours, theirs) == [
+        "[0].topics[0].error_code: recorded 42, said 0",
+        "[0].more: recorded [1], said []",
+    ]
