@@ -24,6 +24,7 @@ from deploy.errors import OperatorError
 from deploy.roles import ROLES
 from deploy.settings import Settings
 from deploy.settings_sources import unknown
+from monitor.settings import ConsoleSettings
 
 if TYPE_CHECKING:
     from spark_apps.settings import JobSettings
@@ -138,21 +139,27 @@ def _console(settings: Settings) -> int:
     from monitor.serve import serve
 
     _topics_in_the_background(settings)
-    console = settings.console
-    if not console.health:
-        console = msgspec.structs.replace(console, health={"edge": f"{edge_url(settings)}/healthz"})
-    if not console.brokers:
-        console = msgspec.structs.replace(console, brokers=_own_broker(settings))
     tasks.run(
         serve(
             settings.site,
             settings.bus,
-            console,
+            console_settings(settings),
             open_records=lambda: open_records(settings),
             open_alarms=lambda: open_operations(settings),
         )
     )
     return 0
+
+
+def console_settings(settings: Settings) -> ConsoleSettings:
+    """The console's own table, completed by what other tables say of its neighbours."""
+    console = settings.console
+    return msgspec.structs.replace(
+        console,
+        health=console.health or {"edge": f"{edge_url(settings)}/healthz"},
+        brokers=console.brokers or _own_broker(settings),
+        pictures=console.pictures or settings.pictures.store_url(settings.site),
+    )
 
 
 def _own_broker(settings: Settings) -> str:

@@ -122,13 +122,14 @@ def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct
     known = {field.name: field for field in msgspec.structs.fields(cls)}
     values: dict[str, Any] = {}
     for entry in entries:
-        field = known.get(entry.key)
+        name, plain = _place_in_table(entry, known, values)
+        field = known.get(name)
         if field is None:
             raise SettingsError(
                 f"{entry.where}: {unknown(f'key of [{entry.room}]', entry.key, known)}"
             )
         try:
-            values[entry.key] = msgspec.convert(entry.plain, field.type, strict=not entry.is_text)
+            values[name] = msgspec.convert(plain, field.type, strict=not entry.is_text)
         except msgspec.ValidationError as error:
             raise SettingsError(f"{entry.where}: {entry.room}.{entry.key}: {error}") from error
     try:
@@ -136,6 +137,16 @@ def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct
     except msgspec.ValidationError as error:
         where = entries[-1].where if entries else cls.__name__
         raise SettingsError(f"{where}: {error}") from error
+
+
+def _place_in_table(
+    entry: Entry, known: Mapping[str, Any], values: Mapping[str, Any]
+) -> tuple[str, Any]:
+    """`edge.tokens.server-1=secret` adds one row to the table `edge.tokens`."""
+    name, dot, row = entry.key.partition(".")
+    if not dot or name not in known or not isinstance(values.get(name, {}), dict):
+        return entry.key, entry.plain
+    return name, {**values.get(name, {}), row: entry.plain}
 
 
 def _kafka_value(entry: Entry) -> str:

@@ -53,13 +53,22 @@ class Entry:
 
     @property
     def plain(self) -> Any:
-        """The value to convert: a text that holds a JSON list or object is taken as such."""
+        """The value to convert: a text that holds a list or a table is taken as such, written as
+        JSON or as the settings file has it.
+        """
         if self.is_text and self.value[:1] in ("[", "{"):
-            try:
-                return json.loads(self.value)
-            except ValueError:
-                return self.value
+            return _list_or_table(self.value)
         return self.value
+
+
+def _list_or_table(text: str) -> Any:
+    """`{"server-1": "secret"}` (JSON) or `{server-1 = "secret"}` (TOML); the text if neither."""
+    for read in (json.loads, lambda value: tomllib.loads(f"value = {value}")["value"]):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

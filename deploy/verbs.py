@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -253,6 +253,14 @@ def setup() -> None:
     raise typer.Exit(1 if missing else 0)
 
 
+def _toml(value: Any) -> str:
+    """A value as `databus.toml` writes it."""
+    if isinstance(value, dict):
+        rows = (f"{json.dumps(k, ensure_ascii=False)} = {_toml(v)}" for k, v in value.items())
+        return f"{{{', '.join(rows)}}}"
+    return json.dumps(value, ensure_ascii=False)
+
+
 def config(ctx: typer.Context, as_json: AsJson = False) -> None:
     """The settings in force, room by room, after file, variables and flags."""
     from deploy.settings import as_tables
@@ -265,5 +273,5 @@ def config(ctx: typer.Context, as_json: AsJson = False) -> None:
         typer.echo(f"[{room}]")
         for key, value in values.items():
             name = json.dumps(key) if "." in key else key
-            typer.echo(f"{name} = {json.dumps(value, ensure_ascii=False)}")
+            typer.echo(f"{name} = {_toml(value)}")
         typer.echo("")

@@ -16,11 +16,16 @@ MIB = 1 << 20
 
 
 class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The HTTP edge. Without `tokens` every sender is let in under its address."""
+    """The HTTP edge. Without `tokens` every sender is let in under its address; without
+    `tokens` and `reader_tokens` pictures and the devices' figures are open to everybody."""
 
     host: str = "127.0.0.1"
     port: int = 8650
     tokens: dict[str, str] = {}  # sender's name -> its bearer token
+    reader_tokens: dict[str, str] = {}  # who may read pictures and devices' figures -> its token
+    # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": the client's address they tell is
+    # taken as the record's source. Nobody else is believed.
+    trusted_proxies: str = ""
     max_body_bytes: int = 32 * MIB
     max_records_per_request: int = 10_000
     max_record_bytes: int = 512 * 1024  # below the brokers' message.max.bytes with room for headers

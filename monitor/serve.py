@@ -47,7 +47,8 @@ async def serve(
         log.warning("no accounts yet: add one with `databus accounts add NAME`")
     server = uvicorn.Server(uvicorn.Config(
         create_app(services), host=console.host, port=console.port, log_level="warning",
-        access_log=False, proxy_headers=False, timeout_graceful_shutdown=STOP_SECONDS,
+        access_log=False, proxy_headers=bool(console.trusted_proxies),
+        forwarded_allow_ips=console.trusted_proxies, timeout_graceful_shutdown=STOP_SECONDS,
         ws_max_size=1024 * 1024,
     ))  # fmt: skip
     log.info("console ready on http://%s:%d", console.host, console.port)

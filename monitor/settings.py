@@ -14,6 +14,9 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     host: str = "127.0.0.1"
     port: int = 8651
+    # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": what they say of the client's address
+    # and of TLS is believed. Nobody else is.
+    trusted_proxies: str = ""
     session_hours: int = 8  # one shift; then the password is asked again
     link_minutes: int = 60  # how long the link that `demo` prints may wait to be opened
     failed_logins: int = 5  # per account and address within the window, then the door stays shut
@@ -24,7 +27,7 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     quiet_after_seconds: int = 120  # a checkpoint without a record for so long is drawn as quiet
     reader_threads: int = 3  # questions to one store at a time; each holds one connection
     applications: tuple[str, ...] = ("ingest", "quality", "latency", "watchlist", "dispatcher")
-    pictures: str = ""  # fsspec URL of the picture store; empty = DATA_DIR/pictures
+    pictures: str = ""  # fsspec URL of the picture store; empty: that of [pictures]
     zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
     brokers: str = ""  # where the brokers' /metrics are: "1=http://host:9094/metrics, 2=…"
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes

@@ -70,6 +70,8 @@ async def serve(
             limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=_STOP_S,
             server_header=False,
+            proxy_headers=bool(edge.trusted_proxies),
+            forwarded_allow_ips=edge.trusted_proxies,
         )
         await _Server(config).serve()
 

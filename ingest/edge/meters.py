@@ -26,6 +26,8 @@ class Meters:
         self._spool, self._courier, self._keeper = spool, courier, keeper
         self._devices: set[str] = set()
         self.registry = CollectorRegistry()
+        # Apart, because addresses of cameras are not for everybody who may probe.
+        self._device_registry = CollectorRegistry()
         self._records = Counter(
             "databus_edge_records",
             "Records by class and outcome (accepted, the reason of rejection, refused).",
@@ -36,7 +38,7 @@ class Meters:
             "databus_edge_device_records",
             "Records by device and outcome (accepted, rejected, refused).",
             ["camera_ip", "outcome"],
-            registry=self.registry,
+            registry=self._device_registry,
         )
         self.answer_seconds = Histogram(
             "databus_edge_answer_seconds",
@@ -69,9 +71,10 @@ class Meters:
             self._records.labels(kind, "refused").inc()
             self._by_device.labels(self._device(record.camera_ip), "refused").inc()
 
-    def text(self) -> bytes:
-        """Prometheus' text format."""
-        return generate_latest(self.registry)
+    def text(self, *, with_devices: bool) -> bytes:
+        """Prometheus' text format; the series by device name the cameras' addresses."""
+        devices = generate_latest(self._device_registry) if with_devices else b""
+        return generate_latest(self.registry) + devices
 
     def status(self) -> dict[str, object]:
         """The account's view; record totals are of the spool's whole life, not of this process."""

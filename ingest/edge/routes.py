@@ -23,7 +23,7 @@ from ingest.edge.body import MULTIPART, UnknownType, media_type, split
 from ingest.edge.courier import Courier
 from ingest.edge.intake import Arrival, Taken, take
 from ingest.edge.meters import Meters
-from ingest.edge.principal import Denied, Principal, authenticate, authorise
+from ingest.edge.principal import Operation, Principal, authenticate, authorise
 from ingest.edge.request import BadForm, TooLarge, read_body, read_form
 from ingest.pictures import PictureKeeper
 from ingest.pictures.names import content_type, is_safe_name, safe
@@ -119,8 +119,9 @@ class Edge:
         return _json({"status": "ok" if ok else "the courier has stopped"}, 200 if ok else 503)
 
     async def metrics(self, request: Request, principal: Principal) -> Response:
-        """Prometheus' text format."""
-        return Response(self.meters.text(), media_type="text/plain; version=0.0.4")
+        """Prometheus' text format; who may not read gets it without the devices' addresses."""
+        text = self.meters.text(with_devices=authorise(principal, Operation.READ))
+        return Response(text, media_type="text/plain; version=0.0.4")
 
     async def status(self, request: Request, principal: Principal) -> Response:
         """The account's numbers."""
@@ -197,37 +198,33 @@ def create_app(edge: Edge) -> FastAPI:
     app = FastAPI(
         title="surveillance data bus: edge", docs_url=None, redoc_url=None, openapi_url=None
     )
-    routes: tuple[tuple[str, str, _Handler], ...] = (
-        ("POST", "/v1/records/{kind}", Edge.records),
-        ("POST", "/v1/counters", Edge.counters),
-        ("PUT", "/v1/pictures/{name}", Edge.put_picture),
-        ("GET", "/pictures/{name:path}", Edge.get_picture),
-        ("GET", "/healthz", Edge.healthz),
-        ("GET", "/metrics", Edge.metrics),
-        ("GET", "/v1/status", Edge.status),
-    )
-    for method, path, handler in routes:
-        app.add_route(path, _guarded(edge, handler), methods=[method])
+    for method, path, handler, operation in ROUTES:
+        app.add_route(path, _guarded(edge, handler, operation), methods=[method])
     return app
 
 
-# Reading pictures and the edge's own figures needs no sender's token: consoles and probes have
-# none, and pictures have names nobody can guess.
-_OPEN = frozenset({Edge.get_picture, Edge.healthz, Edge.metrics, Edge.status})
+ROUTES: tuple[tuple[str, str, _Handler, Operation], ...] = (
+    ("POST", "/v1/records/{kind}", Edge.records, Operation.SEND),
+    ("POST", "/v1/counters", Edge.counters, Operation.SEND),
+    ("PUT", "/v1/pictures/{name}", Edge.put_picture, Operation.SEND),
+    ("GET", "/pictures/{name:path}", Edge.get_picture, Operation.READ),
+    ("GET", "/healthz", Edge.healthz, Operation.PROBE),
+    ("GET", "/metrics", Edge.metrics, Operation.PROBE),
+    ("GET", "/v1/status", Edge.status, Operation.PROBE),
+)
 _KINDS = frozenset({"vehicle", "face", "video"})
 
 
-def _guarded(edge: Edge, handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
-    tokens = {} if handler in _OPEN else edge.settings.tokens
+def _guarded(
+    edge: Edge, handler: _Handler, operation: Operation
+) -> Callable[[Request], Awaitable[Response]]:
+    senders, readers = edge.settings.tokens, edge.settings.reader_tokens
 
     async def guarded(request: Request) -> Response:
         address = request.client.host if request.client else ""
-        try:
-            principal = authenticate(request.headers, address, tokens)
-        except Denied as error:
-            return _problem(401, "denied", str(error), "需要已知发送方的令牌。")
-        if not authorise(principal, request.method, request.url.path):
-            return _problem(403, "forbidden", "not allowed", "没有权限。")
+        principal = authenticate(request.headers, address, senders, readers)
+        if not authorise(principal, operation):
+            return _refused(principal, operation)
         if request.path_params.get("kind", "vehicle") not in _KINDS:
             return _problem(
                 404, "unknown-kind", "records are vehicle, face or video", "未知的记录类别。"
@@ -256,6 +253,21 @@ async def _answered(
         return _problem(400, "bad-form", str(error), "multipart 请求格式不正确。")
     except SpoolFull as error:
         return _full(str(error), error.retry_after_s)
+
+
+def _refused(principal: Principal, operation: Operation) -> Response:
+    """401 for a stranger, 403 for a known sender that wants to read or the other way round."""
+    if principal.known:
+        text = f"{principal.name} may not {operation.value} here"
+        return _problem(403, "forbidden", text, "没有权限。")
+    if operation is Operation.SEND:
+        text, text_zh = "a bearer token of a known sender is needed", "需要已知发送方的令牌。"
+    else:
+        text = "a bearer token of [edge] reader_tokens is needed; the console shows pictures too"
+        text_zh = "需要读取令牌（[edge] reader_tokens）；也可在控制台查看图片。"
+    response = _problem(401, "denied", text, text_zh)
+    response.headers["WWW-Authenticate"] = "Bearer"
+    return response
 
 
 def _bounds(settings: EdgeSettings) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from monitor.api.access import answer
 from monitor.api.charts import chart_routes
@@ -46,13 +48,25 @@ def create_api(services: Services, ended: SessionEnded = lambda _: None) -> Fast
     _tell_faults(app)
     app.add_middleware(Guard, sessions=services.sessions, passwords=services.passwords)
     app.add_middleware(  # added last = outermost: the guard finds the cookie read
-        SessionMiddleware,
+        SessionCookie,
         secret_key=services.secret,
         session_cookie="databus_console",
         same_site="lax",
         max_age=services.console.session_hours * 3600,
     )
     return app
+
+
+class SessionCookie:
+    """The signed cookie; marked `Secure` where the request came by TLS, through a trusted proxy."""
+
+    def __init__(self, app: ASGIApp, /, **options: Any) -> None:
+        self._plain = SessionMiddleware(app, **options)
+        self._secure = SessionMiddleware(app, https_only=True, **options)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        by_tls = scope.get("scheme") in ("https", "wss")
+        await (self._secure if by_tls else self._plain)(scope, receive, send)
 
 
 def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

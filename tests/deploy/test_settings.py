@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.run import console_settings
 from deploy.settings import ROOM_CLASSES, Settings, as_tables, load, with_changes
 from deploy.settings_sources import SettingsError
 
@@ -101,3 +102,37 @@ def test_the_settings_in_force_read_back_as_the_same_settings(tmp_path: Path):
 
 def plain(settings: Settings) -> dict:
     return as_tables(settings)
+
+
+def test_the_console_looks_for_pictures_where_the_edge_keeps_them(tmp_path: Path) -> None:
+    """It serves them behind its own log-in; before, it looked into its data directory only."""
+    flags = [f"site.data_dir={tmp_path}"]
+    usual = console_settings(load(None, flags, {}))
+    assert usual.pictures == (tmp_path / "pictures").as_uri()
+    far = load(None, [*flags, "pictures.url=s3://city/pictures"], {})
+    assert console_settings(far).pictures == "s3://city/pictures"
+    own = load(None, [*flags, "pictures.url=s3://a/b", "console.pictures=/mnt/b"], {})
+    assert console_settings(own).pictures == "/mnt/b"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ['edge.tokens={"server-1": "secret", "server-2": "other"}'],
+        ['edge.tokens={server-1 = "secret", server-2 = "other"}'],
+        ["edge.tokens.server-1=secret", "edge.tokens.server-2=other"],
+        ['edge.tokens={"server-1": "old"}', "edge.tokens.server-2=other", "edge.tokens.server-1=secret"],
+    ],
+)  # fmt: skip
+def test_a_table_can_be_given_on_the_command_line(flags: list[str]) -> None:
+    """As JSON, as the settings file writes it, or row by row."""
+    settings = load(None, flags, {})
+    assert settings.edge.tokens == {"server-1": "secret", "server-2": "other"}
+    assert load(None, settings.arguments[1::2], {}).edge.tokens == settings.edge.tokens
+
+
+@pytest.mark.parametrize("flag", ["edge.tokens={secret", "edge.tokens=secret", "edge.port.x=1"])
+def test_what_is_no_table_is_refused_with_its_place(flag: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(SettingsError, match=r"--set edge\."):
+        load(None, [flag], {})

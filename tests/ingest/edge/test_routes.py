@@ -235,7 +235,7 @@ class TestBounds:
     def edge_settings(self) -> EdgeSettings:
         return EdgeSettings(
             max_body_bytes=20_000, max_records_per_request=3, max_record_bytes=2_000, spool_max_bytes=9_000,
-            max_picture_bytes=100, spool_min_free_bytes=0, tokens={"server-1": "secret"},
+            max_picture_bytes=100, spool_min_free_bytes=0, tokens={"server-1": "secret"}, reader_tokens={"prometheus": "read"},
         )  # fmt: skip
 
     @pytest.fixture
@@ -278,7 +278,7 @@ class TestBounds:
         assert int(answer.headers["retry-after"]) > 0
         taken = len(spooled(edge))
         assert (await http.get("/v1/status")).json()["arrived"] == {"vehicle": taken}
-        metrics = (await http.get("/metrics")).text
+        metrics = (await http.get("/metrics", headers={"authorization": "Bearer read"})).text
         assert (
             'databus_edge_device_records_total{camera_ip="10.0.0.1",outcome="refused"} 1.0'
             in metrics

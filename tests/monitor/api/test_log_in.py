@@ -199,3 +199,14 @@ async def test_thirty_names_from_one_address_meet_its_limit(
     replies = [await post(stranger, f"name-{i}", "wrong") for i in range(30)]
     limit = services.console.failed_logins_per_address
     assert [r.status_code for r in replies] == [401] * limit + [429] * (30 - limit)
+
+
+async def test_the_cookie_is_secure_where_the_request_came_by_tls(services: Services) -> None:
+    """A proxy in front speaks TLS; on plain HTTP a `Secure` cookie would never come back."""
+    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    app = create_api(services)
+    for scheme in ("https", "http"):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=f"{scheme}://console") as client:
+            cookie = (await post(client, "li", "correct horse")).headers["set-cookie"].lower()
+        assert ("secure" in cookie) == (scheme == "https")
