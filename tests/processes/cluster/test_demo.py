@@ -1,4 +1,5 @@
 """The demo on three brokers, one of them killed in the middle: the account balances to the record."""
+
 from __future__ import annotations
 
 import json
