@@ -23,6 +23,10 @@ from broker.config.key import (
 
 # fmt: off
 KEYS: tuple[ConfigKey, ...] = (
+    key("produce.records.validation.enable", BOOLEAN, False,
+        "A key of our own: whether the leader unpacks every batch of a producer and refuses one "
+        "that no consumer could read, as Apache Kafka does. Off, the header and the checksum are "
+        "looked at; see docs/differences-from-kafka.md."),
     key("log.dirs", LIST, None,
         "Directories that hold the partitions' logs, separated by commas; new partitions go "
         "where the fewest are."),

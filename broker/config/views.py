@@ -154,6 +154,7 @@ class TopicConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
+    validates_records: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
     overrides: Mapping[str, str] = field(default_factory=dict)
 
@@ -170,6 +171,7 @@ class TopicConfig:
             compacted=COMPACT in policy,
             deletes=DELETE in policy,
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",
+            validates_records=broker["produce.records.validation.enable"],
             values=values,
             overrides=dict(overrides),
             **{attribute: values[name] for attribute, name in _PLAIN.items()},

@@ -3,9 +3,10 @@
 Behaviour: appends each partition's batch as it is, without unpacking it. acks=0 is never answered,
 and its connection is closed if anything failed, so that the client looks for the leader anew.
 acks=1 is answered after the append, acks=-1 when every in-sync replica has the batch or the
-request's time is over. Clients may not write internal topics. Where this broker leads no more the
-answer names who does (KIP-951). A batch out of order is only called that once the followers have
-shown that nobody else leads: a leader that was deposed unawares lacks what the new one has taken.
+request's time is over. Clients may not write internal topics, nor inside transactions, which are
+not served yet. Where this broker leads no more the answer names who does (KIP-951). A batch out of
+order is only called that once the followers have shown that nobody else leads: a leader that was
+deposed unawares lacks what the new one has taken.
 
 Versions: 3-13, advertised from 0 (KAFKA-18659). 7 allows zstd, 8 has record errors, 10 names the
 new leader, 13 has topic ids instead of names.
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from broker.handlers.context import CloseClient, RequestContext, Services
 from broker.handlers.topics import is_internal, leader_of, node_endpoints
-from broker.log.errors import LogError
+from broker.log.errors import LogError, NotOneBatch
 from broker.replica.partition import Partition
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
@@ -32,6 +33,7 @@ from bus.protocol.generated.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from bus.records.batch import TRANSACTIONAL
 
 ACKS_NONE, ACKS_ALL = 0, -1
 FIRST_ZSTD_VERSION = 7
@@ -41,6 +43,19 @@ ATTRIBUTES_LOW_BYTE = 22
 
 FIRST_LEADER_VERSION = 10
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+"""Refusals that do not say where the log begins, as in Kafka; the others do."""
 
 PROOF_TIMEOUT_MS = 1000
 """How long a verdict waits for the followers; a woken follower asks again within milliseconds."""
@@ -64,8 +79,11 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
     waiting: Waiting = []
     responses = []
     failed = False
+    transactional = _is_transactional(request)
     for topic in request.topic_data:
         name, refusal = _topic_name(topic.name, topic.topic_id, context)
+        if transactional:
+            refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         results = []
         for data in topic.partition_data:
             if refusal:
@@ -118,14 +136,16 @@ def _append(
     if context.api_version < FIRST_ZSTD_VERSION and _is_zstd(records):
         return _failure(data.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     services = context.services
+    partition = None
     try:
         partition = services.replicas.get(name, data.index)
         info = partition.append_as_leader(
             records, required_acks=request.acks, now_ms=services.clock.now_ms()
         )
     except LogError as error:
-        failure = _log_failure(data.index, error)
-        if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and len(partition.replicas) > 1:
+        failure = _log_failure(data.index, error, partition)
+        out_of_order = error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if out_of_order and partition is not None and len(partition.replicas) > 1:
             waiting.append(_unproved(partition, failure, services))
         return failure
     services.replicas.count_produced(name, info)
@@ -166,6 +186,20 @@ def _unproved(
     return Pending(partition.key, outcome, verdict, late=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
+def _is_transactional(request: ProduceRequest) -> bool:
+    """Whether any batch belongs to a transaction. Kafka refuses the whole request unless it names a
+    transactional id that may write; as long as there are no transactions here, none may. Stored,
+    such a batch would hold back every read_committed consumer for ever: nobody ends it."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if not records or len(records) <= ATTRIBUTES_LOW_BYTE:
+                continue
+            if records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL:
+                return True
+    return False
+
+
 def _is_zstd(records: bytes | bytearray | memoryview) -> bool:
     return len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & 7 == ZSTD
 
@@ -174,12 +208,18 @@ def _failure(index: int, error: ErrorCode) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=error, base_offset=-1)
 
 
-def _log_failure(index: int, error: LogError) -> PartitionProduceResponse:
+def _log_failure(
+    index: int, error: LogError, partition: Partition | None
+) -> PartitionProduceResponse:
+    told = partition is not None and error.code not in _WITHOUT_LOG_START
     return PartitionProduceResponse(
         index=index,
         error_code=error.code,
         base_offset=-1,
-        error_message=error.detail or None,
+        log_start_offset=partition.log.log_start_offset
+        if told and partition is not None and not isinstance(error, NotOneBatch)
+        else -1,
+        error_message=error.answer,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=text)
             for position, text in error.record_errors

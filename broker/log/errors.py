@@ -7,10 +7,11 @@ from bus.errors import BusError, ErrorCode
 
 
 class LogError(BusError):
-    """What a log refuses, with the protocol's code.
+    """What a log refuses, with the protocol's code; ``detail`` is for the log and the operator.
 
-    ``record_errors`` names the records that are to blame (index in the batch, sentence), for the
-    produce answer of versions that carry it.
+    ``record_errors`` names the records that are to blame (index in the batch, sentence), and
+    ``answer`` is the sentence that Kafka would send, for the produce answer of versions that carry
+    them. Most refusals have neither: Kafka sends the code alone.
     """
 
     def __init__(
@@ -18,9 +19,15 @@ class LogError(BusError):
         code: ErrorCode,
         detail: str = "",
         record_errors: tuple[tuple[int, str], ...] = (),
+        answer: str | None = None,
     ) -> None:
         super().__init__(code, detail)
         self.record_errors = record_errors
+        self.answer = answer
+
+
+class NotOneBatch(LogError):
+    """What is to be appended is not one whole batch: the request is wrong, whatever the log."""
 
 
 def storage_error(error: DiskError) -> LogError:

@@ -36,6 +36,7 @@ from broker.log.txnindex import AbortedTransaction
 from bus.errors import ErrorCode
 from bus.records.batch import (
     CONTROL,
+    LENGTH_AND_OFFSET_BYTES,
     BatchHeader,
     assign,
     header_at,
@@ -75,6 +76,7 @@ class Log:
         """Open the log in ``directory``, made if there is none, recovered unless ``clean``."""
         self.directory = directory
         self.topic, self.index = parse_directory(directory)
+        self._place = f"{self.topic}-{self.index}"
         self.topic_id: bytes | None = None
         self.reconfigure(config)
         self._disk = disk
@@ -153,7 +155,7 @@ class Log:
         ``records`` is written to in place (base offset, leader epoch), so a read-only buffer is
         copied first. Raises LogError; then nothing has changed.
         """
-        header = checked_batch(records, self.config, now_ms, origin)
+        header = checked_batch(records, self.config, now_ms, origin, self._place)
         marker = None
         if header.producer_id >= 0:
             if header.attributes & CONTROL:
@@ -165,7 +167,9 @@ class Log:
                 if sent is not None:
                     return self._duplicate(sent.base_offset, sent.last_offset, sent.timestamp_ms)
         batch = writable(records)
-        base_offset, size = self.end_offset, len(batch)
+        base_offset, size = self.end_offset, header.batch_length + LENGTH_AND_OFFSET_BYTES
+        if size != len(batch):
+            batch = memoryview(batch)[:size]
         last_offset = base_offset + header.last_offset_delta
         assign(batch, 0, base_offset, leader_epoch)
         log_append_time_ms = -1
@@ -257,9 +261,9 @@ class Log:
             self._note_producer(header, header.base_offset, marker)
 
     def _duplicate(self, base_offset: int, last_offset: int, timestamp_ms: int) -> AppendInfo:
-        append_time_ms = timestamp_ms if self.config.log_append_time else -1
+        # Kafka gives the batch's largest timestamp as its time of append, whoever made it.
         return AppendInfo(
-            base_offset, last_offset, timestamp_ms, append_time_ms, self.log_start_offset,
+            base_offset, last_offset, timestamp_ms, timestamp_ms, self.log_start_offset,
             0, 0, self.leader_epochs.epoch_for_offset(base_offset), duplicate=True,
         )  # fmt: skip
 

@@ -3,8 +3,9 @@ follower of batches that have theirs.
 
 In: the bytes of a produce request for one partition, or of a leader's answer. Out: the header of
 its one batch, or of each, or a ``LogError`` with Kafka's code. Never: a look at the records
-themselves, except on a compacted topic (where a record without key must be refused); the 61 bytes
-of the header and the CRC say the rest.
+themselves, except where ``record_checks`` is asked: on a compacted topic (a record without key must
+be refused), if the header's times are too far from now, and if
+``produce.records.validation.enable`` is set; the 61 bytes of the header and the CRC say the rest.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from crc32c import crc32c
 
 from broker.config.views import TopicConfig
 from broker.log.errors import LogError
+from broker.log.record_checks import check_alone, check_records
 from bus.errors import ErrorCode
 from bus.records.batch import (
+    COMPRESSION_MASK,
     CONTROL,
     CRC_FROM,
     HEADER,
@@ -29,7 +32,7 @@ from bus.records.batch import (
     crc_is_right,
     iter_batches,
 )
-from bus.records.read import read_records
+from bus.records.compression import Compression
 
 _make = BatchHeader._make
 _unpack = HEADER.unpack_from
@@ -83,21 +86,25 @@ class AppendInfo:
 
 
 def checked_batch(
-    records: Buffer, config: TopicConfig, now_ms: int, origin: Origin
+    records: Buffer, config: TopicConfig, now_ms: int, origin: Origin, place: str = ""
 ) -> BatchHeader:
-    """The header of the only batch in ``records``; raises LogError if it may not enter."""
+    """The header of the batch that ``records`` begins with; raises LogError if it may not enter.
+
+    What follows the batch is no part of it: a piece of another, which Kafka drops as well.
+    """
     size = len(records)
     if size < HEADER_BYTES:
+        check_alone(records)
         raise LogError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are no record batch")
     header = _make(_unpack(records))
     if header.magic != MAGIC or header.batch_length + LENGTH_AND_OFFSET_BYTES != size:
-        raise _bad_size(header, size)
+        size = check_alone(records)
     if size > config.max_message_bytes and origin is not Origin.RAFT_LEADER:
         raise LogError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a batch of {size} bytes, max.message.bytes is {config.max_message_bytes}",
         )
-    if crc32c(memoryview(records)[CRC_FROM:]) != header.crc:
+    if crc32c(memoryview(records)[CRC_FROM:size]) != header.crc:
         raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
     if header.records_count != header.last_offset_delta + 1 or header.records_count < 1:
         raise LogError(
@@ -105,49 +112,39 @@ def checked_batch(
             f"{header.records_count} records, last offset delta {header.last_offset_delta}",
         )
     if origin is Origin.CLIENT:
-        _check_client(header, config, now_ms)
-    if config.compacted and not header.attributes & CONTROL:
-        _check_keys(records)
+        _check_client(header, records, config, now_ms, place)
+    elif config.compacted and not header.attributes & CONTROL:
+        check_records(records, config, now_ms, place)
     return header
 
 
-def _bad_size(header: BatchHeader, size: int) -> LogError:
-    if header.magic != MAGIC:
-        return LogError(
-            ErrorCode.INVALID_RECORD,
-            f"message format {header.magic}; only format 2 is served (KIP-724)",
-        )
-    batch_size = header.batch_length + LENGTH_AND_OFFSET_BYTES
-    if HEADER_BYTES <= batch_size < size:
-        return LogError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
-    return LogError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {batch_size} bytes in {size}")
-
-
-def _check_client(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+def _check_client(
+    header: BatchHeader, records: Buffer, config: TopicConfig, now_ms: int, place: str
+) -> None:
     if header.attributes & CONTROL:
         raise LogError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+        raise LogError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"no codec {header.attributes & COMPRESSION_MASK}"
+        )
+    if header.base_offset:
+        raise LogError(
+            ErrorCode.INVALID_RECORD, f"base offset {header.base_offset}, a client's is 0"
+        )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise LogError(ErrorCode.INVALID_RECORD, "a producer id without a sequence number")
+    if config.compacted or config.validates_records or _looks_untimely(header, config, now_ms):
+        check_records(records, config, now_ms, place)
+
+
+def _looks_untimely(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+    """Whether the header's times say that a record may be too far from now."""
     if config.log_append_time:
-        return
-    late, early = header.max_timestamp - now_ms, now_ms - header.base_timestamp
-    if late > config.message_timestamp_after_max_ms:
-        raise LogError(ErrorCode.INVALID_TIMESTAMP, f"a timestamp {late} ms in the future")
-    if header.base_timestamp >= 0 and early > config.message_timestamp_before_max_ms:
-        raise LogError(ErrorCode.INVALID_TIMESTAMP, f"a timestamp {early} ms in the past")
-
-
-def _check_keys(records: Buffer) -> None:
-    try:
-        keyless = tuple(
-            (at, "a record without key on a compacted topic")
-            for at, record in enumerate(read_records(records))
-            if record.key is None
-        )
-    except RecordsError as error:
-        raise LogError(error.code, error.detail) from error
-    if keyless:
-        raise LogError(ErrorCode.INVALID_RECORD, keyless[0][1], keyless)
+        return False
+    if header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
+        return True
+    early = now_ms - header.base_timestamp > config.message_timestamp_before_max_ms
+    return header.base_timestamp >= 0 and early
 
 
 def sound_batches(view: memoryview) -> list[tuple[int, BatchHeader]]:

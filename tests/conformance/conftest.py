@@ -23,16 +23,28 @@ ON_KAFKA = os.environ.get("DATABUS_CONFORMANCE") == "kafka"
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
-def own_broker() -> Iterator[RunningBroker]:
+def _broker(**settings: str) -> Iterator[RunningBroker]:
     """Our broker with its data in memory where there is any."""
     root = tempfile.mkdtemp(prefix="databus-", dir=MEMORY if MEMORY.is_dir() else None)
+    keys = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "0"}
     running = start_broker_process(
-        root, {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "0"}
+        root, keys | {name.replace("_", "."): value for name, value in settings.items()}
     )
     yield running
     running.stop()
     shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def own_broker() -> Iterator[RunningBroker]:
+    """Our broker as it comes."""
+    yield from _broker()
+
+
+@pytest.fixture(scope="session")
+def validating_broker() -> Iterator[RunningBroker]:
+    """One that unpacks what producers send."""
+    yield from _broker(produce_records_validation_enable="true")
 
 
 @pytest.fixture(scope="session")

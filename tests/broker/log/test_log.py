@@ -176,8 +176,8 @@ def test_segments_roll_by_the_records_own_time_and_by_full_indexes(
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
-        (lambda b: b[:40], ErrorCode.CORRUPT_MESSAGE),
-        (lambda b: b[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (lambda b: b[:40], ErrorCode.INVALID_RECORD),
+        (lambda b: b[:-1], ErrorCode.INVALID_RECORD),
         (lambda b: b[:70] + bytes([b[70] ^ 1]) + b[71:], ErrorCode.CORRUPT_MESSAGE),
         (lambda b: b[:16] + b"\x01" + b[17:], ErrorCode.INVALID_RECORD),
         (lambda b: b + b, ErrorCode.INVALID_RECORD),

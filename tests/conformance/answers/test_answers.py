@@ -8,18 +8,29 @@ import pytest
 
 from broker.server.embedded import RunningBroker
 from deploy.testservers.process import JavaServer
-from tests.conformance.answers import rows_admin, rows_groups
+from tests.conformance.answers import rows_admin, rows_groups, rows_produce
 from tests.conformance.answers.case import Row
 from tests.conformance.answers.conversation import answers
 from tests.conformance.answers.normalise import differences
 from tests.conformance.answers.recordings import record, recorded
 
-AREAS = {"admin": rows_admin.ROWS, "groups": rows_groups.ROWS}
+AREAS = {
+    "admin": rows_admin.ROWS,
+    "groups": rows_groups.ROWS,
+    "produce": rows_produce.ROWS,
+    "validated": rows_produce.VALIDATED,
+}
+ASKED = {"validated": "validating_broker"}
+"""The fixture of the broker of ours that is asked, where it is not `own_broker`."""
 RECORDING = os.environ.get("DATABUS_RECORD") == "1"
 
 every_row = pytest.mark.parametrize(
     ("area", "row"),
-    [pytest.param(area, row, id=row.label) for area, rows in AREAS.items() for row in rows],
+    [
+        pytest.param(area, row, id=f"{area}-{row.label}")
+        for area, rows in AREAS.items()
+        for row in rows
+    ],
 )
 
 
@@ -32,11 +43,12 @@ def agree(said: object, wanted: object) -> None:
 
 @every_row
 def test_ours_is_what_apache_kafka_was_recorded_to_answer(
-    own_broker: RunningBroker, area: str, row: Row
+    request: pytest.FixtureRequest, area: str, row: Row
 ) -> None:
     """The same requests, field by field."""
+    ours: RunningBroker = request.getfixturevalue(ASKED.get(area, "own_broker"))
     assert row.label in recorded(area), "not recorded yet: see this folder's README"
-    agree(answers(row, own_broker.bootstrap), recorded(area)[row.label])
+    agree(answers(row, ours.bootstrap), recorded(area)[row.label])
 
 
 @pytest.mark.java
