@@ -17,6 +17,7 @@ from deploy.books import open_operations, open_records
 from deploy.cluster.children import cluster_children, cluster_settings
 from deploy.cluster.layout import ClusterPlan
 from deploy.cluster.mishap import LeaderKill
+from deploy.cluster.run import about
 from deploy.drain import drain
 from deploy.errors import OperatorError
 from deploy.prepare import prepare
@@ -50,7 +51,8 @@ async def demo(
     processes = children(settings, DEMO, brokers=brokers)
     refuse_if_taken(folder, processes)
     prepare(settings)
-    show = Show(settings, Supervisor(processes, folder), line, seconds)
+    supervisor = Supervisor(processes, folder, about=about(plan) if plan else {})
+    show = Show(settings, supervisor, line, seconds)
     show.mishap = LeaderKill(show.supervisor, kill_at_s, line.say) if plan and kill_at_s else None
     stop_on_signals(show.asked)
     await show.supervisor.start()

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,8 +27,9 @@ class StateFile:
     Invariant: the state file is written only while the lock is held.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         self._folder = folder
+        self._about = dict(about)
         self._lock: IO[str] | None = None
         self._started_at_ms = 0
 
@@ -48,6 +50,7 @@ class StateFile:
         if self._lock is None:
             return
         state = {"pid": os.getpid(), "started_at_ms": self._started_at_ms, "roles": roles}
+        state |= self._about
         fresh = self._folder / "supervisor.json.new"
         fresh.write_text(json.dumps(state), encoding="utf-8")
         fresh.replace(self._folder / "supervisor.json")

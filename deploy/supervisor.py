@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
@@ -130,12 +132,18 @@ class Supervisor:
     """
 
     def __init__(
-        self, children: Sequence[Child], folder: Path, *, policy: RestartPolicy | None = None
+        self,
+        children: Sequence[Child],
+        folder: Path,
+        *,
+        policy: RestartPolicy | None = None,
+        about: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        """`about` stands in the state file too, for those who ask what runs here."""
         self.lives = {child.name: Life(child) for child in children}
         self._policy = policy or RestartPolicy()
         self._log_folder = folder / "log"
-        self._state = StateFile(folder)
+        self._state = StateFile(folder, about)
         self._stopping: set[str] = set()
         self._keepers: dict[str, asyncio.Task[None]] = {}
 

@@ -12,8 +12,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from deploy.errors import OperatorError
@@ -62,9 +63,15 @@ def refuse_if_taken(folder: Path, processes: Sequence[Child]) -> None:
     check_ports(processes)
 
 
-async def supervise(processes: Sequence[Child], folder: Path, told: Sequence[str] = ()) -> int:
+async def supervise(
+    processes: Sequence[Child],
+    folder: Path,
+    told: Sequence[str] = (),
+    about: Mapping[str, Any] = MappingProxyType({}),
+) -> int:
     """Keep these processes alive until asked to stop; `told` is said once all answer."""
-    supervisor, line, asked = Supervisor(processes, folder), StatusLine(), asyncio.Event()
+    supervisor = Supervisor(processes, folder, about=about)
+    line, asked = StatusLine(), asyncio.Event()
     stop_on_signals(asked)
     await supervisor.start()
     try:
@@ -110,6 +117,7 @@ def in_the_background(settings: Settings, words: Sequence[str]) -> int:
     while time.monotonic() < deadline and process.poll() is None:
         roles = (read_state(folder) or {}).get("roles", {})
         if roles and all(role["state"] == "running" for role in roles.values()):
+            print(f"all roles run; logs: {folder / 'log'}; stop: 'databus down'")
             return 0
         time.sleep(TICK_S)
     raise OperatorError(f"not all roles came up; see {folder / 'log'}")

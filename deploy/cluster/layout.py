@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 HOST = "127.0.0.1"
 FIRST_PORT = 9092
+DEFAULT_BROKERS = 3
 PORT_STEP = 10  # node 2 answers on 9102, its controller on 9103, its metrics on 9104
 FIRST_ZOOKEEPER_PORT = 2181  # with its peers' port and its election's port behind it
 MAX_BROKERS = 30  # one machine; a JVM-less broker takes some 60 MB
@@ -77,6 +79,19 @@ class ClusterPlan:
     def bootstrap(self) -> str:
         """Every broker, comma separated."""
         return ",".join(node.address for node in self.nodes)
+
+
+def words_of(plan: ClusterPlan) -> dict[str, Any]:
+    """The words that made a plan, as `plan` takes them."""
+    ours = bool(plan.zookeepers)
+    return {
+        "brokers": len(plan.nodes),
+        "controller": plan.controller.value,
+        "first_port": plan.nodes[0].port,
+        "zookeepers": len(plan.zookeepers) or 1,
+        "zookeeper_connect": "" if ours else plan.nodes[0].properties.get("zookeeper.connect", ""),
+        "first_zookeeper_port": plan.zookeepers[0].port if ours else FIRST_ZOOKEEPER_PORT,
+    }
 
 
 def plan(

@@ -6,15 +6,16 @@ In: settings of a data directory. Out: one row per process. Never: a change, a w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bus.client.nodes import Nodes
 from bus.client.operate import look
 from bus.client.operate.views import PartitionState, TopicState
 from bus.errors import BusError
-from deploy.cluster.layout import ClusterPlan
+from deploy.cluster.layout import DEFAULT_BROKERS, ClusterPlan, ControllerKind, plan
 from deploy.settings import Settings
 from deploy.state_file import is_held, read_state
 
@@ -35,6 +36,15 @@ class Sight:
         """Of all topics."""
         for topic in self.topics:
             yield from topic.partitions
+
+
+def plan_of(folder: Path, given: Mapping[str, Any]) -> ClusterPlan:
+    """The cluster that runs on this data directory, else the one of the defaults; what is `given`
+    and is not None counts first."""
+    running = (read_state(folder) or {}).get("cluster", {}) if is_held(folder) else {}
+    words = {"brokers": DEFAULT_BROKERS, "controller": ControllerKind.KRAFT, **running}
+    words |= {name: value for name, value in given.items() if value is not None}
+    return plan(folder, **{**words, "controller": ControllerKind(words["controller"])})
 
 
 def rows(settings: Settings, plan: ClusterPlan, seen: Sight | None) -> list[dict[str, Any]]:

@@ -6,8 +6,10 @@ product: `demo --brokers` starts that on such a cluster.
 
 from __future__ import annotations
 
+from typing import Any
+
 from deploy.cluster.children import cluster_children
-from deploy.cluster.layout import ClusterPlan
+from deploy.cluster.layout import ClusterPlan, words_of
 from deploy.settings import Settings
 from deploy.up import in_the_background, refuse_if_taken, supervise
 
@@ -16,13 +18,21 @@ async def up(settings: Settings, plan: ClusterPlan) -> int:
     """Supervise until asked to stop; exit status 1 when a broker was given up."""
     processes = cluster_children(settings, plan)
     refuse_if_taken(settings.site.data_path, processes)
-    return await supervise(processes, settings.site.data_path, told=addresses(plan))
+    folder = settings.site.data_path
+    return await supervise(processes, folder, told=addresses(plan), about=about(plan))
 
 
 def detach(settings: Settings, plan: ClusterPlan, words: list[str]) -> int:
     """The same in the background; `words` are those of the verb."""
     refuse_if_taken(settings.site.data_path, cluster_children(settings, plan))
-    return in_the_background(settings, ["cluster", "up", *words])
+    status = in_the_background(settings, ["cluster", "up", *words])
+    print("\n".join(addresses(plan)))
+    return status
+
+
+def about(plan: ClusterPlan) -> dict[str, Any]:
+    """What `cluster status` has to know of a cluster that runs, for the supervisor's state."""
+    return {"cluster": words_of(plan)}
 
 
 def addresses(plan: ClusterPlan) -> list[str]:

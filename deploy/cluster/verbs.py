@@ -14,6 +14,7 @@ from rich.table import Table
 
 from bus.command.show import screen
 from deploy.cluster.layout import (
+    DEFAULT_BROKERS,
     FIRST_PORT,
     FIRST_ZOOKEEPER_PORT,
     MAX_BROKERS,
@@ -40,7 +41,7 @@ ZooKeeperPort = Annotated[int, typer.Option(help="The first ZooKeeper's port.")]
 @app.command()
 def up(
     ctx: typer.Context,
-    brokers: Brokers = 3,
+    brokers: Brokers = DEFAULT_BROKERS,
     controller: Controller = ControllerKind.KRAFT,
     port: Port = FIRST_PORT,
     zookeeper: ZooKeeper = "",
@@ -78,18 +79,26 @@ def up(
 @app.command()
 def status(
     ctx: typer.Context,
-    brokers: Brokers = 3,
-    controller: Controller = ControllerKind.KRAFT,
-    port: Port = FIRST_PORT,
-    zookeepers: ZooKeepers = 1,
+    brokers: Annotated[int | None, typer.Option(min=1, max=MAX_BROKERS)] = None,
+    controller: Annotated[ControllerKind | None, typer.Option()] = None,
+    port: Annotated[int | None, typer.Option(help="The first broker's port.")] = None,
+    zookeepers: Annotated[int | None, typer.Option(min=1, max=5)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
-    """Every process of the cluster; of brokers also what they lead and whether they are in sync."""
+    """Every process of the cluster; of brokers also what they lead and whether they are in sync.
+
+    Needs no words while the cluster runs: the supervisor knows with which it was started.
+    """
     from deploy.cluster import look
 
     settings: Settings = ctx.obj
-    wanted = plan(settings.site.data_path, brokers=brokers, controller=controller, first_port=port,
-                  zookeepers=zookeepers)  # fmt: skip
+    given = {
+        "brokers": brokers,
+        "controller": controller,
+        "first_port": port,
+        "zookeepers": zookeepers,
+    }
+    wanted = look.plan_of(settings.site.data_path, given)
     seen = look.ask(wanted.bootstrap)
     found = look.rows(settings, wanted, seen)
     if as_json:

@@ -8,8 +8,11 @@ import pytest
 
 from deploy.cluster.children import cluster_children, cluster_id, cluster_settings
 from deploy.cluster.layout import ControllerKind, plan
+from deploy.cluster.look import plan_of
+from deploy.cluster.run import about
 from deploy.roles import DEMO, children
 from deploy.settings import load
+from deploy.state_file import StateFile
 
 HOME = Path("/data")
 
@@ -76,3 +79,20 @@ def test_the_product_waits_for_every_broker_of_its_cluster(tmp_path: Path) -> No
     assert "broker" not in product
     assert product["dispatcher"].needs == ("broker-1", "broker-2", "broker-3")
     assert f"bus.bootstrap_servers={wanted.bootstrap}" in product["edge"].command
+
+
+@pytest.mark.parametrize("zookeeper_connect", ["", "z:2181"])
+@pytest.mark.parametrize("controller", list(ControllerKind))
+def test_status_finds_a_running_cluster_by_the_words_it_was_started_with(
+    tmp_path: Path, controller: ControllerKind, zookeeper_connect: str
+) -> None:
+    """The words stand in the supervisor's state; what is given now counts first."""
+    wanted = plan(tmp_path, brokers=5, controller=controller, first_port=19092, zookeepers=3,
+                  zookeeper_connect=zookeeper_connect, first_zookeeper_port=12181)  # fmt: skip
+    state = StateFile(tmp_path, about(wanted))
+    state.take()
+    state.write({})
+    assert plan_of(tmp_path, {"brokers": None}) == wanted
+    assert len(plan_of(tmp_path, {"brokers": 4}).nodes) == 4
+    state.release()
+    assert plan_of(tmp_path, {}) == plan(tmp_path, brokers=3, controller=ControllerKind.KRAFT)
