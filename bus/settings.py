@@ -7,9 +7,13 @@ Never: reading files or the environment.
 from __future__ import annotations
 
 from pathlib import Path
-from zoneinfo import ZoneInfo
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+"""A TCP port to listen on."""
 
 
 class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,6 +23,15 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     zone: str = "Asia/Shanghai"
     language: str = "zh"
     data_dir: str = "var"
+
+    def __post_init__(self) -> None:
+        """Refuse a zone that nobody knows: every time of the site would be wrong by hours."""
+        try:
+            ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(
+                f"zone: there is no time zone {self.zone!r}; write an IANA name as Asia/Shanghai"
+            ) from None
 
     @property
     def data_path(self) -> Path:

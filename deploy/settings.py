@@ -135,7 +135,9 @@ def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct
     try:
         return msgspec.convert(values, cls)
     except msgspec.ValidationError as error:
-        where = entries[-1].where if entries else cls.__name__
+        # a class names the key it refuses first
+        named = [entry for entry in entries if str(error).startswith(f"{entry.key}:")]
+        where = (named or entries)[-1].where if entries else cls.__name__
         raise SettingsError(f"{where}: {error}") from error
 
 

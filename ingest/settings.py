@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from bus.settings import SiteSettings
+from bus.settings import Port, SiteSettings
 
 MIB = 1 << 20
 
@@ -20,7 +20,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     `tokens` and `reader_tokens` pictures and the devices' figures are open to everybody."""
 
     host: str = "127.0.0.1"
-    port: int = 8650
+    port: Port = 8650
     tokens: dict[str, str] = {}  # sender's name -> its bearer token
     reader_tokens: dict[str, str] = {}  # who may read pictures and devices' figures -> its token
     # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": the client's address they tell is

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
+from bus.settings import Port
+
 
 class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`databus.toml` [console]. Every number here bounds something; the reason stands beside it."""
 
     host: str = "127.0.0.1"
-    port: int = 8651
+    port: Port = 8651
     # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": what they say of the client's address
     # and of TLS is believed. Nobody else is.
     trusted_proxies: str = ""

@@ -23,6 +23,22 @@ from bus.settings import BusSettings
 Config = dict[str, object]
 
 _LOG = logging.getLogger("bus.client")
+_REFUSED = "Connection refused"
+
+
+def is_ordinary_while_starting(record: logging.LogRecord) -> bool:
+    """Log filter: a broker that does not listen yet, or is restarting, is no error of ours.
+
+    librdkafka connects again by itself; its line is kept, as INFO. That all brokers are down stays
+    an error.
+    """
+    message = record.getMessage()
+    if message.startswith("FAIL") and _REFUSED in message:
+        record.levelno, record.levelname = logging.INFO, "INFO"
+    return True
+
+
+_LOG.addFilter(is_ordinary_while_starting)
 
 
 def common_config(bus: BusSettings, client_id: str) -> Config:

@@ -47,6 +47,8 @@ def test_the_broker_gets_kafkas_own_names_and_texts(config: Path):
             r"line 3: there is no key of \[edge\] 'prot'; did you mean 'port'",
         ),
         ('[edge]\nport = "many"\n', r"line 2: edge\.port: Expected `int`"),
+        ('[edge]\nport = 99999999\n', r"line 2: edge\.port: Expected `int` <= 65535"),
+        ('[site]\nzone = "Mars/Olympus"\nname = "x"\n', r"line 2: zone: .*'Mars/Olympus'"),
         ("[egde]\nport = 3\n", r"line 2: there is no room 'egde'; did you mean 'edge'"),
         ("[broker]\nlog.segment.byte = 3\n", r"line 2: .*log\.segment\.bytes"),
         ('[broker]\nlog.segment.bytes = "x"\n', r"line 2: .*log\.segment\.bytes"),

@@ -53,6 +53,7 @@ def test_a_unit_runs_its_role_after_what_it_needs_and_gives_it_time_to_stop(name
     assert read["Service"]["ExecStart"].endswith(f"databus run {name}")
     assert float(read["Service"]["TimeoutStopSec"]) == ROLES[name].stop_timeout_s
     assert read["Service"]["Restart"] == "always"
+    assert read["Unit"]["StartLimitIntervalSec"] == "0", "quick failures would leave it dead"
     after = read["Unit"]["After"].split()
     assert {f"databus-{need}.service" for need in ROLES[name].needs} <= set(after)
 
@@ -93,16 +94,20 @@ def test_the_compose_file_runs_every_role_of_up_with_its_needs_and_its_time_to_s
 
 
 def test_the_compose_file_gives_settings_that_exist_and_publishes_the_ports_of_the_product():
-    """Only to the machine itself, as every listener is."""
+    """The broker only to the machine itself; edge and console where the one variable says, which by
+    default is the machine itself, and records name their pictures there too."""
+    address = "${ADDRESS:-127.0.0.1}"
     for name, service in services().items():
         settings = compose(from_environment(service["environment"], ROOMS), base=Path("/data"))
+        assert settings.pictures.public_url == f"http://{address}:{edge_endpoint(settings).port}"
         endpoint = ROLES[name].endpoint
         ports = service.get("ports", [])
         if endpoint is None:
             assert ports == []
         else:
             port = endpoint(settings).port
-            assert ports == [f"127.0.0.1:{port}:{port}"]
+            host = "127.0.0.1" if name == "broker" else address
+            assert ports == [f"{host}:{port}:{port}"]
             assert str(port) in service["healthcheck"]["test"][-1]
 
 
