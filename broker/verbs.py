@@ -6,22 +6,21 @@ Never: a rule of Kafka; what is shown is asked from the tables the broker itself
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+from broker import data_verbs
+from broker.data_verbs import AsJson, show
 
 app = typer.Typer(no_args_is_help=True, help="The Kafka-compatible broker by itself.")
-
-AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
 
 
 def mount(root: typer.Typer) -> None:
     """Add `broker ...` to the command line."""
+    data_verbs.mount(app)
     root.add_typer(app, name="broker")
 
 
@@ -134,7 +133,7 @@ def configs(
         for key in sorted(table.values(), key=lambda key: key.name)
         if word in key.name
     ]
-    _show(rows, ["key", "type", "default", "dynamic", "doc"], as_json)
+    show(rows, ["key", "type", "default", "dynamic", "doc"], as_json)
 
 
 @app.command("api-versions")
@@ -147,14 +146,4 @@ def api_versions(as_json: AsJson = False) -> None:
         {"key": key, "api": APIS[key].name, "first": low, "last": high}
         for key, (low, high) in advertised_ranges().items()
     ]
-    _show(rows, ["key", "api", "first", "last"], as_json)
-
-
-def _show(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(rows, ensure_ascii=False))
-        return
-    table = Table(*columns)
-    for row in rows:
-        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
-    Console().print(table)
+    show(rows, ["key", "api", "first", "last"], as_json)

@@ -15,11 +15,13 @@ from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import end
 from broker.config.views import BrokerConfig
 from broker.disk.port import Disk, DiskError, PathMissing
-from broker.log.directories import flush_file, flush_new
+from broker.log.directories import flush_file
 from broker.log.durability import Flush
 from broker.log.errors import LogError
 from broker.log.log import Log
+from broker.log.partition_metadata import flush_new
 from broker.log.retention import retain
+from broker.log.volumes import LOOK_MS, Volumes
 
 log = logging.getLogger("broker.log")
 
@@ -38,6 +40,7 @@ class Logs(Protocol):
 
     config: BrokerConfig
     on_flushed: Callable[[float], None]
+    volumes: Volumes
 
     def logs(self) -> list[Log]: ...
     def checkpoint_recovery_points(self) -> None: ...
@@ -79,6 +82,7 @@ class Background:
                 config["producer.id.expiration.check.interval.ms"],
                 self.expire_producers,
             ),
+            ("log-directories", LOOK_MS, self._manager.volumes.look_again),
         ):
             self._tasks.append(self._clock.spawn(self._every(name, every_ms, work), name=name))
         self._tasks.append(self._clock.spawn(self._flush_loop(), name="log-flusher"))

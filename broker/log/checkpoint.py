@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from broker.disk.port import Disk
+from broker.log.checked import read_copy, write_copy_durably
 
 log = logging.getLogger("broker.log")
 
@@ -21,15 +22,21 @@ TopicPartition = tuple[str, int]
 
 def write_lines(disk: Disk, path: str, lines: Iterable[str]) -> None:
     """Replace the checkpoint at ``path``."""
+    disk.replace_text_durably(path, _text(lines))
+
+
+def _text(lines: Iterable[str]) -> str:
     body = list(lines)
-    disk.replace_text_durably(path, "\n".join([str(VERSION), str(len(body)), *body, ""]))
+    return "\n".join([str(VERSION), str(len(body)), *body, ""])
 
 
 def read_lines(disk: Disk, path: str) -> list[list[str]]:
     """The fields of every entry; empty if the file is missing or not to be understood."""
-    if not disk.exists(path):
-        return []
-    lines = disk.read_text(path).splitlines()
+    return _fields(path, disk.read_text(path)) if disk.exists(path) else []
+
+
+def _fields(path: str, text: str) -> list[list[str]]:
+    lines = text.splitlines()
     try:
         if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
             raise ValueError(f"version {lines[0]}, {lines[1]} entries, {len(lines) - 2} lines")
@@ -41,13 +48,45 @@ def read_lines(disk: Disk, path: str) -> list[list[str]]:
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Write an offset per partition, sorted so that equal states give equal files."""
-    write_lines(disk, path, (f"{t} {p} {offset}" for (t, p), offset in sorted(offsets.items())))
+    write_lines(disk, path, _offset_lines(offsets))
+
+
+def write_offsets_twice(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """The same, with a copy that carries a checksum."""
+    write_copy_durably(disk, path, _text(_offset_lines(offsets)))
+    write_offsets(disk, path, offsets)
+
+
+def _offset_lines(offsets: Mapping[TopicPartition, int]) -> Iterable[str]:
+    return (f"{t} {p} {offset}" for (t, p), offset in sorted(offsets.items()))
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     """The offset of each partition in the checkpoint."""
+    return _offsets(path, read_lines(disk, path))
+
+
+def read_smaller_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """Of the checkpoint and its copy, if there is a sound one, the smaller offset of each
+    partition; a checkpoint that is missing or makes no sense is made up for by its copy.
+
+    They differ if one is damaged, or after a crash between the two, or where Apache Kafka has
+    written the checkpoint since. Too small an offset brings deleted records back to light, too
+    large a one deletes records.
+    """
+    told, copy = read_offsets(disk, path), read_copy(disk, path)
+    if copy is None:
+        return told
+    vouched = _offsets(path, _fields(path, copy))
+    if told == vouched:
+        return told
+    log.warning("checkpoint %s and its copy differ; the smaller offsets count", path)
+    return {key: min(o, vouched.get(key, 0)) for key, o in told.items()} if told else vouched
+
+
+def _offsets(path: str, lines: Iterable[list[str]]) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
-    for fields in read_lines(disk, path):
+    for fields in lines:
         try:
             topic, index, offset = fields
             offsets[topic, int(index)] = int(offset)

@@ -1,8 +1,8 @@
 """The files at the top of a log directory: who it belongs to and how it was left.
 
 In: a directory and a disk. Out: its identity (``meta.properties``), whether it was left in order
-(``.kafka_cleanshutdown``), partition ids (``partition.metadata``). Never: a file overwritten that
-names another cluster or node; that is an error with the remedy.
+(``.kafka_cleanshutdown``). Never: a file overwritten that names another cluster or node, or one
+whose checksum disagrees; that is an error with the remedy.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from typing import NamedTuple
+
+from crc32c import crc32c
 
 from broker.clock.port import Clock
 from broker.config.properties import read_properties
 from broker.disk.port import Disk, PathMissing
+from broker.log.files import is_partition
 
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LIFE = ".databus_life"
-PARTITION_METADATA = "partition.metadata"
+METADATA_DIRECTORY = "__cluster_metadata-0"
 UNKNOWN_BROKER_EPOCH = -1
 
 
@@ -31,6 +35,7 @@ ZOOKEEPER_VERSION = 0
 """Of ``meta.properties`` of a broker in ZooKeeper mode: it says ``broker.id``."""
 KRAFT_VERSION = 1
 """Of every other node: it says ``node.id``."""
+_SUM = re.compile(r"# crc32c ([0-9a-f]{8})")
 _NODE_ID = {ZOOKEEPER_VERSION: "broker.id", KRAFT_VERSION: "node.id"}
 
 
@@ -59,6 +64,16 @@ def decode_uuid(text: str) -> bytes:
     return value
 
 
+def signs_of_use(disk: Disk, directory: str) -> list[str]:
+    """What says that a broker has served from a log directory, in words; nothing for a new one."""
+    if not disk.exists(directory):
+        return []
+    names = disk.listdir(directory)
+    partitions = sum(name != METADATA_DIRECTORY and is_partition(name) for name in names)
+    found = [f"{partitions} partitions in {directory}"] if partitions else []
+    return found + [f"{directory}/{name}" for name in (LIFE, CLEAN_SHUTDOWN) if name in names]
+
+
 def new_id(clock: Clock) -> str:
     """A new id as Kafka prints it; none begins with a dash, which would look like an option."""
     while (text := encode_uuid(clock.new_uuid())).startswith("-"):
@@ -71,7 +86,9 @@ def read_identity(disk: Disk, directory: str) -> Identity | None:
     path = f"{directory}/{META_PROPERTIES}"
     if not disk.exists(path):
         return None
-    found = read_properties(disk.read_text(path))
+    text = disk.read_text(path)
+    _check_sum(path, text)
+    found = read_properties(text)
     try:
         version = int(found.get("version", KRAFT_VERSION))
         return Identity(
@@ -94,8 +111,21 @@ def write_identity(disk: Disk, directory: str, identity: Identity) -> None:
         _NODE_ID[identity.version]: str(identity.node_id),
         "version": str(identity.version),
     }
-    text = "#\n" + "".join(f"{name}={value}\n" for name, value in lines.items())
+    body = "".join(f"{name}={value}\n" for name, value in lines.items())
+    text = f"# crc32c {crc32c(body.encode()):08x}\n{body}"
     disk.replace_text_durably(f"{directory}/{META_PROPERTIES}", text)
+
+
+def _check_sum(path: str, text: str) -> None:
+    """Against the comment in the first line. Kafka, and we before, wrote none."""
+    first, _, body = text.partition("\n")
+    told = _SUM.fullmatch(first)
+    if told is not None and int(told[1], 16) != crc32c(body.encode()):
+        raise WrongDirectory(
+            f"{path} is damaged (its lines and the checksum in its first line disagree); restore "
+            "it from a backup, or compare its lines with the other log.dirs, set them right and "
+            "remove the first line; nothing was changed"
+        )
 
 
 def check_identity(directory: str, found: Identity, cluster_id: str | None, node_id: int) -> None:
@@ -181,40 +211,6 @@ def epoch_of_life(disk: Disk, directory: str, boot_id: str) -> int:
         return int(found["brokerEpoch"]) if found["bootId"] == boot_id else UNKNOWN_BROKER_EPOCH
     except (ValueError, KeyError, TypeError):
         return UNKNOWN_BROKER_EPOCH
-
-
-def read_topic_id(disk: Disk, directory: str) -> bytes | None:
-    """The topic id in a partition's ``partition.metadata``; ``None`` if there is none to be had."""
-    path = f"{directory}/{PARTITION_METADATA}"
-    if not disk.exists(path):
-        return None
-    found = read_properties(disk.read_text(path))
-    try:
-        return decode_uuid(found["topic_id"])
-    except (KeyError, ValueError):
-        return None
-
-
-def write_topic_id(disk: Disk, directory: str, topic_id: bytes, *, is_new: bool = False) -> None:
-    """Say which topic the partition belongs to; as durable as the log's data, by its first flush.
-    ``is_new``: the file is not there yet.
-
-    A topic of a thousand partitions would else wait for three thousand flushes, one after another.
-    """
-    text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n"
-    file = disk.open(f"{directory}/{PARTITION_METADATA}", create=True)
-    try:
-        if not is_new:
-            file.truncate(0)
-        file.append(text.encode())
-    finally:
-        file.close()
-
-
-def flush_new(disk: Disk, directory: str) -> None:
-    """Force a new partition's topic id, and its directory's name, to the device."""
-    flush_file(disk, f"{directory}/{PARTITION_METADATA}")
-    disk.flush_directory(directory.rpartition("/")[0])
 
 
 def flush_file(disk: Disk, path: str) -> None:

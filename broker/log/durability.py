@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.disk.port import Disk
-from broker.log.directories import flush_new
 from broker.log.epochs import LeaderEpochs
+from broker.log.partition_metadata import flush_new
 from broker.log.segment import Segment
 from broker.log.segments import Segments
 

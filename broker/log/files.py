@@ -52,6 +52,15 @@ def parse_directory(directory: str) -> tuple[str, int]:
     return topic, int(number)
 
 
+def is_partition(name: str) -> bool:
+    """Whether a log directory's entry of that name is a partition's."""
+    try:
+        parse_directory(name)
+    except LogError:
+        return False
+    return True
+
+
 class FilePool:
     """Open files of closed segments, the least recently used one closed first."""
 

@@ -17,10 +17,10 @@ from broker.clock.port import Clock
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
 from broker.log.checkpoint import TopicPartition
-from broker.log.directories import write_topic_id
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FUTURE_SUFFIX
 from broker.log.log import Log
+from broker.log.partition_metadata import write_topic_id
 from bus.errors import ErrorCode
 
 MAX_WISHES = 10_000
@@ -132,6 +132,7 @@ class Futures:
 
 def _take_over(fresh: Log, current: Log) -> None:
     """Producers with all their batches, epochs that have written nothing yet, the watermark."""
+    fresh.topic_id = current.topic_id
     fresh.producers.take_over(current.producers)
     if current.leader_epochs.latest > fresh.leader_epochs.latest:
         fresh.leader_epochs.assign(*current.leader_epochs.entries[-1])

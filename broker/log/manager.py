@@ -17,9 +17,17 @@ from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.port import DirectoryLock, Disk, DiskError
 from broker.log.background import Background
-from broker.log.checkpoint import TopicPartition, read_offsets, write_offsets
+from broker.log.checkpoint import (
+    TopicPartition,
+    read_offsets,
+    read_smaller_offsets,
+    write_offsets,
+    write_offsets_twice,
+)
 from broker.log.directories import (
     KRAFT_VERSION,
+    META_PROPERTIES,
+    METADATA_DIRECTORY,
     UNKNOWN_BROKER_EPOCH,
     Identity,
     WrongDirectory,
@@ -31,23 +39,29 @@ from broker.log.directories import (
     leave_clean_shutdown,
     new_id,
     read_identity,
-    read_topic_id,
+    signs_of_use,
     take_clean_shutdown,
     write_identity,
     write_life,
-    write_topic_id,
 )
 from broker.log.errors import LogError, found_no_room, storage_error
-from broker.log.files import FUTURE_SUFFIX, FilePool, parse_directory
+from broker.log.files import FUTURE_SUFFIX, FilePool, is_partition, parse_directory
 from broker.log.futures import Futures, newer_of
 from broker.log.log import Log
+from broker.log.partition_metadata import (
+    TopicIdInDoubt,
+    read_topic_id,
+    read_vouched,
+    write_topic_id,
+)
+from broker.log.strays import SUFFIX as STRAY_SUFFIX
+from broker.log.volumes import Volumes
 from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.log")
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
-METADATA_DIRECTORY = "__cluster_metadata-0"
 DELETE_SUFFIX = "-delete"
 
 
@@ -67,9 +81,16 @@ class LogManager:
         self._clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._vouched: dict[TopicPartition, int] = {}
+        self.unusable: dict[TopicPartition, str] = {}
+        """Partitions that were here and cannot be served, with the reason and the remedy."""
+        self._in_doubt: dict[TopicPartition, str] = {}
+        self._unconfirmed: set[TopicPartition] = set()
+        self._kept_lines: dict[str, dict[TopicPartition, int]] = {}
+        """Of each checkpoint, what it said of partitions that are not usable now."""
         self.on_failure: Callable[[Log, LogError], None] | None = None
         self.on_flushed: Callable[[float], None] = lambda took_ms: None
         self._abandoned: set[str] = set()
+        self.volumes = Volumes(config.log_dirs, disk, clock)
         self._background = Background(self, disk, clock)
         self.futures = Futures(disk, clock, self._open, self._put_aside)
 
@@ -100,7 +121,9 @@ class LogManager:
         known = [identity for identity in found.values() if identity is not None]
         self.cluster_id = cluster_id or (known[0].cluster_id if known else new_id(self._clock))
         for directory, identity in found.items():
-            if identity is not None:
+            if identity is None:
+                self._check_unused(directory)
+            else:
                 check_identity(directory, identity, self.cluster_id, self.config.node_id)
                 check_version(directory, identity, version)
         for directory, identity in found.items():
@@ -108,6 +131,15 @@ class LogManager:
         if len(set(self.directory_ids.values())) != len(self.directory_ids):
             raise WrongDirectory("two log.dirs carry the same directory.id; one is a copy")
         return self.cluster_id
+
+    def _check_unused(self, directory: str) -> None:
+        signs = signs_of_use(self.disk, directory)
+        if signs:
+            raise WrongDirectory(
+                f"{directory}/{META_PROPERTIES} is missing, but the directory has been used "
+                f"({', '.join(signs)}); restore it from a backup (cluster.id and node.id are those "
+                "of the other log.dirs), or name another log.dirs; nothing was changed"
+            )
 
     def _claim(self, directory: str, identity: Identity | None, version: int) -> None:
         if identity is None or not identity.directory_id:
@@ -130,9 +162,7 @@ class LogManager:
 
     def was_closed_in_order(self) -> bool:
         """Whether every directory says so. Kafka in ZooKeeper mode names no epoch there."""
-        return all(
-            clean_shutdown_epoch(self.disk, one) is not None for one in self.directories
-        )
+        return all(clean_shutdown_epoch(self.disk, one) is not None for one in self.directories)
 
     def begin_life(self, broker_epoch: int) -> None:
         """From now on the directories are used under this broker epoch."""
@@ -147,25 +177,74 @@ class LogManager:
             if epoch is not None:
                 self.broker_epoch_at_shutdown = max(self.broker_epoch_at_shutdown, epoch)
             self._load_directory(directory, epoch is not None, topic_config)
+        for directory in self.directories:
+            self._look_for_missing(directory)
+            self._keep_lines(directory)
+        self.volumes.look()
 
     def _load_directory(
         self, directory: str, clean: bool, topic_config: Callable[[str], TopicConfig]
     ) -> None:
         recovery_points = read_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}")
         self._vouched.update(recovery_points)
-        starts = read_offsets(self.disk, f"{directory}/{LOG_STARTS}")
+        starts = read_smaller_offsets(self.disk, f"{directory}/{LOG_STARTS}")
         for name in self.disk.listdir(directory):
             path = f"{directory}/{name}"
             if name.endswith(DELETE_SUFFIX):
                 self._background.remove_later(path, 0)
-            elif name != METADATA_DIRECTORY and _is_log_directory(path):
+            elif name != METADATA_DIRECTORY and is_partition(name):
                 key = parse_directory(path)
                 point, start = recovery_points.get(key, 0), starts.get(key, 0)
+                try:
+                    topic_id, is_vouched = read_vouched(self.disk, path)
+                except TopicIdInDoubt as error:
+                    self._doubt(key, path, error)
+                    continue
                 opened = self._open(path, topic_config(key[0]), clean, point, start)
+                opened.topic_id = topic_id
                 if name.endswith(FUTURE_SUFFIX):
                     self.futures.found(opened)
                 else:
                     self._logs[key] = self._only_one(opened)
+                    if topic_id is not None and not is_vouched:
+                        self._unconfirmed.add(key)
+
+    def _doubt(self, key: TopicPartition, path: str, error: TopicIdInDoubt) -> None:
+        log.error("%s", error)
+        if not path.endswith(FUTURE_SUFFIX):  # of that the original is still there
+            self.unusable[key] = str(error)
+            self._in_doubt[key] = path
+
+    def _look_for_missing(self, directory: str) -> None:
+        """A replica that has lost its log must not begin anew as if nothing had been in it: the
+        others would follow it, for it is in sync as far as the controller knows."""
+        put_aside = {
+            name.rpartition(".")[0]
+            for name in self.disk.listdir(directory)
+            if name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))
+        }
+        for key, offset in read_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}").items():
+            name = f"{key[0]}-{key[1]}"
+            if offset <= 0 or key in self._logs or key in self.unusable:
+                continue
+            if f"{key[0][:200]}-{key[1]}" not in put_aside:
+                self.unusable[key] = (
+                    f"{directory}/{name} is missing, but was flushed up to offset {offset}; put it "
+                    "back and start again; or, to begin it anew (from its leader, if it has other "
+                    f"replicas), take its line out of {directory}/{RECOVERY_POINTS} first"
+                )
+                log.error("%s", self.unusable[key])
+
+    def _keep_lines(self, directory: str) -> None:
+        for name in (RECOVERY_POINTS, LOG_STARTS):
+            path = f"{directory}/{name}"
+            told = read_offsets(self.disk, path)
+            self._kept_lines[path] = {k: o for k, o in told.items() if k in self.unusable}
+
+    def forget_unusable(self, is_ours: Callable[[str, int], bool]) -> None:
+        """Of what is missing or in doubt only the cluster's own partitions matter."""
+        for key in [key for key in self.unusable if not is_ours(*key)]:
+            del self.unusable[key]
 
     def _only_one(self, found: Log) -> Log:
         """The machine may have died when a log was being replaced by one in another directory."""
@@ -180,7 +259,7 @@ class LogManager:
     def _open(
         self, path: str, config: TopicConfig, clean: bool, recovery_point: int, start: int
     ) -> Log:
-        opened = Log(
+        return Log(
             path,
             disk=self.disk,
             config=config,
@@ -190,9 +269,6 @@ class LogManager:
             log_start_offset=start,
             files=self._files,
         )
-        if not opened.is_new:
-            opened.topic_id = read_topic_id(self.disk, path)
-        return opened
 
     def start(self) -> None:
         """Begin the work behind the logs."""
@@ -236,8 +312,8 @@ class LogManager:
         """The log of a partition, made if it is not here. A log of another topic id is an error."""
         known = self._logs.get((topic, index))
         if known is not None:
-            if known.topic_id is None:
-                self._mark(known, topic_id)
+            if known.topic_id is None or (topic, index) in self._unconfirmed:
+                self._confirm(known, topic_id)
             if known.topic_id != topic_id:
                 raise LogError(
                     ErrorCode.INCONSISTENT_TOPIC_ID,
@@ -247,11 +323,33 @@ class LogManager:
         try:
             path = f"{self._home_of((topic, index))}/{topic}-{index}"
             created = self._open(path, config, False, 0, 0)
+            if not created.is_new:
+                self._check_left_behind(created, topic_id)
             self._mark(created, topic_id)
         except DiskError as error:
             raise storage_error(error) from error
         self._logs[topic, index] = created
         return created
+
+    def _check_left_behind(self, found: Log, topic_id: bytes) -> None:
+        """A directory that could not be put aside when its partition went is not the new one's."""
+        try:
+            known = read_topic_id(self.disk, found.directory)
+        except TopicIdInDoubt as error:
+            found.release()
+            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if known not in (None, topic_id):
+            found.release()
+            raise LogError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"{found.directory} holds another topic of that name",
+            )
+
+    def _confirm(self, known: Log, topic_id: bytes) -> None:
+        """The metadata name the id of a log that has none, or no copy that would vouch for it."""
+        self._unconfirmed.discard((known.topic, known.index))
+        if known.topic_id in (None, topic_id):
+            self._mark(known, topic_id)
 
     def _mark(self, partition: Log, topic_id: bytes) -> None:
         write_topic_id(self.disk, partition.directory, topic_id, is_new=partition.is_new)
@@ -284,6 +382,10 @@ class LogManager:
             self.futures.drop((topic, index))
         except LogError as error:
             log.error("the future log of %s-%d stays until the next start: %s", topic, index, error)
+        self.unusable.pop((topic, index), None)
+        doubtful = self._in_doubt.pop((topic, index), None)
+        if doubtful is not None:
+            self._rename(doubtful, (topic, index), STRAY_SUFFIX)
         partition = self._logs.pop((topic, index), None)
         if partition is not None:
             self._put_aside(partition)
@@ -293,14 +395,24 @@ class LogManager:
     def _put_aside(self, partition: Log) -> None:
         """Rename a log's directory, to be removed after file.delete.delay.ms."""
         partition.release()
-        unique = self._clock.new_uuid().hex()
-        name = f"{partition.topic[:200]}-{partition.index}.{unique}{DELETE_SUFFIX}"
-        aside = f"{parent_of(partition)}/{name}"
+        aside = self._rename(partition.directory, (partition.topic, partition.index), DELETE_SUFFIX)
+        self._background.remove_later(aside, partition.config.file_delete_delay_ms)
+
+    def _rename(self, directory: str, key: TopicPartition, suffix: str) -> str:
+        """Give a partition's directory a name under which it is no log any more."""
+        name = f"{key[0][:200]}-{key[1]}.{self._clock.new_uuid().hex()}{suffix}"
+        aside = f"{directory.rpartition('/')[0]}/{name}"
         try:
-            self.disk.rename(partition.directory, aside)
+            self.disk.rename(directory, aside)
         except DiskError as error:
             raise storage_error(error) from error
-        self._background.remove_later(aside, partition.config.file_delete_delay_ms)
+        return aside
+
+    def keep_stray(self, partition: Log) -> str:
+        """Serve a log no more that nobody knows, and keep it; where it is kept."""
+        del self._logs[partition.topic, partition.index]
+        partition.release()
+        return self._rename(partition.directory, (partition.topic, partition.index), STRAY_SUFFIX)
 
     # --- moves between directories ---------------------------------------------------------------
 
@@ -348,6 +460,12 @@ class LogManager:
                 with suppress(DiskError):
                     forget_life(self.disk, one)
 
+    def no_room(self, directory: str) -> None:
+        """A write was refused for want of room; one line a minute, the disk being full."""
+        if self.volumes.refused(directory):
+            log.error("the disk of %s is full: what producers write there is refused until there "
+                      "is room", directory)  # fmt: skip
+
     def failed(self, partition: Log, error: DiskError) -> None:
         """Work behind a log was refused by the disk."""
         log.error("%s: %s", partition.directory, error)
@@ -371,7 +489,7 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write down below which offset each log is flushed."""
-        self._checkpoint(RECOVERY_POINTS, lambda partition: partition.recovery_point)
+        self._checkpoint(RECOVERY_POINTS, lambda partition: partition.recovery_point, write_offsets)
         self._vouched = {key: partition.recovery_point for key, partition in self._logs.items()}
 
     def on_truncated(self, partition: Log) -> None:
@@ -385,33 +503,33 @@ class LogManager:
         self._checkpoint(
             LOG_STARTS,
             lambda p: p.log_start_offset if p.log_start_offset > p.first_base_offset else None,
+            write_offsets_twice,
         )
 
-    def _checkpoint(self, name: str, value: Callable[[Log], int | None]) -> None:
+    def _checkpoint(
+        self,
+        name: str,
+        value: Callable[[Log], int | None],
+        write: Callable[[Disk, str, dict[TopicPartition, int]], None],
+    ) -> None:
         here = [*self._logs.values(), *self.futures.logs()]
         for directory in self._usable():
-            offsets = {
-                (partition.topic, partition.index): offset
-                for partition in here
-                if parent_of(partition) == directory and (offset := value(partition)) is not None
-            }
+            path = f"{directory}/{name}"
+            kept = self._kept_lines.get(path, {})
+            offsets = {key: offset for key, offset in kept.items() if key in self.unusable}
+            for partition in here:
+                offset = value(partition) if parent_of(partition) == directory else None
+                if offset is not None:
+                    offsets[partition.topic, partition.index] = offset
             try:
-                write_offsets(self.disk, f"{directory}/{name}", offsets)
+                write(self.disk, path, offsets)
             except DiskError as error:
-                log.error("%s/%s was not written: %s", directory, name, error)
+                log.error("%s was not written: %s", path, error)
 
 
 def parent_of(partition: Log) -> str:
     """The log directory a log stands in."""
     return partition.directory.rpartition("/")[0]
-
-
-def _is_log_directory(path: str) -> bool:
-    try:
-        parse_directory(path)
-    except LogError:
-        return False
-    return True
 
 
 def _closed_in_order(partition: Log) -> bool:

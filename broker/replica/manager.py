@@ -13,11 +13,11 @@ from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import end
 from broker.config.views import TopicConfig
 from broker.log.checkpoint import TopicPartition
-from broker.log.errors import LogError
+from broker.log.errors import LogError, found_no_room
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
 from broker.log.records_in import AppendInfo
-from broker.metadata.image import MetadataImage
+from broker.metadata.image import LOST_DIRECTORY, MetadataImage, PartitionImage
 from broker.metrics.registry import Metrics
 from broker.purgatory.purgatory import Purgatory
 from broker.purgatory.timer import Timer
@@ -135,10 +135,14 @@ class ReplicaManager:
         """Make a partition, or bring an existing one to what the controller says now."""
         partition = self._partitions.get((topic, index))
         if partition is not None and partition.topic_id != topic_id:
-            self.delete_partition(topic, index)  # the topic was made anew under its old name
+            self._keep_former(partition)
             partition = None
         if partition is None:
-            partition = self._add(topic, topic_id, index, config)
+            try:
+                partition = self._add(topic, topic_id, index, config)
+            except LogError:
+                self._tell_unusable((topic, index), topic_id, replicas)
+                raise
 
         before = (partition.leader_id, partition.leader_epoch)
         partition.update(
@@ -157,7 +161,10 @@ class ReplicaManager:
 
     def _add(self, topic: str, topic_id: bytes, index: int, config: TopicConfig) -> Partition:
         if (topic, index) in self._offline:
-            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory has failed")
+            raise self._offline_error((topic, index))
+        if (topic, index) in self._logs.unusable:
+            self._offline[topic, index] = topic_id
+            raise self._offline_error((topic, index))
         partition_log = self._logs.create(topic, index, topic_id, config)
         if partition_log.config is not config:
             partition_log.reconfigure(config)
@@ -166,6 +173,21 @@ class ReplicaManager:
         self._partitions[topic, index] = partition
         self.moves.take_up(partition)
         return partition
+
+    def _keep_former(self, former: Partition) -> None:
+        """The topic was made anew under its old name, and nobody told us to delete the old one."""
+        self.stop_partition(former.topic, former.index)
+        kept = self._logs.keep_stray(former.log)
+        log.error("%s is of a topic that is gone; it is kept as %s", former.log.directory, kept)
+
+    def _offline_error(self, key: TopicPartition) -> LogError:
+        reason = self._logs.unusable.get(key, "its log directory has failed")
+        return LogError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    def _tell_unusable(self, key: TopicPartition, topic_id: bytes, replicas: Sequence[int]) -> None:
+        """The replica here is lost until somebody mends it: the controller is to elect others."""
+        if key in self._logs.unusable and self._assignments is not None and len(replicas) > 1:
+            self._assignments.assign(topic_id, key[1], LOST_DIRECTORY)
 
     def _follow(self, partition: Partition) -> None:
         """Copy from the leader there is, or from nobody."""
@@ -190,10 +212,13 @@ class ReplicaManager:
         self, partition: Partition, replicas: Sequence[int], directories: Sequence[bytes]
     ) -> None:
         """Where a broker has several log directories the controller must know which it is."""
-        if self._assignments is None or len(self._logs.directories) == 1 or not directories:
+        if self._assignments is None or not directories or self.broker_id not in replicas:
+            return
+        told = directories[list(replicas).index(self.broker_id)]
+        if len(self._logs.directories) == 1 and told != LOST_DIRECTORY:
             return
         ours = self._logs.directory_ids[parent_of(partition.log)]
-        if self.broker_id in replicas and directories[list(replicas).index(self.broker_id)] != ours:
+        if told != ours:
             self._assignments.assign(partition.topic_id, partition.index, ours)
 
     def lies_elsewhere(self, partition: Partition, /) -> None:
@@ -242,18 +267,39 @@ class ReplicaManager:
         partition.resign()
 
     def remove_strays(self, image: MetadataImage) -> None:
-        """Delete logs of partitions that are gone, or not on this broker any more."""
+        """Of logs that the metadata have not on this broker, delete those that others hold whole;
+        the rest is put aside and kept, for it may be the metadata that are lost."""
 
         def known(topic: str, index: int, topic_id: bytes | None) -> bool:
-            found = image.topics.get(topic)
-            if found is None or index >= len(found.partitions):
+            if not _is_replica(image, self.broker_id, topic, index):
                 return False
-            is_here = self.broker_id in found.partitions[index].replicas
-            return is_here and topic_id in (None, found.topic_id)
+            return topic_id in (None, image.topics[topic].topic_id)
 
-        for stray in list(self._logs.unknown(known)):
-            log.warning("%s is a stray and is removed", stray.directory)
-            self.delete_partition(stray.topic, stray.index)
+        strays = self._logs.unknown(known)
+        for stray in strays:
+            self._remove_stray(stray, image)
+        if strays:
+            self._logs.volumes.look()
+        self._logs.forget_unusable(
+            lambda topic, index: _is_replica(image, self.broker_id, topic, index)
+        )
+
+    def _remove_stray(self, stray: Log, image: MetadataImage) -> None:
+        """LogError of the disk: it is tried again at the next start."""
+        try:
+            if self._logs.futures.get((stray.topic, stray.index)) is stray:
+                self._logs.futures.drop((stray.topic, stray.index))  # what it copied decides
+            elif _is_whole_elsewhere(image, self.broker_id, stray):
+                log.warning("%s has moved to other brokers and is removed", stray.directory)
+                self._logs.delete(stray.topic, stray.index)
+            else:
+                kept = self._logs.keep_stray(stray)
+                log.error(
+                    "the metadata do not know %s; nothing of it is deleted, it is kept as %s "
+                    "(see `databus broker strays`)", stray.directory, kept,
+                )  # fmt: skip
+        except LogError as error:
+            log.error("%s stays as it is until the next start: %s", stray.directory, error)
 
     def update_configs(self, configs: Mapping[str, TopicConfig]) -> None:
         """New settings, by topic."""
@@ -273,7 +319,7 @@ class ReplicaManager:
             partition = self._partitions.get((topic, index))
         if partition is None:
             if (topic, index) in self._offline:
-                raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory has failed")
+                raise self._offline_error((topic, index))
             raise LogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
@@ -368,6 +414,8 @@ class ReplicaManager:
         """See ``Host``."""
         if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             return
+        if found_no_room(error):
+            self._logs.no_room(parent_of(partition.log))
         if takes_directory_offline(partition, error):
             self.take_offline(parent_of(partition.log), error)
 
@@ -486,3 +534,26 @@ class ReplicaManager:
         self.measures.fetched(partition, replica_id, size_bytes)
         if replica_id >= 0:
             self.throttles.led(partition, replica_id, size_bytes)
+
+
+def _assigned(image: MetadataImage, topic: str, index: int) -> PartitionImage | None:
+    found = image.topics.get(topic)
+    return found.partitions[index] if found and index < len(found.partitions) else None
+
+
+def _is_replica(image: MetadataImage, broker_id: int, topic: str, index: int) -> bool:
+    """Whether the metadata have a replica of the partition on the broker."""
+    partition = _assigned(image, topic, index)
+    return partition is not None and broker_id in partition.replicas
+
+
+def _is_whole_elsewhere(image: MetadataImage, broker_id: int, stray: Log) -> bool:
+    """Whether other brokers hold the same partition, led and all in sync."""
+    partition = _assigned(image, stray.topic, stray.index)
+    return (
+        partition is not None
+        and image.topics[stray.topic].topic_id == stray.topic_id
+        and broker_id not in partition.replicas
+        and partition.leader >= 0
+        and set(partition.isr) == set(partition.replicas)
+    )

@@ -21,6 +21,7 @@ import uvloop
 from broker.clock.real import RealClock
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
+from broker.controller.kraft.beginning import MetadataLogMissing
 from broker.controller.kraft.format import AlreadyFormatted
 from broker.controller.kraft.places import PlaceError
 from broker.controller.kraft.quorum_state import QuorumStateError
@@ -51,6 +52,7 @@ OPERATOR_ERRORS = (
     QuorumStateError,
     StartError,
     MetadataLogDamaged,
+    MetadataLogMissing,
     SnapshotDamaged,
     PlaceError,
     AlreadyFormatted,

@@ -81,10 +81,7 @@ class PasswordCheck:
         if judging is None:
             judging = self._judge(name, password, address, mark)
         # Shielded, because a client that leaves must not free its place while the thread works.
-        found = await asyncio.shield(judging)
-        if found is not None:
-            self._remember(name, mark)
-        return found
+        return await asyncio.shield(judging)
 
     def _judge(
         self, name: str, password: str, address: str, mark: bytes
@@ -102,6 +99,7 @@ class PasswordCheck:
                 self._throttle.wrong(attempt)
             else:
                 self._throttle.right(attempt)
+                self._remember(name, mark)
 
         judging.add_done_callback(judged)
         return judging

@@ -31,12 +31,10 @@ def log_in_routes(services: Services, ended: SessionEnded) -> APIRouter:
     router = APIRouter()
 
     @router.get("/login")
-    async def page(
-        request: Request, next: str = "/", language: str = "", ended: bool = False
-    ) -> Response:
+    async def page(request: Request, next: str = "/", language: str = "") -> Response:
         if language in LANGUAGES:
             request.session["language"] = language
-        return _form(services, request, local_path(next), "shell.session_over" if ended else "")
+        return _form(services, request, local_path(next), "")
 
     @router.post("/auth/login")
     async def log_in(

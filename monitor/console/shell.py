@@ -37,8 +37,7 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "system": "dns",
 }
 REACH_SECONDS = 2.0
-# Groups of words that the browser needs.
-_WORDS = ("kind", "severity", "state", "reason", "incident", "connection")
+_WORDS = ("kind", "severity", "state", "reason", "incident")  # groups the browser needs
 
 
 def _version(name: str) -> str:

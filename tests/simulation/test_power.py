@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from broker.config.views import TopicConfig
-from broker.log.directories import read_topic_id, write_topic_id
 from broker.log.log import Log
+from broker.log.partition_metadata import read_topic_id, write_topic_id
 from bus.records.batch import iter_batches
 from bus.records.build import build_batch
 from bus.records.record import Record
@@ -25,9 +25,7 @@ CONFIG = replace(TopicConfig(), segment_bytes=700)
 def open_log(machine: SimDisk, recovery_point: int = 0) -> Log:
     disk = ProcessDisk(machine, Life("broker"), random.Random(0))
     disk.mkdirs("/data")
-    return Log(
-        "/data/t-0", disk=disk, config=CONFIG, now_ms=NOW_MS, recovery_point=recovery_point
-    )
+    return Log("/data/t-0", disk=disk, config=CONFIG, now_ms=NOW_MS, recovery_point=recovery_point)
 
 
 def put(log: Log, count: int, epoch: int) -> None:

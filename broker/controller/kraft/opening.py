@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
 from broker.controller.kraft import quorum_state
+from broker.controller.kraft.beginning import check_may_begin, is_only_voter, note_begun
 from broker.controller.kraft.core import Settings
 from broker.controller.kraft.messages import ElectionState
 from broker.controller.kraft.places import Places, configured
@@ -33,14 +34,20 @@ class Opened:
 def open_quorum(
     config: BrokerConfig, clock: Clock, disk: Disk, root: str, me: ReplicaKey
 ) -> Opened:
-    """Open it. Raises QuorumStateError, MetadataLogDamaged, SnapshotDamaged or PlaceError."""
+    """Open it. Raises QuorumStateError, MetadataLogDamaged, MetadataLogMissing, SnapshotDamaged or
+    PlaceError."""
     listener = (config["controller.listener.names"] or ("CONTROLLER",))[0]
     places = configured(
         config["controller.quorum.voters"], config["controller.quorum.bootstrap.servers"], listener
     )
     path = f"{root}/__cluster_metadata-0/{quorum_state.FILE_NAME}"
     state = _remembered(disk, path)  # before the log: an error here leaves all as it is
-    log = RaftLog(root, disk=disk, clock=clock, config=config)
+    alone = is_only_voter(config, places, me)
+    if alone:
+        check_may_begin(disk, config, root)
+    log = RaftLog(root, disk=disk, clock=clock, config=config, is_only_voter=alone)
+    if log.end.offset:
+        note_begun(disk, root)
     history = _history(log, places, me, config)
     return Opened(log, state, history, places)
 

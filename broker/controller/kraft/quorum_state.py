@@ -86,6 +86,6 @@ def decode(text: str) -> QuorumState:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise QuorumStateError(
-            f"quorum-state cannot be read ({error!r}); restore it from a backup, or move the whole "
-            "metadata directory away if the other voters are well; nothing was changed"
+            f"quorum-state cannot be read ({error!r}); restore it from a backup, or, if other "
+            "voters have the metadata, move the whole metadata directory away; nothing was changed"
         ) from error

@@ -40,7 +40,15 @@ class RaftLog:
     Invariant: `start` is ZERO or the id of a snapshot on disk, so that nothing before it is needed.
     """
 
-    def __init__(self, root: str, *, disk: Disk, clock: Clock, config: BrokerConfig) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        disk: Disk,
+        clock: Clock,
+        config: BrokerConfig,
+        is_only_voter: bool = False,
+    ) -> None:
         self._disk = disk
         self._clock = clock
         self.directory = f"{root}/{DIRECTORY}"
@@ -49,7 +57,7 @@ class RaftLog:
         latest = self.snapshots.latest
         if latest is not None:
             self.snapshots.check(latest)
-        check_sound(disk, self.directory, latest)
+        check_sound(disk, self.directory, latest, is_only_voter=is_only_voter)
         settings = {
             "cleanup.policy": "delete",
             "retention.ms": "-1",

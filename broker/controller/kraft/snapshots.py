@@ -180,8 +180,9 @@ class Snapshots:
         problem = _problem(data)
         if problem:
             raise SnapshotDamaged(
-                f"{path} {problem}; restore it from a backup, or move {self._directory} away and "
-                "let this node fetch the metadata from the others; nothing was changed"
+                f"{path} {problem}; restore it from a backup; or, if other voters have the "
+                f"metadata, move {self._directory} away and start again, so that this node "
+                "fetches it; nothing was changed"
             )
         return data
 
@@ -216,16 +217,17 @@ def _rows(
         first.append(own(ControlType.KRAFT_VOTERS, control.voters_record(voters)))
     yield first, True
     for some in _groups(records, RECORDS_PER_BATCH):
-        yield [
-            Record(None, encode_metadata_record(one, version), timestamp_ms=last_contained_ms)
-            for one, version in some
-        ], False
+        yield (
+            [
+                Record(None, encode_metadata_record(one, version), timestamp_ms=last_contained_ms)
+                for one, version in some
+            ],
+            False,
+        )
     yield [own(ControlType.SNAPSHOT_FOOTER, control.snapshot_footer())], True
 
 
-def _groups(
-    records: Iterable[tuple[object, int]], size: int
-) -> Iterator[list[tuple[object, int]]]:
+def _groups(records: Iterable[tuple[object, int]], size: int) -> Iterator[list[tuple[object, int]]]:
     rows = iter(records)
     while some := list(islice(rows, size)):
         yield some

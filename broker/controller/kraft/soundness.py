@@ -24,14 +24,34 @@ REMEDY = (
     "restore the directory from a backup; or, if other voters have the metadata, move the "
     "directory away and start again, so that this node fetches it; nothing was changed"
 )
+REMEDY_OF_THE_ONLY_VOTER = (
+    "restore the directory from a backup; this node is the only voter, nobody else has the "
+    "metadata, and without them every topic would be unknown: keep the directory where it is; "
+    "nothing was changed"
+)
 
 
 class MetadataLogDamaged(Exception):
     """The metadata log has lost something. The text names the remedy."""
 
 
-def check_sound(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> None:
+class _Fault(Exception):
+    """What is wrong with it."""
+
+
+def check_sound(
+    disk: Disk, directory: str, latest: OffsetAndEpoch | None, *, is_only_voter: bool = False
+) -> None:
     """Raise MetadataLogDamaged unless the log may be opened."""
+    try:
+        _look(disk, directory, latest)
+    except _Fault as fault:
+        remedy = REMEDY_OF_THE_ONLY_VOTER if is_only_voter else REMEDY
+        text = f"The metadata log in {directory} {fault}. Remedy: {remedy}."
+        raise MetadataLogDamaged(text) from None
+
+
+def _look(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> None:
     names = disk.listdir(directory)
     bases = sorted(
         base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None
@@ -41,12 +61,12 @@ def check_sound(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> No
             _check_memory(disk, directory)
         return
     if bases[0] > (latest.offset if latest is not None else 0):
-        raise _damaged(directory, f"begins at offset {bases[0]} and no snapshot covers that")
+        raise _Fault(f"begins at offset {bases[0]} and no snapshot covers that")
     end = bases[0]
     for base, following in zip(bases, [*bases[1:], None], strict=True):
         end = _end_of(disk, directory, base)
         if following is not None and end > following:
-            raise _damaged(directory, f"has two segments with offset {following}")
+            raise _Fault(f"has two segments with offset {following}")
     _check_epochs(disk, directory, end)
     _check_stop(names, directory, end)
 
@@ -54,27 +74,21 @@ def check_sound(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> No
 def _check_memory(disk: Disk, directory: str) -> None:
     state = quorum_state.decode(disk.read_text(f"{directory}/{quorum_state.FILE_NAME}"))
     if state.leader_id >= 0:
-        raise _damaged(
-            directory, f"is empty, but this node followed a leader in epoch {state.leader_epoch}"
-        )
+        raise _Fault(f"is empty, but this node followed a leader in epoch {state.leader_epoch}")
 
 
 def _check_epochs(disk: Disk, directory: str, end: int) -> None:
     entries = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
     if entries and entries[-1][1] >= end:
         epoch, start = entries[-1]
-        raise _damaged(
-            directory, f"ends at offset {end}, but epoch {epoch} was flushed from {start} on"
-        )
+        raise _Fault(f"ends at offset {end}, but epoch {epoch} was flushed from {start} on")
 
 
 def _check_stop(names: list[str], directory: str, end: int) -> None:
     """A stop in order writes a producer snapshot (an empty one) at the end of what it flushed."""
     stops = [base for name in names if name.endswith(SNAPSHOT) and (base := base_offset_of(name))]
     if max(stops, default=0) > end:
-        raise _damaged(
-            directory, f"ends at offset {end}, but was closed at {max(stops)}, all flushed"
-        )
+        raise _Fault(f"ends at offset {end}, but was closed at {max(stops)}, all flushed")
 
 
 def _end_of(disk: Disk, directory: str, base: int) -> int:
@@ -87,8 +101,7 @@ def _end_of(disk: Disk, directory: str, base: int) -> int:
         for found in walk:
             end = found.header.end_offset
         if walk.fault and _sound_batch_behind(file, walk.position, size, end):
-            raise _damaged(
-                directory,
+            raise _Fault(
                 f"is damaged at byte {walk.position} of {path.rpartition('/')[2]} ({walk.fault}), "
                 "with sound batches behind it",
             )
@@ -121,7 +134,3 @@ def _is_batch(data: bytes, at: int, end_offset: int) -> bool:
     except RecordsError:
         return False
     return True
-
-
-def _damaged(directory: str, what: str) -> MetadataLogDamaged:
-    return MetadataLogDamaged(f"The metadata log in {directory} {what}. Remedy: {REMEDY}.")

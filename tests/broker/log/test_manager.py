@@ -352,12 +352,13 @@ def test_a_new_log_asks_no_more_of_the_disk_than_its_files(fast_dir: str) -> Non
     logs.load(lambda topic: TopicConfig())
     disk.calls.clear()
     logs.create("t", 0, ID, TopicConfig())
-    assert sorted(disk.calls) == ["listdir", "mkdirs", "open", "open"]
+    assert sorted(disk.calls) == ["listdir", "mkdirs", "open", "open", "open"]
     stop(logs)
 
 
 def test_a_log_whose_making_was_cut_short_is_made_whole(fast_dir: str) -> None:
     """The process died between the directory and the topic id."""
+    stop(start(fast_dir))
     for left in ("t-0", "t-1"):
         (Path(fast_dir) / "a" / left).mkdir(parents=True)
     (Path(fast_dir) / "a" / "t-1" / f"{0:020d}.log").touch()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.controller.kraft.beginning import MetadataLogMissing
 from broker.controller.kraft.quorum_state import QuorumStateError
 from broker.controller.kraft.snapshots import SnapshotDamaged
 from broker.controller.kraft.soundness import MetadataLogDamaged
@@ -82,7 +83,7 @@ def test_a_log_that_ends_before_an_epoch_it_had_flushed(directory: Path) -> None
 def test_a_log_of_which_nothing_is_left(directory: Path) -> None:
     """The file is there, and empty."""
     log_of(directory).write_bytes(b"")
-    refused(directory, MetadataLogDamaged, "was flushed from")
+    refused(directory, MetadataLogMissing, "is missing or empty, but this node has had metadata")
 
 
 def test_a_log_that_ends_before_what_the_last_stop_had_flushed(directory: Path) -> None:
@@ -144,7 +145,28 @@ def test_an_empty_log_beside_the_memory_of_a_leader(directory: Path) -> None:
     """A voter that forgot its log would elect a leader that lacks what it helped to commit."""
     for path in directory.glob("*.log"):
         path.unlink()
+    with pytest.raises(MetadataLogMissing):
+        start(directory)
+    (directory.parent / ".databus_metadata").unlink()
     refused(directory, MetadataLogDamaged, "followed a leader in epoch 2")
+
+
+def test_no_log_where_there_was_one(directory: Path) -> None:
+    """The whole directory was moved away: to begin an empty one would make every topic a stray."""
+    aside = directory.rename(directory.with_name("aside"))
+    with pytest.raises(MetadataLogMissing, match=r"only voter.*nothing was changed"):
+        start(directory)
+    assert not directory.exists()
+    aside.rename(directory)
+    assert len(start(directory)) == 10
+
+
+def test_the_only_voter_is_not_told_to_move_its_damaged_log_away(directory: Path) -> None:
+    """Nobody could send it again."""
+    log_of(directory).rename(directory / "00000000000000000007.log")
+    with pytest.raises(MetadataLogDamaged, match="keep the directory where it is") as told:
+        start(directory)
+    assert "move the directory away" not in str(told.value)
 
 
 def test_a_log_whose_beginning_is_gone(directory: Path) -> None:

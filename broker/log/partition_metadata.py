@@ -1,0 +1,90 @@
+"""``partition.metadata``: which topic the directory of a partition belongs to.
+
+In: a partition's directory. Out: its topic id, or `TopicIdInDoubt`. Never: a guess; a log whose id
+is another than the metadata's is put aside, and one flipped bit must not do that.
+
+Beside Kafka's file stands a copy with a checksum (`checked`). Directories of earlier versions and
+of Apache Kafka have none; they get it when the cluster's metadata confirm the id.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.config.properties import read_properties
+from broker.disk.port import Disk
+from broker.log.checked import SUFFIX, read_copy, sealed
+from broker.log.directories import decode_uuid, encode_uuid, flush_file
+
+log = logging.getLogger("broker.log")
+
+PARTITION_METADATA = "partition.metadata"
+
+
+class TopicIdInDoubt(Exception):
+    """The file and its copy name different topics. The text names the remedy."""
+
+
+def read_topic_id(disk: Disk, directory: str) -> bytes | None:
+    """The topic id of a partition's directory; ``None`` if none can be had."""
+    return read_vouched(disk, directory)[0]
+
+
+def read_vouched(disk: Disk, directory: str) -> tuple[bytes | None, bool]:
+    """The topic id, and whether a sound copy vouches for it.
+
+    A file that is missing or makes no sense is made anew from its copy.
+    """
+    path = f"{directory}/{PARTITION_METADATA}"
+    copy = read_copy(disk, path)
+    text = disk.read_text(path) if disk.exists(path) else ""
+    here = _topic_id(text)
+    if copy is None or text == copy:
+        return here, copy is not None
+    vouched = _topic_id(copy)
+    if here is not None and here != vouched:
+        raise TopicIdInDoubt(
+            f"{path} and its copy {PARTITION_METADATA}{SUFFIX} name different topics; ask "
+            "`databus topics describe` for the topic's id, remove the file that names another, "
+            "and start again; the partition is offline until then, nothing was changed"
+        )
+    log.warning("%s was damaged; it is made anew from its copy", path)
+    _put(disk, path, copy, is_new=False)
+    return vouched, True
+
+
+def write_topic_id(disk: Disk, directory: str, topic_id: bytes, *, is_new: bool = False) -> None:
+    """Say which topic the partition belongs to; as durable as the log's data, by its first flush.
+    ``is_new``: the files are not there yet.
+
+    A topic of a thousand partitions would else wait for three thousand flushes, one after another.
+    """
+    path = f"{directory}/{PARTITION_METADATA}"
+    text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n"
+    _put(disk, path + SUFFIX, sealed(text), is_new=is_new)
+    _put(disk, path, text, is_new=is_new)
+
+
+def flush_new(disk: Disk, directory: str) -> None:
+    """Force a new partition's topic id, and its directory's name, to the device."""
+    flush_file(disk, f"{directory}/{PARTITION_METADATA}")
+    flush_file(disk, f"{directory}/{PARTITION_METADATA}{SUFFIX}")
+    disk.flush_directory(directory.rpartition("/")[0])
+
+
+def _topic_id(text: str) -> bytes | None:
+    found = read_properties(text)
+    try:
+        return decode_uuid(found["topic_id"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _put(disk: Disk, path: str, text: str, *, is_new: bool) -> None:
+    file = disk.open(path, create=True)
+    try:
+        if not is_new:
+            file.truncate(0)
+        file.append(text.encode())
+    finally:
+        file.close()

@@ -1,0 +1,232 @@
+"""One flipped bit, a cut or a loss in the small files of a data directory deletes no record.
+
+`faults.md` D2: the topic id in `partition.metadata` stayed readable and was another; the partition
+became a stray and was deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.clock.real import RealClock
+from broker.config.views import BrokerConfig, TopicConfig
+from broker.disk.real import RealDisk
+from broker.log.directories import WrongDirectory
+from broker.log.errors import LogError
+from broker.log.manager import LogManager
+from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, frozen
+from broker.metrics.registry import Metrics
+from broker.purgatory.timer import Timer
+from broker.replica.manager import ReplicaManager
+from broker.replica.partition import Partition
+
+NOW_MS = 1_760_000_000_000
+ID = bytes(range(16))
+OTHER_ID = bytes(range(1, 17))
+Batch = Callable[..., bytearray]
+CONFIG = TopicConfig()
+
+
+def image(topic_id: bytes = ID, replicas: tuple[int, ...] = (1,)) -> MetadataImage:
+    """Topic `t` with one partition, led by its first replica."""
+    partition = PartitionImage(0, replicas, replicas, replicas[0], 0, 0)
+    topic = TopicImage("t", topic_id, (partition,))
+    return MetadataImage(topics=frozen({"t": topic}), topic_names=frozen({topic_id: "t"}))
+
+
+class Life:
+    """A broker's replicas, from the start on as the server makes them."""
+
+    def __init__(self, directory: Path, known: MetadataImage) -> None:
+        config = BrokerConfig.from_mapping({"log.dirs": str(directory / "a"), "node.id": "1"})
+        clock = RealClock()
+        self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
+        self.logs.prepare()
+        self.logs.load(lambda topic: CONFIG)
+        self.replicas = ReplicaManager(
+            broker_id=1,
+            log_manager=self.logs,
+            clock=clock,
+            timer=Timer(clock),
+            metrics=Metrics(),
+        )
+        self.replicas.remove_strays(known)
+
+    def bring(self, topic_id: bytes = ID) -> Partition:
+        """The partition as the image has it."""
+        return self.replicas.create_partition(
+            "t", topic_id, 0, leader_id=1, leader_epoch=3, partition_epoch=0, replicas=[1],
+            isr=[1], config=CONFIG,
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """In order, with all that is written down then."""
+        self.replicas.checkpoint_high_watermarks()
+        asyncio.run(self.logs.stop(7))
+
+
+def records(directory: Path) -> bytes:
+    """All batches of all segments, whatever their directory is called by now."""
+    return b"".join(path.read_bytes() for path in sorted((directory / "a").rglob("*.log")))
+
+
+@pytest.fixture
+def lived(fast_dir: str, batch: Batch) -> Path:
+    """A directory with one partition of nine records in three segments, five of them deleted."""
+    directory = Path(fast_dir) / "lived"
+    life = Life(directory, image())
+    partition = life.bring()
+    for number in range(3):
+        partition.log.append(batch(3), leader_epoch=number, now_ms=NOW_MS)
+        partition.log.flush()
+    partition.log.advance_high_watermark(9)
+    partition.log.raise_start(2)
+    life.end()
+    return directory
+
+
+def again(directory: Path) -> str:
+    """A start on it: what happens is said in a word or two."""
+    try:
+        life = Life(directory, image())
+    except WrongDirectory:
+        return "refused"
+    try:
+        partition = life.bring()
+    except LogError:
+        life.end()
+        return "offline"
+    served = partition.log.end_offset
+    life.end()
+    assert served == 9
+    return "served"
+
+
+def damaged(path: Path, sample: int) -> Iterator[bytes]:
+    """The file with each bit flipped, or `sample` of them, and each length it can be cut to."""
+    data = path.read_bytes()
+    bits = range(8 * len(data))
+    for bit in bits if not sample else sorted(random.Random(1).sample(bits, sample)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        yield bytes(flipped)
+    lengths = range(len(data))
+    yield from (data[:n] for n in (lengths if not sample else lengths[:: len(data) // 10 + 1]))
+
+
+SMALL_FILES = {
+    "t-0/partition.metadata": 120,
+    "t-0/partition.metadata.checked": 40,
+    "log-start-offset-checkpoint": 80,
+    "log-start-offset-checkpoint.checked": 30,
+    "recovery-point-offset-checkpoint": 60,
+    "replication-offset-checkpoint": 60,
+    "t-0/leader-epoch-checkpoint": 60,
+    "meta.properties": 100,
+    ".kafka_cleanshutdown": 60,
+}
+
+
+@pytest.mark.parametrize("name", SMALL_FILES)
+def test_no_damage_to_a_small_file_deletes_a_record(lived: Path, name: str) -> None:
+    """It is served, or the partition is offline, or the start is refused; the records stay."""
+    before = records(lived)
+    seen = set()
+    for content in damaged(lived / "a" / name, SMALL_FILES[name]):
+        directory = lived.parent / "again"
+        shutil.copytree(lived, directory)
+        (directory / "a" / name).write_bytes(content)
+        seen.add(again(directory))
+        assert records(directory) == before, content
+        shutil.rmtree(directory)
+    assert seen & {"served", "offline"}
+
+
+@pytest.mark.parametrize("name", [*SMALL_FILES, "t-0"])
+def test_no_loss_of_a_small_file_or_of_the_directory_deletes_a_record(
+    lived: Path, name: str
+) -> None:
+    """What is missing is made up for, or somebody is told."""
+    before = records(lived)
+    lost = lived / "a" / name
+    outcome = {"meta.properties": "refused", "t-0": "offline"}.get(name, "served")
+    kept = lost.rename(lived / "kept")
+    assert again(lived) == outcome
+    if outcome != "served":
+        assert again(lived) == outcome, "nor by starting twice"
+        kept.rename(lost)
+        assert again(lived) == "served"
+    assert records(lived) == before
+
+
+def test_the_file_and_its_copy_name_different_topics(lived: Path) -> None:
+    """Offline, by name; whoever removes the wrong one has the partition back."""
+    path = lived / "a" / "t-0" / "partition.metadata"
+    text = path.read_text()
+    path.write_text(text.replace("AAEC", "AAED"))
+    life = Life(lived, image())
+    with pytest.raises(LogError, match="name different topics"):
+        life.bring()
+    assert life.replicas.offline_count == 1
+    life.end()
+    path.unlink()
+    assert again(lived) == "served"
+    assert path.read_text() == text
+
+
+def test_a_directory_of_an_earlier_version_gets_its_copy_when_the_metadata_confirm_it(
+    lived: Path,
+) -> None:
+    """Kafka's file alone is believed, as ever; afterwards a flipped bit is found in it."""
+    for path in (lived / "a").rglob("*.checked"):
+        path.unlink()
+    assert again(lived) == "served"
+    assert (lived / "a" / "t-0" / "partition.metadata.checked").exists()
+
+
+def test_a_log_of_an_id_the_metadata_do_not_know_is_kept(lived: Path) -> None:
+    """`faults.md` D1: it was deleted. The topic may be gone, or the metadata."""
+    before = records(lived)
+    for unknown in (MetadataImage(), image(OTHER_ID)):
+        directory = lived.parent / "again"
+        shutil.copytree(lived, directory)
+        life = Life(directory, unknown)
+        life.end()
+        [kept] = (directory / "a").glob("t-0.*-stray")
+        assert records(directory) == before
+        kept.rename(directory / "a" / "t-0")
+        assert again(directory) == "served"
+        shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize(("in_sync", "suffix"), [((2, 3), "delete"), ((2,), "stray")])
+def test_a_log_that_has_moved_is_deleted_only_if_the_others_are_whole(
+    lived: Path, in_sync: tuple[int, ...], suffix: str
+) -> None:
+    """Else this may be the only other copy of something."""
+    moved = image(replicas=(2, 3))
+    partition = PartitionImage(0, (2, 3), in_sync, 2, 0, 0)
+    topics = frozen({"t": TopicImage("t", ID, (partition,))})
+    life = Life(lived, MetadataImage(topics=topics, topic_names=moved.topic_names))
+    assert [path.name.rpartition("-")[2] for path in (lived / "a").glob("t-0*")] == [suffix]
+    life.end()
+
+
+def test_a_topic_made_anew_while_it_was_in_doubt_begins_empty(lived: Path) -> None:
+    """The old directory is set aside under a name of its own, and kept."""
+    path = lived / "a" / "t-0" / "partition.metadata"
+    path.write_text(path.read_text().replace("AAEC", "AAED"))
+    before = records(lived)
+    life = Life(lived, image())
+    with pytest.raises(LogError):
+        life.bring()
+    life.replicas.delete_partition("t", 0)
+    assert life.bring(OTHER_ID).log.end_offset == 0
+    life.end()
+    assert records(lived) == before
