@@ -25,6 +25,7 @@ from deploy.paths import PROJECT_ROOT
 
 SECONDS = 5.0
 CLIENT_TIMEOUT_S = 300
+CAMERAS_WARM_S, CAMERAS_S = 5, 15
 SETTLE_S = 2.0  # after the warm-up: flushes, the compiler's threads
 WARM_UP, HOT = "warm-up", "hot"
 MB = 1_000_000
@@ -65,6 +66,20 @@ def memory(target: Target) -> float:
     return target.rss_bytes / MB
 
 
+def cameras(connections: int, rate: float, target: Target) -> tuple[float, float]:
+    """Processor time of the broker per record in µs, and the acknowledgements' p99 in ms."""
+    words = ("--connections", str(connections), "--rate", str(rate))
+    _run(target, "deploy.bench.cameras", *words, "--seconds", str(CAMERAS_WARM_S))
+    before_s = target.cpu_s
+    seen = _run(target, "deploy.bench.cameras", *words, "--seconds", str(CAMERAS_S))
+    return (target.cpu_s - before_s) / seen["acknowledged"] * 1e6, float(seen["p99"])
+
+
+CAMERAS: dict[str, Callable[[Target], tuple[float, float]]] = {
+    "cameras-500": partial(cameras, 500, 5),
+    "cameras-4000": partial(cameras, 4000, 0.5),
+}
+CAMERA_FIGURES = {name: (f"{name}-cpu", f"{name}-ack") for name in CAMERAS}
 MEASURES: dict[str, Callable[[Target], float]] = {
     "produce-single": produce_single,
     "produce-batches": produce_batches,
@@ -72,7 +87,7 @@ MEASURES: dict[str, Callable[[Target], float]] = {
     "ack-idle": ack_idle,
 }
 MEMORY = "memory"  # of a process that has done nothing else
-NAMES = (*MEASURES, MEMORY)
+NAMES = (*MEASURES, *(one for both in CAMERA_FIGURES.values() for one in both), MEMORY)
 
 
 def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
@@ -92,10 +107,18 @@ def _warm(start: Start, names: Sequence[str], tally: Tally, say: Say) -> None:
     """One broker, warmed up, measured figure by figure."""
     with _fresh(start) as target:
         _warm_up(target)
-        for name in names:
+        is_kafka = start is apache_kafka
+        for name in [name for name in names if name in MEASURES]:
             value = attempt(name, partial(MEASURES[name], target), say)
             if value is not None:
-                tally.add(name, value, of=target.name, is_kafka=start is apache_kafka)
+                tally.add(name, value, of=target.name, is_kafka=is_kafka)
+        for which, figures in CAMERA_FIGURES.items():
+            if not set(figures) & set(names):
+                continue
+            both = attempt(which, partial(CAMERAS[which], target), say)
+            for figure, value in zip(figures, both or (), strict=False):
+                if figure in names:
+                    tally.add(figure, value, of=target.name, is_kafka=is_kafka)
 
 
 def _memory(start: Start, tally: Tally) -> None:
@@ -131,9 +154,13 @@ def _fresh(start: Start) -> Iterator[Target]:
 
 
 def _client(target: Target, program: str, *words: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "deploy.bench.load", program, "--bootstrap", target.bootstrap]
     if "--seconds" not in words:
         words = (*words, "--seconds", str(SECONDS))
+    return _run(target, "deploy.bench.load", program, *words)
+
+
+def _run(target: Target, module: str, *words: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", module, "--bootstrap", target.bootstrap]
     done = subprocess.run(
         [*command, *words], cwd=PROJECT_ROOT, capture_output=True, text=True,
         timeout=CLIENT_TIMEOUT_S, check=False,

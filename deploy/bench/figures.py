@@ -46,17 +46,32 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     kafka_runs: Sequence[float] = ()
 
 
+CAMERAS = (
+    ("cameras-500", "500 cameras × 5 records/s, one a request, acks=all"),
+    ("cameras-4000", "4,000 cameras × 0.5 records/s, one a request, acks=all"),
+)
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
         Figure(name="produce-single", title="produce, single records, acks=all", unit="records/s",
-               must=1.0, aim=1.5, compared=True),
+               must=1.25, aim=1.6, compared=True),
         Figure(name="produce-batches", title="produce, 16 KiB batches", unit="MB/s",
-               must=1.0, aim=1.5, compared=True),
+               must=1.2, aim=1.5, compared=True),
         Figure(name="consume-hot", title="consume, hot", unit="MB/s",
-               must=0.7, aim=1.0, compared=True),
+               must=1.0, aim=1.15, compared=True),
         Figure(name="ack-idle", title="produce ack p99, idle", unit="ms",
                must=0.5, aim=0.2, compared=True, less_is_better=True),
+        *(
+            figure
+            for name, title in CAMERAS
+            for figure in (
+                Figure(name=f"{name}-cpu", title=f"{title}: broker's CPU per record", unit="µs",
+                       must=0.5, aim=0.3, compared=True, less_is_better=True),
+                Figure(name=f"{name}-ack", title=f"{title}: ack p99", unit="ms",
+                       must=1.0, aim=0.7, compared=True, less_is_better=True),
+            )
+        ),
         Figure(name="memory", title="broker memory after 1 GB of traffic", unit="MB",
                must=150, aim=80, compared=False, less_is_better=True),
         Figure(name="stored", title="camera → stored, 500 records/s, p99", unit="s",

@@ -40,6 +40,12 @@ class Target:
         """Resident memory of the broker's process."""
         return int(psutil.Process(self.pid).memory_info().rss)
 
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of the broker's process so far, its own and the kernel's for it."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
 
 @contextmanager
 def our_broker(folder: Path) -> Iterator[Target]:
