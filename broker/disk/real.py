@@ -24,7 +24,7 @@ from broker.disk.port import (
     PathMissing,
     Result,
 )
-from broker.disk.real_guard import ServiceGuard
+from broker.disk.real_guard import NO_GUARD, ServiceGuard
 from broker.disk.workers import Workers
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -57,7 +57,7 @@ class RealFile:
 
     __slots__ = ("_fd", "_guard", "path")
 
-    def __init__(self, path: str, fd: int, guard: ServiceGuard) -> None:
+    def __init__(self, path: str, fd: int, guard: ServiceGuard = NO_GUARD) -> None:
         self.path = path
         self._fd = fd
         self._guard = guard

@@ -39,3 +39,7 @@ class ServiceGuard:
                 threading.get_ident() != self._thread,
                 f"{path} is flushed on the thread that serves requests; use Disk.run",
             )
+
+
+NO_GUARD = ServiceGuard()
+"""Of files outside a broker; nobody begins to serve under it."""

@@ -166,7 +166,17 @@ def _append(
             )
         else:
             response.error_code = error_code
+    elif request.acks and partition.log.needs_flush:
+        _wait_for_flush(partition, info.last_offset + 1, response, waiting)
     return response
+
+
+def _wait_for_flush(
+    partition: Partition, end_offset: int, response: PartitionProduceResponse, waiting: Waiting
+) -> None:
+    """acks=1 under flush.messages: the answer says that the device has it."""
+    epoch = partition.leader_epoch
+    waiting.append(Pending(partition.key, lambda: partition.is_stored(end_offset, epoch), response))
 
 
 def _unproved(

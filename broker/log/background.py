@@ -15,11 +15,9 @@ from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import end
 from broker.config.views import BrokerConfig
 from broker.disk.port import Disk, DiskError, PathMissing
-from broker.log.directories import flush_file
-from broker.log.durability import Flush
+from broker.log.durability import force
 from broker.log.errors import LogError
 from broker.log.log import Log
-from broker.log.partition_metadata import flush_new
 from broker.log.retention import retain
 from broker.log.volumes import LOOK_MS, Volumes
 
@@ -41,6 +39,7 @@ class Logs(Protocol):
     config: BrokerConfig
     on_flushed: Callable[[float], None]
     volumes: Volumes
+    on_released: Callable[[Log], None]
 
     def logs(self) -> list[Log]: ...
     def checkpoint_recovery_points(self) -> None: ...
@@ -60,6 +59,7 @@ class Background:
         self._waiting: list[tuple[str, int]] = []
         self._running = False
         self._snapshot_size: dict[str, int] = {}
+        self._urgent: dict[Log, TaskHandle] = {}
 
     def start(self) -> None:
         """Begin."""
@@ -92,7 +92,7 @@ class Background:
     async def stop(self) -> None:
         """End; what was waiting to be removed is removed at the next start."""
         self._running = False
-        ending = [*self._tasks, *self._removals]
+        ending = [*self._tasks, *self._removals, *self._urgent.values()]
         self._tasks.clear()
         self._removals.clear()
         await end(ending)
@@ -157,20 +157,44 @@ class Background:
         scheduled = int(self._manager.config["log.flush.scheduler.interval.ms"])
         return min(shortest, scheduled, LONGEST_FLUSH_WAIT_MS)
 
-    async def flush(self, partition: Log) -> None:
-        """Force one log to the device without holding up the loop."""
+    async def flush(self, partition: Log) -> bool:
+        """Force one log to the device without holding up the loop; whether it is there."""
         try:
             self._maybe_snapshot(partition)  # first, so that it lies below the recovery point then
             began = self._clock.monotonic()
             flush = partition.begin_flush()
-            await self._disk.run(_force, self._disk, partition.directory, flush)
-            partition.leader_epochs.save()
-            partition.mark_flushed(flush, self._clock.now_ms())
-            self._manager.on_flushed((self._clock.monotonic() - began) * 1000)
-        except PathMissing:
-            return  # deleted meanwhile
         except DiskError as error:
             self._manager.failed(partition, error)
+            return False
+        directory = partition.directory
+        try:
+            await self._disk.run(
+                force, self._disk, directory, flush, worker=directory.rpartition("/")[0]
+            )
+        except PathMissing:
+            return False  # deleted meanwhile
+        except DiskError as error:
+            partition.flush_failed(error)
+            self._manager.failed(partition, error)
+            return False
+        partition.mark_flushed(flush, self._clock.now_ms())
+        self._manager.on_flushed((self._clock.monotonic() - began) * 1000)
+        return True
+
+    def flush_soon(self, partition: Log) -> TaskHandle:
+        """Flush a log now, unless that is under way; see ``LogManager.flush_soon``."""
+        task = self._urgent.get(partition)
+        if task is None:
+            task = self._clock.spawn(self._release(partition), name="log-flush")
+            self._urgent[partition] = task
+        return task
+
+    async def _release(self, partition: Log) -> None:
+        try:
+            while partition.needs_flush and await self.flush(partition):
+                self._manager.on_released(partition)
+        finally:
+            del self._urgent[partition]
 
     def _maybe_snapshot(self, partition: Log) -> None:
         written = partition.size_bytes
@@ -198,13 +222,3 @@ class Background:
         expiration_ms = self._manager.config["producer.id.expiration.ms"]
         for partition in self._manager.logs():
             partition.producers.expire(self._clock.now_ms(), expiration_ms)
-
-
-def _force(disk: Disk, directory: str, flush: Flush) -> None:
-    """Flush files through handles of our own; the logs may close theirs meanwhile."""
-    if flush.names:
-        disk.flush_directory(directory)
-    if flush.is_new:
-        flush_new(disk, directory)
-    for path in flush.paths:
-        flush_file(disk, path)

@@ -25,8 +25,21 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
+class Unsaved(NamedTuple):
+    """Epochs to be stored, and the version of them that this is."""
+
+    version: int
+    entries: list[tuple[int, int]]
+
+
+def store(disk: Disk, directory: str, unsaved: Unsaved) -> None:
+    """Write the file of the log in ``directory``, on whichever thread may wait for the device."""
+    write_epochs(disk, f"{directory}/{FILE_NAME}", unsaved.entries)
+
+
 class LeaderEpochs:
-    """Epochs with their start offsets. Invariant: both rise strictly from entry to entry."""
+    """Epochs with their start offsets. Invariant: both rise strictly from entry to entry;
+    ``_version`` differs from ``_saved_version`` when the file does not say the same."""
 
     def __init__(self, disk: Disk, path: str, is_stored: bool = True) -> None:
         """``is_stored``: whether there may be a file to begin with."""
@@ -34,9 +47,10 @@ class LeaderEpochs:
         self._path = path
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self._version = 0
         for epoch, start in read_epochs(disk, path) if is_stored else ():
             self.assign(epoch, start)
-        self._dirty = False
+        self._saved_version = self._version
 
     @property
     def latest(self) -> int:
@@ -55,7 +69,7 @@ class LeaderEpochs:
         del self._epochs[keep:], self._starts[keep:]
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self._dirty = True
+        self._version += 1
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """Where ``epoch`` ends here: the start of the next one known, or the log's end."""
@@ -80,7 +94,7 @@ class LeaderEpochs:
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
-            self._dirty = True
+            self._version += 1
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that end at or before ``start_offset``."""
@@ -89,15 +103,31 @@ class LeaderEpochs:
             return
         del self._epochs[:at], self._starts[:at]
         self._starts[0] = start_offset
-        self._dirty = True
+        self._version += 1
 
     def clear(self) -> None:
         """Forget everything (the log begins anew somewhere else)."""
-        self._dirty = self._dirty or bool(self._epochs)
+        self._version += bool(self._epochs)
         self._epochs, self._starts = [], []
+
+    def take_over(self, others: LeaderEpochs) -> None:
+        """Know what the others know."""
+        self._epochs, self._starts = list(others._epochs), list(others._starts)
+        self._version += 1
+
+    def unsaved(self) -> Unsaved | None:
+        """What ``store`` has to write, if anything has changed since."""
+        if self._version == self._saved_version:
+            return None
+        return Unsaved(self._version, self.entries)
+
+    def mark_saved(self, version: int) -> None:
+        """That version stands in the file."""
+        self._saved_version = max(self._saved_version, version)
 
     def save(self) -> None:
         """Write the file if anything has changed."""
-        if self._dirty:
-            write_epochs(self._disk, self._path, self.entries)
-            self._dirty = False
+        unsaved = self.unsaved()
+        if unsaved is not None:
+            write_epochs(self._disk, self._path, unsaved.entries)
+            self.mark_saved(unsaved.version)

@@ -91,20 +91,20 @@ class Futures:
             future.release()
 
     def promote(self, current: Log) -> Log:
-        """The future log under its proper name, all of it on the device, with all that the current
-        log knows beside its batches. The current one is left as it is. LogError: it is not done.
+        """The future log under its proper name, with all that the current log knows beside its
+        batches. What of it is not on the device is said by its recovery point, and its name is not.
+        The current one is left as it is. LogError: it is not done.
         """
         key = (current.topic, current.index)
         future = self._logs[key]
         directory = future.directory.rpartition("/")[0]
         path = f"{directory}/{current.topic}-{current.index}"
         try:
-            future.close()
+            flushed = future.recovery_point
+            future.close_unflushed()
             self._disk.rename(future.directory, path)
-            self._disk.flush_directory(directory)
-            fresh = self._open(
-                path, current.config, True, future.end_offset, current.log_start_offset
-            )
+            fresh = self._open(path, current.config, True, flushed, current.log_start_offset)
+            fresh.take_over_unflushed(future)
         except DiskError as error:
             raise storage_error(error) from error
         if fresh.end_offset != current.end_offset:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
+from broker.log.cut import Cut, force_cut
 from broker.log.durability import Durability, Flush
 from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
 from broker.log.errors import LogError, storage_error
@@ -38,6 +39,8 @@ from bus.records.batch import (
     CONTROL,
     LENGTH_AND_OFFSET_BYTES,
     BatchHeader,
+    Buffer,
+    RecordsError,
     assign,
     header_at,
     stamp_log_append_time,
@@ -46,6 +49,16 @@ from bus.records.batch import (
 log = logging.getLogger("broker.log")
 
 _EMPTY = b""
+
+
+def _marker_or_none(header: BatchHeader, batch: Buffer) -> tuple[bool, int] | None:
+    """The marker in a batch of the leader's; as in recovery, one of a kind we do not know changes
+    nothing here."""
+    try:
+        return marker_of(header, batch)
+    except RecordsError:
+        return None
+
 
 class FetchSlice(NamedTuple):
     """What a read found: whole batches, all of them below ``upper_offset``."""
@@ -78,6 +91,7 @@ class Log:
         self.topic, self.index = parse_directory(directory)
         self._place = f"{self.topic}-{self.index}"
         self.topic_id: bytes | None = None
+        self._blocks = 0
         self.reconfigure(config)
         self._disk = disk
         self._files = files or FilePool(disk)
@@ -86,7 +100,8 @@ class Log:
         self._durability = Durability(disk, directory, is_new=not names)
         self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}", FILE_NAME in names)
         self.snapshots = Snapshots(disk, directory, names)
-        self._load(now_ms, clean, recovery_point, log_start_offset, names)
+        if self._load(now_ms, clean, recovery_point, log_start_offset, names):
+            disk.flush_directory(directory)
 
     def _load(
         self,
@@ -95,8 +110,9 @@ class Log:
         recovery_point: int,
         log_start_offset: int,
         names: list[str] | None = None,
-    ) -> None:
-        """``names``: what is in the directory, where that has just been read."""
+    ) -> bool:
+        """``names``: what is in the directory, where that has just been read. True: all of it lay
+        below the log's start and is gone, which is to be made durable."""
         recovery = Recovery(
             self.directory,
             self._disk,
@@ -129,7 +145,9 @@ class Log:
         self.high_watermark = self.log_start_offset
         self._durability.opened(min(recovery_point, self.end_offset), now_ms)
         if self.end_offset < log_start_offset:
-            self.truncate_fully_and_start_at(log_start_offset, now_ms)
+            self._drop_all(log_start_offset, now_ms)
+            return True
+        return False
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Take new settings."""
@@ -153,8 +171,11 @@ class Log:
         """Append one batch as leader: check it, give it offsets and epoch, write it.
 
         ``records`` is written to in place (base offset, leader epoch), so a read-only buffer is
-        copied first. Raises LogError; then nothing has changed.
+        copied first. Raises LogError; then nothing has changed. With flush.messages the batch may
+        not be acknowledged yet: see ``acknowledgeable_end_offset`` and ``needs_flush``.
         """
+        if self._blocks:
+            self._check_open()
         header = checked_batch(records, self.config, now_ms, origin, self._place)
         marker = None
         if header.producer_id >= 0:
@@ -187,7 +208,7 @@ class Log:
         if header.producer_id >= 0:
             self._note_producer(header, base_offset, marker)
         if self.end_offset - self._durability.recovery_point >= self.config.flush_messages:
-            self.flush()
+            self._durability.hold(base_offset)
         return AppendInfo(
             base_offset,
             last_offset,
@@ -207,6 +228,7 @@ class Log:
         Raises LogError, and nothing has changed: CORRUPT_MESSAGE if a batch was damaged on its
         way or on the leader's disk, OFFSET_OUT_OF_RANGE if offsets come again.
         """
+        self._check_open()
         view = memoryview(records)
         batches = sound_batches(view)
         first, last = batches[0][1], batches[-1][1]
@@ -219,18 +241,27 @@ class Log:
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"offset {first.base_offset} comes again, the log ends at {end}",
                 )
-            # Copied anew from the leader's log start, which lies inside this batch.
-            self.truncate_fully_and_start_at(first.base_offset, now_ms)
+            # Copied anew from the leader's log start, which lies inside this batch. There is
+            # nothing on the disk that could come back.
+            self.cut_fully(first.base_offset, now_ms)
+            self.unblock()
         newest = first.max_timestamp
         if len(batches) > 1:
             newest = max(header.max_timestamp for _, header in batches)
         last_offset = last.last_offset
+        markers = {
+            at: _marker_or_none(header, view[at : at + header.size_bytes])
+            for at, header in batches
+            if header.attributes & CONTROL and header.producer_id >= 0
+        }
         self._tail.write(
             view[:size], size, newest, last_offset, now_ms, self.config, self._jitter_ms,
             self._room_for(size),
         )  # fmt: skip
         for at, header in batches:
-            self._note_replica(header, view[at : at + header.size_bytes])
+            self._note_replica(header, markers.get(at))
+        if self.end_offset - self._durability.recovery_point >= self.config.flush_messages:
+            self._durability.hold(first.base_offset)
         if begins_inside:
             self.raise_start(end)
             self.advance_high_watermark(end)
@@ -250,14 +281,13 @@ class Log:
         what is too large for any segment of ours gets one of its own."""
         return max(size, self.config.segment_bytes)
 
-    def _note_replica(self, header: BatchHeader, batch: memoryview) -> None:
-        last_offset, size = header.last_offset, len(batch)
+    def _note_replica(self, header: BatchHeader, marker: tuple[bool, int] | None) -> None:
+        last_offset, size = header.last_offset, header.size_bytes
         self._tail.active.note(header, last_offset, size, self.config.index_interval_bytes)
         self.end_offset = last_offset + 1
         if header.partition_leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.producer_id >= 0:
-            marker = marker_of(header, batch) if header.attributes & CONTROL else None
             self._note_producer(header, header.base_offset, marker)
 
     def _duplicate(self, base_offset: int, last_offset: int, timestamp_ms: int) -> AppendInfo:
@@ -379,34 +409,91 @@ class Log:
         self.leader_epochs.truncate_from_start(offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop everything at or after ``offset`` (a batch that contains it goes as a whole)."""
+        """Drop everything at or after ``offset``, durably: for whoever may wait for the device."""
+        self._settle_here(self.cut_to(offset, now_ms))
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything, durably; the next batch gets ``offset``."""
+        self._settle_here(self.cut_fully(offset, now_ms))
+
+    def _settle_here(self, cut: Cut) -> None:
+        try:
+            force_cut(self._disk, self.directory, cut)
+        except DiskError as error:
+            raise storage_error(error) from error
+        self.unblock()
+
+    def cut_to(self, offset: int, now_ms: int) -> Cut:
+        """Drop everything at or after ``offset`` (a batch that contains it goes as a whole).
+
+        The log takes no append until the cut has been forced and ``unblock`` is called. LogError
+        if the disk refuses; the log cannot be used any more then, its directory has failed.
+        """
         if offset >= self.end_offset:
             # An epoch that began at our end and wrote nothing may contradict the leader's.
             self.leader_epochs.truncate_from_end(offset)
-            return
-        if offset < self._segments.first.base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms)
-            return
-        self._segments.cut(offset, self._disk)
+            cut = Cut([], False)
+        elif offset < self._segments.first.base_offset:
+            return self.cut_fully(offset, now_ms)
+        else:
+            try:
+                cut = self._cut(offset, now_ms)
+            except DiskError as error:
+                raise storage_error(error) from error
+        self.block()
+        return cut
+
+    def _cut(self, offset: int, now_ms: int) -> Cut:
+        cut = self._segments.cut(offset, self._disk)
         self.snapshots.drop_after(offset)
         start, watermark = self.log_start_offset, self.high_watermark
         flushed = min(self.recovery_point, offset)
         # What is below is in the page cache as we wrote it: its headers are read again for the
         # producers, its CRCs are not, whatever of it has been flushed.
-        self._load(now_ms, False, offset, start)
+        is_gone = self._load(now_ms, False, offset, start)
         self._durability.cut(flushed, self.end_offset)
         self.advance_high_watermark(min(watermark, self.end_offset))
+        return Cut([], True) if is_gone else cut
 
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything; the next batch gets ``offset``."""
+    def cut_fully(self, offset: int, now_ms: int) -> Cut:
+        """Drop everything; the next batch gets ``offset``. As with ``cut_to``."""
+        try:
+            self._drop_all(offset, now_ms)
+        except DiskError as error:
+            raise storage_error(error) from error
+        self.block()
+        return Cut([], True)
+
+    def _drop_all(self, offset: int, now_ms: int) -> None:
         for segment in self._segments.all:
             segment.release()
             for path in segment.file_names():
                 self._disk.remove(path)
-        self._disk.flush_directory(self.directory)
         self.snapshots.drop_after(-1)
         self.leader_epochs.clear()
         self._load(now_ms, False, offset, offset)
+        self._durability.cut(offset, self.end_offset)
+
+    def block(self) -> None:
+        """Refuse appends until as many ``unblock``: what the disk says of the log is being put
+        right, and a loss of power between the two would mix old and new."""
+        self._blocks += 1
+
+    def unblock(self) -> None:
+        """See ``block``."""
+        self._blocks -= 1
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether appends are refused for now."""
+        return self._blocks > 0
+
+    def _check_open(self) -> None:
+        """A leader that has just been a follower is told of as one that does not lead yet."""
+        if self._blocks:
+            raise LogError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "what was cut off is not off the disk yet"
+            )
 
     # --- durability and end ----------------------------------------------------------------------
 
@@ -429,8 +516,25 @@ class Log:
     def is_new(self, is_new: bool) -> None:
         self._durability.is_new = is_new
 
+    @property
+    def acknowledgeable_end_offset(self) -> int:
+        """The end of what may be acknowledged, and shown: what flush.messages wants flushed and is
+        not yet lies behind it."""
+        held = self._durability.held_at
+        return self.end_offset if held is None else held
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether flush.messages keeps something from being acknowledged."""
+        return self._durability.held_at is not None
+
+    def flush_failed(self, error: DiskError) -> None:
+        """A flush on a worker thread has failed; there is no other."""
+        self._durability.failure = error
+
     def flush(self) -> None:
-        """Force everything to the device; the recovery point is the log's end then."""
+        """Force everything to the device; the recovery point is the log's end then. For whoever
+        may wait for the device. Not a second time once it has failed: LogError."""
         try:
             self._durability.flush(
                 self._segments, self._tail.active, self.end_offset, self.leader_epochs
@@ -439,25 +543,44 @@ class Log:
             raise storage_error(error) from error
 
     def begin_flush(self) -> Flush:
-        """What a flush on a worker thread has to do from here on."""
-        return self._durability.begin(self._segments, self.end_offset)
+        """What a flush on a worker thread has to do from here on; DiskError."""
+        return self._durability.begin(self._segments, self.end_offset, self.leader_epochs)
 
     def mark_flushed(self, flush: Flush, now_ms: int) -> None:
         """What ``flush`` was for is on the device."""
-        self._durability.done(flush, self.end_offset, now_ms)
+        self._durability.done(flush, self.end_offset, now_ms, self.config.flush_messages)
+        if flush.epochs is not None:
+            self.leader_epochs.mark_saved(flush.epochs.version)
 
     def take_snapshot(self) -> None:
         """Save the producers as of now, so that recovery need not read further back."""
-        self.snapshots.take(self.end_offset, self.producers)
-        self._durability.name_made()
+        path = self.snapshots.take(self.end_offset, self.producers)
+        if path is not None:
+            self._durability.force_too(path)
+            self._durability.name_made()
         self.snapshots.keep_only({segment.base_offset for segment in self._segments.all})
 
     def close(self) -> None:
         """Flush and finish all files, so that the next opening is a clean one."""
-        self.flush()
         self.take_snapshot()
+        self.flush()
         self._tail.active.close_for_writing()
         self.release()
+
+    def close_unflushed(self) -> None:
+        """Finish all files for another opening by this process; nothing is forced."""
+        self.take_snapshot()
+        for segment in self._segments.since(self.recovery_point):
+            segment.save_indexes()
+        self._tail.active.close_for_writing()
+        self.release()
+
+    def take_over_unflushed(self, former: Log) -> None:
+        """This log is ``former`` under another name, which was closed unflushed: its epochs, and
+        the files it would have forced."""
+        self.leader_epochs.take_over(former.leader_epochs)
+        self._durability.take_over(former._durability)
+        self.is_new = True
 
     def release(self) -> None:
         """Give all handles back and write nothing (the directory is going to be removed)."""

@@ -13,7 +13,8 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from broker.clock.port import Clock
+from broker.clock.port import Clock, TaskHandle
+from broker.clock.tasks import end
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.port import DirectoryLock, Disk, DiskError
 from broker.log.background import Background
@@ -24,6 +25,8 @@ from broker.log.checkpoint import (
     write_offsets,
     write_offsets_twice,
 )
+from broker.log.checkpoints import Checkpoints, Write
+from broker.log.cut import Cut, force_cut
 from broker.log.directories import (
     KRAFT_VERSION,
     META_PROPERTIES,
@@ -89,9 +92,15 @@ class LogManager:
         """Of each checkpoint, what it said of partitions that are not usable now."""
         self.on_failure: Callable[[Log, LogError], None] | None = None
         self.on_flushed: Callable[[float], None] = lambda took_ms: None
+        self.on_released: Callable[[Log], None] = lambda partition: None
         self._abandoned: set[str] = set()
         self.volumes = Volumes(config.log_dirs, disk, clock)
         self._background = Background(self, disk, clock)
+        self.on_directory_failure: Callable[[str, LogError], None] | None = None
+        self.checkpoints = Checkpoints(disk, clock, self._checkpoint_failed)
+        self._retiring: dict[TopicPartition, Log] = {}
+        self._unvouching: dict[TopicPartition, str] = {}
+        self._settling: set[TaskHandle] = set()
         self.futures = Futures(disk, clock, self._open, self._put_aside)
 
     @property
@@ -271,13 +280,16 @@ class LogManager:
         )
 
     def start(self) -> None:
-        """Begin the work behind the logs."""
+        """Begin the work behind the logs; somebody is served from now on."""
         self._background.start()
+        self.checkpoints.start()
 
     async def stop(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Close all logs in order and give the directories back."""
         await self._background.stop()
-        closed = dict.fromkeys(self._usable(), True)
+        await end(self._settling)
+        await self.checkpoints.stop()
+        closed = dict.fromkeys(self.usable_directories, True)
         for partition in [*self._logs.values(), *self.futures.logs()]:
             if not _closed_in_order(partition):
                 closed[parent_of(partition)] = False
@@ -329,6 +341,8 @@ class LogManager:
         except DiskError as error:
             raise storage_error(error) from error
         self._logs[topic, index] = created
+        if self._unvouching.pop((topic, index), None) == parent_of(created):
+            self.hold_until_checkpointed(created)
         return created
 
     def _check_left_behind(self, found: Log, topic_id: bytes) -> None:
@@ -351,6 +365,21 @@ class LogManager:
         if known.topic_id in (None, topic_id):
             self._mark(known, topic_id)
 
+    def hold_until_checkpointed(self, created: Log) -> None:
+        """Until its directory's checkpoints are written a new log takes no append: they may still
+        vouch for an older log of its name, which a loss of power would make them believed of it."""
+        directory = parent_of(created)
+        if not self.checkpoints.is_writing(directory):
+            return
+
+        async def release() -> None:
+            await self.checkpoints.until_written(directory)
+            created.unblock()
+
+        created.block()
+        task = self._clock.spawn(release(), name="unvouch")
+        self._settling = {one for one in self._settling if not one.done()} | {task}
+
     def _mark(self, partition: Log, topic_id: bytes) -> None:
         write_topic_id(self.disk, partition.directory, topic_id, is_new=partition.is_new)
         partition.topic_id = topic_id
@@ -362,7 +391,7 @@ class LogManager:
 
     def _emptiest(self) -> str:
         cordoned = self.config["cordoned.log.dirs"]
-        count = {d: 0 for d in self._usable() if d not in cordoned}
+        count = {d: 0 for d in self.usable_directories if d not in cordoned}
         if len(count) == 1:
             return next(iter(count))
         if not count:
@@ -388,7 +417,10 @@ class LogManager:
             self._rename(doubtful, (topic, index), STRAY_SUFFIX)
         partition = self._logs.pop((topic, index), None)
         if partition is not None:
+            if self._vouched.get((topic, index)):
+                self._unvouching[topic, index] = parent_of(partition)
             self._put_aside(partition)
+        self._finish_retiring((topic, index))
         if is_last:  # also if this one was not here: those before it were
             self.write_checkpoints()
 
@@ -418,26 +450,59 @@ class LogManager:
 
     def promote(self, current: Log) -> Log:
         """A log's future log takes its place; see ``Futures.promote``."""
+        self._finish_retiring((current.topic, current.index))
         fresh = self._logs[current.topic, current.index] = self.futures.promote(current)
         return fresh
 
-    def retire(self, replaced: Log) -> None:
-        """Put a log aside that another has replaced, and vouch for the new one from now on."""
-        try:
+    def _finish_retiring(self, key: TopicPartition) -> None:
+        """A log that was replaced and kept stands where another may have to be soon."""
+        replaced = self._retiring.pop(key, None)
+        if replaced is not None:
             self._put_aside(replaced)
-            self.disk.flush_directory(parent_of(replaced))
+
+    async def retire(self, replaced: Log, fresh: Log) -> None:
+        """Put a log aside that another has replaced, once the other is on the device, and vouch
+        for that one from now on. Until then a start after a loss of power finds both and takes
+        the longer one (``newer_of``). LogError: the directory of the replaced one has failed."""
+        key = (fresh.topic, fresh.index)
+        self._retiring[key] = replaced
+        replaced.release()
+        try:
+            if await self.flush(fresh) and self._retiring.pop(key, None) is replaced:
+                self._put_aside(replaced)
+                directory = parent_of(replaced)
+                await self.disk.run(self.disk.flush_directory, directory, worker=directory)
         except DiskError as error:
             raise storage_error(error) from error
         finally:
             self.write_checkpoints()
 
-    async def flush(self, partition: Log) -> None:
-        """Force one log to the device beside other work; an error goes to ``on_failure``."""
-        await self._background.flush(partition)
+    async def flush(self, partition: Log) -> bool:
+        """Force one log to the device beside other work; whether it is there. An error goes to
+        ``on_failure``."""
+        return await self._background.flush(partition)
+
+    def flush_soon(self, partition: Log) -> TaskHandle:
+        """Begin to flush what flush.messages keeps from being acknowledged, unless that is under
+        way; then ``on_released``. Done when nothing is kept, or when the disk has failed."""
+        return self._background.flush_soon(partition)
+
+    async def settle(self, partition: Log, cut: Cut) -> None:
+        """Make a cut durable, and the checkpoint that vouched for what is cut off; then the log
+        takes appends again. LogError: its directory has failed."""
+        directory = partition.directory
+        try:
+            await self.disk.run(force_cut, self.disk, directory, cut, worker=parent_of(partition))
+        except DiskError as error:
+            partition.flush_failed(error)
+            raise storage_error(error) from error
+        self.on_truncated(partition)
+        await self.checkpoints.until_written(parent_of(partition))
+        partition.unblock()
 
     def is_usable(self, directory: str) -> bool:
         """Whether it is a log directory of ours that has not failed."""
-        return directory in self._usable()
+        return directory in self.usable_directories
 
     def abandon(self, directory: str, error: LogError) -> None:
         """The directory has failed: its logs are gone until a restart, nothing there is touched
@@ -472,7 +537,9 @@ class LogManager:
         if self.on_failure is not None:
             self.on_failure(partition, storage_error(error))
 
-    def _usable(self) -> list[str]:
+    @property
+    def usable_directories(self) -> list[str]:
+        """The log directories that have not failed."""
         return [d for d in self.directories if d not in self._abandoned]
 
     def unknown(self, known: Callable[[str, int, bytes | None], bool]) -> list[Log]:
@@ -510,21 +577,21 @@ class LogManager:
         self,
         name: str,
         value: Callable[[Log], int | None],
-        write: Callable[[Disk, str, dict[TopicPartition, int]], None],
+        write: Write,
     ) -> None:
         here = [*self._logs.values(), *self.futures.logs()]
-        for directory in self._usable():
-            path = f"{directory}/{name}"
-            kept = self._kept_lines.get(path, {})
+        for directory in self.usable_directories:
+            kept = self._kept_lines.get(f"{directory}/{name}", {})
             offsets = {key: offset for key, offset in kept.items() if key in self.unusable}
             for partition in here:
                 offset = value(partition) if parent_of(partition) == directory else None
                 if offset is not None:
                     offsets[partition.topic, partition.index] = offset
-            try:
-                write(self.disk, path, offsets)
-            except DiskError as error:
-                log.error("%s was not written: %s", path, error)
+            self.checkpoints.put(directory, name, offsets, write)
+
+    def _checkpoint_failed(self, directory: str, error: DiskError) -> None:
+        if self.on_directory_failure is not None:
+            self.on_directory_failure(directory, storage_error(error))
 
 
 def parent_of(partition: Log) -> str:

@@ -134,9 +134,7 @@ class Recovery:
 
     # --- opening ---------------------------------------------------------------------------------
 
-    def _open_all(
-        self, segments: list[Segment], clean: bool, recovery_point: int
-    ) -> list[Segment]:
+    def _open_all(self, segments: list[Segment], clean: bool, recovery_point: int) -> list[Segment]:
         end_offset = self._clean_end(segments[-1]) if clean else None
         trusted_to = recovery_point if end_offset is None else end_offset
         snapshot = self._snapshots.newest(trusted_to)
@@ -147,7 +145,8 @@ class Recovery:
         elif end_offset is not None and segments[0].base_offset == end_offset:
             replay_from = end_offset
         self._epochs.truncate_from_end(replay_from)
-        return self._walk_all(segments, replay_from, trusted_to)
+        doubtful_end = -1 if end_offset is not None else recovery_point
+        return self._walk_all(segments, replay_from, trusted_to, doubtful_end)
 
     def _clean_end(self, last: Segment) -> int | None:
         """The end offset after a clean stop; ``None`` if the files do not bear it out."""
@@ -162,11 +161,14 @@ class Recovery:
         return None if walk.fault else end_offset
 
     def _walk_all(
-        self, segments: list[Segment], replay_from: int, trusted_to: int
+        self, segments: list[Segment], replay_from: int, trusted_to: int, doubtful_end: int
     ) -> list[Segment]:
+        """``doubtful_end``: a segment that ends there was rolled after the last flush of its
+        batches, and its index files may not have reached the device."""
         begin = min(replay_from, trusted_to)
         for at, segment in enumerate(segments[:-1]):
-            if segment.end_offset <= begin and self._adopt(segment):
+            is_adoptable = segment.end_offset <= begin and segment.end_offset != doubtful_end
+            if is_adoptable and self._adopt(segment):
                 continue
             whole = self._recover(segment, begin, trusted_to)
             if not whole or self._lacks_its_end(segment, segments[at + 1], trusted_to):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from broker.disk.port import Disk
+from broker.log.cut import Cut
 from broker.log.segment import Segment
 from broker.log.txnindex import AbortedTransaction
 
@@ -93,11 +94,10 @@ class Segments:
             for entry in segment.transactions.touching(start_offset, end_offset)
         ]
 
-    def cut(self, offset: int, disk: Disk) -> None:
+    def cut(self, offset: int, disk: Disk) -> Cut:
         """Shorten the files so that ``offset`` and all after it is gone; books are not touched.
 
-        Durably: were it undone by a loss of power after other records had taken the place of what
-        was cut, both would stand in the log.
+        What is returned makes it durable, and must before anything is appended.
         """
         slot = self.slot_of(offset)
         for segment in self.all[slot + 1 :]:
@@ -110,10 +110,8 @@ class Segments:
             file = disk.open(last.path)
             try:
                 file.truncate(position)
-                file.flush()
             finally:
                 file.close()
-        if slot + 1 < len(self.all):
-            disk.flush_directory(last.path.rpartition("/")[0])
         last.save_indexes()
         last.release()
+        return Cut([] if position is None else [last.path], slot + 1 < len(self.all))

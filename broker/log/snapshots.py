@@ -33,21 +33,26 @@ class Snapshots:
     def offsets(self) -> list[int]:
         return list(self._offsets)
 
-    def take(self, offset: int, producers: ProducerState) -> None:
-        """Write what is known of the producers of all batches below ``offset``."""
+    def take(self, offset: int, producers: ProducerState) -> str | None:
+        """Write what is known of the producers of all batches below ``offset``; the path of the
+        file, which the next flush has to force, ``None`` if there is nothing to write.
+
+        It is not forced here: a roll would hold up everybody. One that a loss of power has torn
+        does not have the CRC that it names, and recovery takes the one before it.
+        """
         if offset in self._offsets or offset == 0:
-            return
+            return None
         path = self._path(offset)
         data = encode_snapshot(producers.active())
         file = self._disk.open(path + ".tmp", create=True)
         try:
             file.truncate(0)
             file.append(data)
-            file.flush()
         finally:
             file.close()
         self._disk.rename(path + ".tmp", path)
         self._offsets = sorted([*self._offsets, offset])
+        return path
 
     def newest(self, up_to: int) -> tuple[int, list[ProducerEntry]] | None:
         """The newest sound snapshot at or below ``up_to``; damaged ones are removed."""

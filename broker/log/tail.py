@@ -25,7 +25,8 @@ log = logging.getLogger("broker.log")
 
 
 class Tail:
-    """Invariant: ``active`` is the last of the segments, and the only one that is written to."""
+    """Invariant: ``active`` is the last of the segments, and the only one that is written to.
+    ``_unused``: a segment whose first write failed; its files go before the next append."""
 
     __slots__ = (
         "_disk",
@@ -35,6 +36,7 @@ class Tail:
         "_producers",
         "_segments",
         "_snapshots",
+        "_unused",
         "active",
     )
 
@@ -55,6 +57,7 @@ class Tail:
         self._disk = disk
         self._files = files
         self._is_torn = False
+        self._unused: Segment | None = None
 
     def write(
         self,
@@ -74,21 +77,32 @@ class Tail:
                 f"{size} bytes, segment.bytes is {config.segment_bytes}",
             )
         try:
-            if self._is_torn:
+            if self._is_torn or self._unused is not None:
                 self._repair()
-            if must_roll(
+            if self.active.size_bytes and must_roll(
                 self.active, config, jitter_ms, size, max_timestamp_ms, last_offset, now_ms
             ):
-                self.roll(now_ms)
-            self.active.append(records)
+                self._begin_segment(now_ms, records)
+            else:
+                self._append(records)
         except DiskError as error:
-            self._is_torn = True
             self._try_repair()
             raise storage_error(error) from error
 
+    def _append(self, records: Buffer) -> None:
+        try:
+            self.active.append(records)
+        except DiskError:
+            self._is_torn = True
+            raise
+
     def _repair(self) -> None:
-        self.active.cut_torn_tail()
-        self._is_torn = False
+        if self._unused is not None:
+            self._discard(self._unused)
+            self._unused = None
+        if self._is_torn:
+            self.active.cut_torn_tail()
+            self._is_torn = False
 
     def _try_repair(self) -> None:
         try:
@@ -98,21 +112,46 @@ class Tail:
                 "%s: the torn tail stays until the next append: %s", self.active.directory, error
             )
 
+    def _discard(self, segment: Segment) -> None:
+        segment.release()
+        for path in segment.file_names():
+            self._disk.remove(path)
+
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log's end; nothing happens if the active one is empty."""
+        if self.active.size_bytes:
+            self._begin_segment(now_ms, b"")
+
+    def _begin_segment(self, now_ms: int, records: Buffer) -> None:
+        """A new segment that begins with ``records``. They are written first: if that fails, the
+        old one is still the one that is written to, and nothing has changed."""
         closed = self.active
-        if not closed.size_bytes:
-            return
         end_offset = closed.end_offset
         fresh = self._new_segment(closed.directory, end_offset, now_ms)
-        self._snapshots.take(end_offset, self._producers)
+        if records:
+            try:
+                fresh.append(records)
+            except DiskError:
+                self._unused = fresh
+                raise
+        self._save_producers(end_offset)
         refused = closed.try_close_for_writing()
         if refused is not None:
             log.warning("%s: indexes stay in memory for now: %s", closed.path, refused)
-        elif self._durability.recovery_point >= end_offset:
-            closed.flush_indexes()  # no later flush would look at this segment again
+        elif self._durability.reaches(end_offset):
+            for path in closed.index_files():  # a flush looks only behind the recovery point
+                self._durability.force_too(path)
         self._segments.add(fresh)
         self.active = fresh
+
+    def _save_producers(self, offset: int) -> None:
+        try:
+            path = self._snapshots.take(offset, self._producers)
+        except DiskError as error:  # recovery begins at an older one and reads more
+            log.warning("%s: no snapshot at %d: %s", self.active.directory, offset, error)
+            return
+        if path is not None:
+            self._durability.force_too(path)
 
     def _new_segment(self, directory: str, base_offset: int, now_ms: int) -> Segment:
         segment = Segment(directory, base_offset, self._disk, self._files, now_ms)

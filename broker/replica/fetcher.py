@@ -16,6 +16,7 @@ from typing import Protocol
 
 from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import end
+from broker.log.cut import Cut
 from broker.log.errors import LogError
 from broker.log.records_in import AppendInfo
 from broker.peer.errors import PeerError, PeerErrorKind
@@ -35,6 +36,10 @@ log = logging.getLogger("broker.replica")
 FIRST_BACKOFF_MS = 25
 """The first rest after an error, doubled up to replica.fetch.backoff.ms: right after an election a
 leader may not have heard of it yet, and every millisecond of the first rest is one without acks."""
+
+PATIENCE_S = 0.05
+"""The next request waits so long for disks that still store what the last answer brought or cut.
+After that it goes without those partitions: a stalled disk must not hold up the others."""
 
 EARLIEST_LOCAL, LATEST = -4, -1
 
@@ -58,8 +63,13 @@ class FetchHost(Protocol):
     def copied(self, partition: Partition, info: AppendInfo, /) -> int:
         """Count what came; how many milliseconds a throttle makes the partition rest."""
 
-    def truncated(self, partition: Partition, before: int, /) -> None:
-        """The log was cut; it ended at ``before``."""
+    def truncated(self, partition: Partition, before: int, cut: Cut, /) -> TaskHandle:
+        """The log was cut; it ended at ``before``. The task that makes the cut durable, before
+        which nothing may be appended."""
+
+    def flush_soon(self, partition: Partition, /) -> TaskHandle:
+        """flush.messages wants what came flushed before the leader hears that we have it. The task
+        that does it."""
 
     def failed(self, partition: Partition, error: LogError, /) -> None:
         """The log did not take what came."""
@@ -67,12 +77,13 @@ class FetchHost(Protocol):
 
 @dataclass(slots=True)
 class Copy:
-    """One partition being copied. ``asked``: named in a request since it was given to us."""
+    """One partition being copied. ``asked``: named in a request since it was given to us.
+    ``rests``: how many reasons there are not to ask for it (an error, a throttle, its disk)."""
 
     partition: Partition
     asked: bool = False
     failures: int = 0
-    resting: bool = False
+    rests: int = 0
     lag: int = 0
 
 
@@ -105,6 +116,8 @@ class Fetcher:
         self._in_flight = False
         self._stopped = False
         self._task: TaskHandle | None = None
+        self._storing: list[tuple[Key, Copy, TaskHandle]] = []
+        self._waiting: set[TaskHandle] = set()
 
     # --- what to copy ----------------------------------------------------------------------------
 
@@ -140,8 +153,8 @@ class Fetcher:
         self._stopped = True
         self._channel.close()
         task, self._task = self._task, None
-        if task is not None:
-            await end([task])
+        waiting, self._waiting = self._waiting, set()
+        await end([*waiting] if task is None else [task, *waiting])
 
     async def run(self) -> None:
         """Ask, take, ask again."""
@@ -191,12 +204,31 @@ class Fetcher:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
                 copy = self.copies.get(key)
-                if copy is None or not copy.asked or copy.resting:
+                if copy is None or not copy.asked or copy.rests:
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     await self._start_again(key, copy)
                 else:
                     self._take_partition(key, copy, data, now_ms)
+        if self._storing:
+            await self._until_stored()
+
+    async def _until_stored(self) -> None:
+        """Stored before said: our next request tells the leader what we have."""
+        storing, self._storing = self._storing, []
+        done, _ = await asyncio.wait(
+            [task for _, _, task in storing],  # type: ignore[type-var]
+            timeout=PATIENCE_S,
+        )
+        for key, copy, task in storing:
+            if task not in done and self.copies.get(key) is copy:
+                self._leave_out(key, copy)
+                waiting = self._clock.spawn(self._resume(key, copy, task), name=f"{self.name}-disk")
+                self._waiting = {one for one in self._waiting if not one.done()} | {waiting}
+
+    async def _resume(self, key: Key, copy: Copy, task: TaskHandle) -> None:
+        await asyncio.wait([task])  # type: ignore[type-var]
+        self._go_on(key, copy)
 
     def _take_partition(self, key: Key, copy: Copy, data: PartitionData, now_ms: int) -> None:
         partition = copy.partition
@@ -220,6 +252,8 @@ class Fetcher:
         copy.lag = max(data.high_watermark - partition.log.end_offset, 0)
         if info is not None:
             self._plan.moved(key)
+            if partition.log.needs_flush:
+                self._storing.append((key, copy, self._host.flush_soon(partition)))
             rest_ms = self._host.copied(partition, info)
             if rest_ms:
                 self._rest(key, copy, rest_ms)
@@ -238,24 +272,29 @@ class Fetcher:
         self._rest(key, copy, rest_ms)
 
     def _rest(self, key: Key, copy: Copy, rest_ms: int) -> None:
-        copy.resting = True
+        self._leave_out(key, copy)
+        self._clock.call_later(rest_ms / 1000, lambda: self._go_on(key, copy))
+
+    def _leave_out(self, key: Key, copy: Copy) -> None:
+        copy.rests += 1
         self._plan.leave_out(key)
 
-        def again() -> None:
-            if self.copies.get(key) is copy:
-                copy.resting = copy.asked = False
-                self._plan.want(key, copy.partition)
-                self._wake()
-
-        self._clock.call_later(rest_ms / 1000, again)
+    def _go_on(self, key: Key, copy: Copy) -> None:
+        copy.rests -= 1
+        if self.copies.get(key) is copy and not copy.rests:
+            copy.asked = False
+            self._plan.want(key, copy.partition)
+            self._wake()
 
     # --- another history -------------------------------------------------------------------------
 
     def _cut(self, key: Key, copy: Copy, offset: int) -> None:
-        partition = copy.partition
-        before = partition.log.end_offset
-        partition.log.truncate_to(offset, self._clock.now_ms())
-        self._host.truncated(partition, before)
+        log = copy.partition.log
+        before = log.end_offset
+        self._on_cut(key, copy, before, log.cut_to(offset, self._clock.now_ms()))
+
+    def _on_cut(self, key: Key, copy: Copy, before: int, cut: Cut) -> None:
+        self._storing.append((key, copy, self._host.truncated(copy.partition, before, cut)))
         self._plan.moved(key)
 
     async def _start_again(self, key: Key, copy: Copy) -> None:
@@ -272,15 +311,21 @@ class Fetcher:
             return
         if self.copies.get(key) is not copy:
             return  # moved on while we asked
-        own = partition.log
+        try:
+            self._cut_to_leaders(key, copy, start, end)
+        except LogError as error:
+            self._host.failed(partition, error)
+            self._on_error(key, copy, error.code)
+
+    def _cut_to_leaders(self, key: Key, copy: Copy, start: int, end: int) -> None:
+        own = copy.partition.log
         if end < own.end_offset:
             self._cut(key, copy, end)
         elif start > own.end_offset:
             before = own.end_offset
-            own.truncate_fully_and_start_at(start, self._clock.now_ms())
+            cut = own.cut_fully(start, self._clock.now_ms())
             log.warning("%s: copied anew from offset %d on", own.directory, start)
-            self._host.truncated(partition, before)
-            self._plan.moved(key)
+            self._on_cut(key, copy, before, cut)
         else:
             self._on_error(key, copy, ErrorCode.OFFSET_OUT_OF_RANGE)
 

@@ -13,6 +13,7 @@ from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import end
 from broker.config.views import TopicConfig
 from broker.log.checkpoint import TopicPartition
+from broker.log.cut import Cut
 from broker.log.errors import LogError, found_no_room
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
@@ -87,7 +88,10 @@ class ReplicaManager:
         self._waking = Waking(self, clock)
         self.moves = Moves(log_manager, clock, self.throttles.moves, self)
         log_manager.on_failure = self.on_disk_error
+        log_manager.on_directory_failure = self._on_checkpoint_failure
+        log_manager.on_released = self._on_released
         self._tasks: list[TaskHandle] = []
+        self._settling: set[TaskHandle] = set()
         self.measures = Measures(metrics, self)
 
     def join(self, cluster: Cluster) -> None:
@@ -356,6 +360,15 @@ class ReplicaManager:
             if self.delete_records_purgatory.has(key):
                 self.delete_records_purgatory.wake(key)
 
+    def flush_soon(self, partition: Partition, /) -> TaskHandle:
+        """See ``Host``; the task that flushes."""
+        return self._logs.flush_soon(partition.log)
+
+    def _on_released(self, partition_log: Log) -> None:
+        partition = self.find(partition_log.topic, partition_log.index)
+        if partition is not None and partition.log is partition_log:
+            partition.on_released()
+
     def is_eligible(self, broker_id: int, broker_epoch: int, /) -> bool:
         """See ``Host``."""
         if self._cluster is None:
@@ -400,15 +413,24 @@ class ReplicaManager:
             self.measures.reassigned_in.mark(info.size_bytes)
         return self.throttles.followed(partition, info.size_bytes)
 
-    def truncated(self, partition: Partition, before: int, /) -> None:
+    def truncated(self, partition: Partition, before: int, cut: Cut, /) -> TaskHandle:
         """See ``FetchHost``."""
         log.warning(
             "%s: cut from %d to %d, as the leader of epoch %d has it",
             partition.log.directory, before, partition.log.end_offset, partition.leader_epoch,
         )  # fmt: skip
-        self._logs.on_truncated(partition.log)
         self.moves.on_truncated(partition)
         self.on_moved(partition, False)
+        task = self._clock.spawn(self._settle(partition, partition.log, cut), name="truncation")
+        self._settling = {one for one in self._settling if not one.done()} | {task}
+        return task
+
+    async def _settle(self, partition: Partition, cut_log: Log, cut: Cut) -> None:
+        """Make a cut durable; see ``FetchHost.truncated``."""
+        try:
+            await self._logs.settle(cut_log, cut)
+        except LogError as error:
+            self.failed(partition, error)
 
     def failed(self, partition: Partition, error: LogError, /) -> None:
         """See ``Host``."""
@@ -445,6 +467,12 @@ class ReplicaManager:
         elif partition is not None and partition.log is partition_log:
             self.failed(partition, error)
 
+    def _on_checkpoint_failure(self, directory: str, error: LogError) -> None:
+        """A checkpoint was not written. On a full disk the older one stands, and promises less."""
+        self._watermarks.forget()
+        if not found_no_room(error):
+            self.take_offline(directory, error)
+
     def take_offline(self, directory: str, error: LogError) -> None:
         """Serve nothing from a directory that has failed; the controller is told by heartbeat."""
         if directory in self._offline_directories:
@@ -456,6 +484,7 @@ class ReplicaManager:
         for partition in self.partitions():
             if parent_of(partition.log) == directory:
                 self._offline[partition.key] = partition.topic_id
+                partition.is_offline = True
                 self.stop_partition(partition.topic, partition.index)
         self._logs.abandon(directory, error)
         if self.on_directory_failed is not None:
@@ -485,7 +514,7 @@ class ReplicaManager:
         """Stop copying and write the watermarks a last time."""
         self.new.stop()
         await self.moves.stop()
-        tasks, self._tasks = self._tasks, []
+        tasks, self._tasks = [*self._tasks, *self._settling], []
         await end(tasks)
         for ending in (self._fetchers, self._alter, self._assignments):
             if ending is not None:

@@ -10,14 +10,14 @@ One replica moves at a time, in the order of the wishes: that ends each of them 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker.clock.port import Clock
 from broker.clock.tasks import Errand
-from broker.disk.port import DiskError
 from broker.log.checkpoint import TopicPartition
-from broker.log.errors import LogError, found_no_room, storage_error
+from broker.log.cut import Cut
+from broker.log.errors import LogError, found_no_room
 from broker.log.futures import name_fits
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
@@ -35,10 +35,11 @@ FLUSH_EVERY_BYTES = 64 << 20
 """Copied between two flushes, so that no start after a crash has more of it to check."""
 
 LEFT_TO_FLUSH_BYTES = 1 << 20
-"""So little may be unflushed when the log is replaced; it is flushed with everybody waiting."""
+"""So little may be unflushed when the log is replaced; the log that is replaced stays until that is
+on the device too."""
 
 MOST_LAST_FLUSHES = 5
-"""Under more load than that the rest is flushed with everybody waiting, however much it is."""
+"""Under more load than that the log is replaced, however much of it is unflushed."""
 
 THROTTLE_REST_S = 0.1
 """Between two looks at a throttle that is used up."""
@@ -60,12 +61,14 @@ class MoveHost(Protocol):
 
 @dataclass(slots=True)
 class Move:
-    """One replica on the move. ``unflushed``: bytes copied since the last flush."""
+    """One replica on the move. ``unflushed``: bytes copied since the last flush. ``cuts`` of the
+    future log are to be made durable before anything is copied."""
 
     partition: Partition
     future: Log
     unflushed: int = 0
     last_flushes: int = 0
+    cuts: list[Cut] = field(default_factory=list)
 
     @property
     def target(self) -> str:
@@ -84,10 +87,11 @@ class Moves:
         self._quota = quota
         self._host = host
         self._moves: dict[TopicPartition, Move] = {}
+        self._is_retiring = False
         self._errand = Errand(clock, "move-log-dirs", self._run)
 
     def __len__(self) -> int:
-        return len(self._moves)
+        return len(self._moves) + self._is_retiring
 
     # --- what is wished --------------------------------------------------------------------------
 
@@ -114,6 +118,7 @@ class Moves:
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is offline")
         future = self._logs.futures.make(partition.log, directory)
         self._logs.write_checkpoints()  # whatever an older log of that name was vouched for
+        self._logs.hold_until_checkpointed(future)
         log.info("%s moves to %s", partition.log.directory, directory)
         self._begin(Move(partition, future))
 
@@ -189,6 +194,12 @@ class Moves:
             await self._clock.sleep(0)
 
     async def _advance(self, move: Move) -> None:
+        if move.cuts:
+            await self._settle(move)
+            return
+        if move.future.is_blocked:
+            await self._logs.checkpoints.until_written(move.target)
+            return
         step = next_step(move.partition.log, move.future)
         if step.kind is StepKind.COPY:
             self._copy(move)
@@ -197,7 +208,7 @@ class Moves:
         elif step.kind is not StepKind.REPLACE:
             self._shorten(move, step.kind, step.offset)
         elif self._is_flushed(move):
-            self._replace(move)
+            await self._replace(move)
         else:
             move.last_flushes += 1
             await self._flush(move)
@@ -231,21 +242,28 @@ class Moves:
         self._quota.record(info.size_bytes, self._now_ms())
 
     def _shorten(self, move: Move, kind: StepKind, offset: int) -> None:
-        shorten = (
-            move.future.truncate_to
-            if kind is StepKind.CUT
-            else move.future.truncate_fully_and_start_at
-        )
+        future, now_ms = move.future, self._clock.now_ms()
         try:
-            shorten(offset, self._clock.now_ms())
+            if kind is StepKind.CUT:
+                cut = future.cut_to(offset, now_ms)
+            else:
+                cut = future.cut_fully(offset, now_ms)
         except LogError as error:
             self._target_failed(move, error)
-        except DiskError as error:
-            self._target_failed(move, storage_error(error))
         else:
+            move.cuts.append(cut)
             self._logs.write_checkpoints()  # above the cut nothing is flushed any more
 
-    def _replace(self, move: Move) -> None:
+    async def _settle(self, move: Move) -> None:
+        try:
+            await self._logs.settle(move.future, move.cuts[0])
+        except LogError as error:
+            if self._is_on(move):
+                self._target_failed(move, error)
+        else:
+            del move.cuts[0]
+
+    async def _replace(self, move: Move) -> None:
         partition, replaced = move.partition, move.partition.log
         try:
             fresh = self._logs.promote(replaced)
@@ -255,11 +273,14 @@ class Moves:
         del self._moves[partition.key]
         partition.log = fresh
         log.info("%s has moved to %s", replaced.directory, fresh.directory)
+        self._host.lies_elsewhere(partition)
+        self._is_retiring = True
         try:
-            self._logs.retire(replaced)
+            await self._logs.retire(replaced, fresh)
         except LogError as error:
             self._host.take_offline(parent_of(replaced), error)
-        self._host.lies_elsewhere(partition)
+        finally:
+            self._is_retiring = False
 
     # --- what goes wrong -------------------------------------------------------------------------
 

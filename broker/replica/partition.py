@@ -54,6 +54,9 @@ class Host(Protocol):
     def is_eligible(self, broker_id: int, broker_epoch: int, /) -> bool:
         """Whether the replica's broker is neither fenced nor stopping nor another incarnation."""
 
+    def flush_soon(self, partition: Partition, /) -> object:
+        """flush.messages wants what was appended flushed before anybody is told of it."""
+
     def propose(self, partition: Partition, proposal: IsrProposal, /) -> None:
         """Ask the controller for another in-sync set."""
 
@@ -79,6 +82,7 @@ class Partition:
         "_host",
         "adding",
         "index",
+        "is_offline",
         "isr",
         "key",
         "leader_epoch",
@@ -109,6 +113,7 @@ class Partition:
         self.removing: tuple[int, ...] = ()
         self.leadership: Leadership | None = None
         self.led_since = -1
+        self.is_offline = False
         self.watchers: dict[object, None] = {}
         self._host = host
 
@@ -244,6 +249,8 @@ class Partition:
                 self._host.failed(self, error)
             raise
         if not info.duplicate:
+            if log.needs_flush:
+                self._host.flush_soon(self)
             if leadership.followers:
                 leadership.on_append(info.base_offset, self._host.monotonic_ms())
             if not self._advance_watermark():
@@ -255,7 +262,7 @@ class Partition:
         in-sync replicas; ``None``: not yet. Another leader since may have had it cut off again."""
         leadership = self.leadership
         if leadership is None or -1 < leader_epoch < self.led_since:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return self._why_not()
         if self.log.high_watermark < end_offset:
             return None
         if len(leadership.maximal_isr) < min(
@@ -263,6 +270,23 @@ class Partition:
         ):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
+
+    def is_stored(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
+        """Whether what ends at ``end_offset`` is as durable here as acks=1 asks; ``None``: it
+        waits for a flush."""
+        if self.leadership is None or leader_epoch < self.led_since:
+            return self._why_not()
+        return ErrorCode.NONE if self.log.acknowledgeable_end_offset >= end_offset else None
+
+    def _why_not(self) -> ErrorCode:
+        if self.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def on_released(self) -> None:
+        """What flush.messages kept back is on the device; whoever waits for that may be told."""
+        if self.leadership is not None and not self._advance_watermark():
+            self._host.on_moved(self, True)
 
     def append_as_follower(
         self, records: Buffer, now_ms: int, high_watermark: int, log_start_offset: int
@@ -383,7 +407,7 @@ class Partition:
         log, leadership = self.log, self.leadership
         if leadership is None:
             return False
-        end = log.end_offset
+        end = log.acknowledgeable_end_offset
         if leadership.followers and end > log.high_watermark:
             host = self._host
             end = leadership.watermark(end, host.monotonic_ms(), host.lag_time_ms, host.is_eligible)

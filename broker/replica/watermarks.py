@@ -6,16 +6,12 @@ restarted replica learns the true watermark from its leader, or as leader from i
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
-from broker.disk.port import DiskError
-from broker.log.checkpoint import TopicPartition, read_offsets, write_offsets
+from broker.log.checkpoint import TopicPartition, read_offsets
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
 from broker.replica.partition import Partition
-
-log = logging.getLogger("broker.replica")
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 
@@ -39,7 +35,8 @@ class WatermarkCheckpoint:
         partition_log.advance_high_watermark(watermark)
 
     def forget(self) -> None:
-        """A log has moved between the directories: write all again the next time."""
+        """A log has moved between the directories, or a file was not written: write all again
+        the next time."""
         self._written = {}
 
     def write(self, partitions: Iterable[Partition]) -> None:
@@ -49,11 +46,7 @@ class WatermarkCheckpoint:
         if current == self._written:
             return
         parents = {p.key: parent_of(p.log) for p in here}
-        for directory in self._logs.directories:
+        for directory in self._logs.usable_directories:
             offsets = {key: current[key] for key, parent in parents.items() if parent == directory}
-            try:
-                write_offsets(self._logs.disk, f"{directory}/{HIGH_WATERMARKS}", offsets)
-            except DiskError as error:
-                log.error("%s/%s was not written: %s", directory, HIGH_WATERMARKS, error)
-                return
+            self._logs.checkpoints.put(directory, HIGH_WATERMARKS, offsets)
         self._written = current

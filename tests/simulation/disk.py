@@ -24,6 +24,19 @@ CAPACITY_BYTES = 4 << 30
 FLUSH_S = (0.0002, 0.003)
 
 
+Fault = Callable[[str, str], None]
+"""Takes the kind of a call and its path."""
+
+
+def no_fault(kind: str, path: str) -> None:
+    """A disk that is well."""
+
+
+def input_output_error(path: str) -> DiskError:
+    """What a broken device answers."""
+    return DiskError(f"{path}: input/output error", EIO)
+
+
 class Killed(BaseException):
     """The process died in the middle of a file operation."""
 
@@ -42,6 +55,7 @@ class SimFile:
 
     def write_at(self, position: int, data: bytes | bytearray | memoryview) -> None:
         self._check_open()
+        self._disk.fault("write", self.path)
         room = self._disk.before_write(self.path, len(data))
         if room < len(data):
             self._inode.write(position, bytes(data[:room]))
@@ -51,21 +65,25 @@ class SimFile:
 
     def read(self, position: int, size: int) -> bytes:
         self._check_open()
+        self._disk.fault("read", self.path)
         return bytes(self._inode.data[position : position + size])
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
         self._check_open()
+        self._disk.fault("read", self.path)
         found = self._inode.data[position : position + len(buffer)]
         memoryview(buffer)[: len(found)] = found
         return len(found)
 
     def truncate(self, size: int) -> None:
         self._check_open()
+        self._disk.fault("truncate", self.path)
         self._disk.before_write(self.path, 0)
         self._inode.truncate(size)
 
     def flush(self) -> None:
         self._check_open()
+        self._disk.fault("flush", self.path)
         self._disk.before_write(self.path, 0)
         self._disk.machine.flush_inode(self._inode)
 
@@ -177,6 +195,8 @@ class ProcessDisk:
         self.die_after: int | None = None
         """Die before the so-many-th write or flush from now."""
         self.on_die: Callable[[], None] = life.die
+        self.fault: Fault = no_fault
+        """Asked before every call that a broken disk may refuse; raises what it answers."""
         self._queues: dict[str, asyncio.Future[None]] = {}
 
     def before_write(self, path: str, size: int) -> int:
@@ -198,6 +218,7 @@ class ProcessDisk:
         return f"{self.machine.name}-boot-{self.machine.boots}"
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
+        self.fault("open", path)
         inode = self.machine.files.get(path)
         if inode is None:
             if not create or _parent(path) not in self.machine.dirs:
@@ -210,6 +231,7 @@ class ProcessDisk:
         return path in self.machine.files or path.rstrip("/") in self.machine.dirs
 
     def listdir(self, path: str) -> list[str]:
+        self.fault("listdir", path)
         root = path.rstrip("/")
         if root not in self.machine.dirs:
             raise PathMissing(f"{path}: no such directory", 2)
@@ -223,11 +245,13 @@ class ProcessDisk:
         return sorted(names)
 
     def mkdirs(self, path: str) -> None:
+        self.fault("mkdirs", path)
         parts = path.rstrip("/").split("/")
         for end in range(2, len(parts) + 1):
             self.machine.dirs.setdefault("/".join(parts[:end]))
 
     def rename(self, source: str, target: str) -> None:
+        self.fault("rename", source)
         self.before_write(source, 0)
         if source in self.machine.files:
             self.machine.rename_file(source, target)
@@ -237,11 +261,13 @@ class ProcessDisk:
             raise PathMissing(f"{source}: no such file", 2)
 
     def remove(self, path: str) -> None:
+        self.fault("remove", path)
         self.before_write(path, 0)
         if path in self.machine.files:
             self.machine.remove(path)
 
     def remove_tree(self, path: str) -> None:
+        self.fault("remove", path)
         self.before_write(path, 0)
         for other in [p for p in self.machine.files if p.startswith(path + "/")]:
             self.machine.remove(other)
@@ -249,6 +275,7 @@ class ProcessDisk:
             del self.machine.dirs[other]
 
     def read_text(self, path: str) -> str:
+        self.fault("read", path)
         inode = self.machine.files.get(path)
         if inode is None:
             raise PathMissing(f"{path}: no such file", 2)
@@ -263,16 +290,19 @@ class ProcessDisk:
         self.flush_directory(_parent(path))
 
     def flush_directory(self, path: str) -> None:
+        self.fault("flush", path)
         self.before_write(path, 0)
         self.machine.flush_names()
 
     def size_of(self, path: str) -> int:
+        self.fault("stat", path)
         inode = self.machine.files.get(path)
         if inode is None:
             raise PathMissing(f"{path}: no such file", 2)
         return len(inode.data)
 
     def modified_ms(self, path: str) -> int:
+        self.fault("stat", path)
         inode = self.machine.files.get(path)
         if inode is None:
             raise PathMissing(f"{path}: no such file", 2)

@@ -3,6 +3,7 @@ they replace the log there is, and what stands when the process dies on the way.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from collections.abc import Callable
@@ -123,7 +124,7 @@ def replace(logs: LogManager) -> Log:
     current = logs.get("t", 0)
     assert current is not None
     fresh = logs.promote(current)
-    logs.retire(current)
+    asyncio.run(logs.retire(current, fresh))
     return fresh
 
 

@@ -260,7 +260,10 @@ def test_flush_ms_and_flush_messages_are_honoured(fast_dir: str, batch: Batch) -
         put(every, batch(1))
         assert every.recovery_point == 0
         put(every, batch(1))
+        assert (every.needs_flush, every.acknowledgeable_end_offset) == (True, 1)
+        await logs.flush_soon(every)
         assert every.recovery_point == 2
+        assert (every.needs_flush, every.acknowledgeable_end_offset) == (False, 2)
         timed = logs.create("timed", 0, bytes(16), TopicConfig(flush_ms=1))
         put(timed, batch(1))
         for _ in range(500):

@@ -53,9 +53,7 @@ class World:
     def start(self) -> None:
         self.machine.locks.clear()
         self.disk = ProcessDisk(self.machine, Life("broker"), random.Random(1))
-        config = BrokerConfig.from_mapping(
-            {"log.dirs": "/a,/b,/c", "node.id": "1"} | self.settings
-        )
+        config = BrokerConfig.from_mapping({"log.dirs": "/a,/b,/c", "node.id": "1"} | self.settings)
         clock = RealClock()
         self.logs = LogManager(config=config, disk=self.disk, clock=clock)
         self.logs.prepare("cluster")
@@ -199,9 +197,10 @@ def test_what_is_cut_off_the_log_is_cut_off_the_future_one(small_turns: None) ->
         future = world.logs.futures.get(("t", 0))
         assert future is not None
         await until(lambda: future.end_offset >= 20)
-        partition.log.truncate_to(10, NOW_MS)
-        world.replicas.truncated(partition, 40)
+        cut = partition.log.cut_to(10, NOW_MS)
+        durable = world.replicas.truncated(partition, 40, cut)
         assert future.end_offset == 10
+        await durable
         world.partition(epoch=2)
         put(partition, 10)
         await until(lambda: future.end_offset >= 14)
