@@ -8,8 +8,8 @@ from deploy.bench.run import cells, page
 
 def test_the_median_counts_and_the_ratio_is_of_medians():
     """One lucky run changes nothing."""
-    line = row(Samples(figure="produce-single", ours=[10, 12, 900], kafka=[8, 8, 1]))
-    assert (line.ours, line.kafka, line.ratio) == (12, 8, 1.5)
+    line = row(Samples(figure="produce-single", ours=[10, 16, 900], kafka=[10, 10, 1]))
+    assert (line.ours, line.kafka, line.ratio) == (16, 10, 1.6)
     assert line.must_met
     assert line.aim_met
 
@@ -17,8 +17,8 @@ def test_the_median_counts_and_the_ratio_is_of_medians():
 @pytest.mark.parametrize(
     ("figure", "ours", "kafka", "must", "aim"),
     [
-        ("consume-hot", 69, 100, False, False),
-        ("consume-hot", 70, 100, True, False),
+        ("consume-hot", 99, 100, False, False),
+        ("consume-hot", 100, 100, True, False),
         ("ack-idle", 0.5, 1.0, True, False),
         ("ack-idle", 0.51, 1.0, False, False),
         ("ack-idle", 0.2, 1.0, True, True),
