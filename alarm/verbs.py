@@ -19,13 +19,14 @@ from rich.table import Table
 
 from alarm.commands import Commands, CommandsUnread
 from alarm.dispatch.reader import OperationsReader
-from alarm.rules.fields import KEYS, normal_plate
+from alarm.rules.fields import KEYS
 from bus.client.cluster import admin_client
 from bus.client.producer import Producer
 from bus.command.show import screen
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.plates import plate_key
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 from bus.errors import BusError
 from ingest.store.port import Page, StoreError
@@ -151,7 +152,7 @@ def conditions(kind: str, plates: Sequence[str], matches: Sequence[str]) -> dict
         _one_of("--match", attribute, KEYS[kind])
         found.setdefault(attribute, []).extend(v.strip() for v in values.split(",") if v.strip())
     for plate in plates:
-        if not normal_plate(plate):
+        if not plate_key(plate):
             raise typer.BadParameter(f"{plate!r} names no vehicle", param_hint="--plate")
         found.setdefault("plate_number", []).append(plate)
     if not found:

@@ -37,6 +37,9 @@ def show(account: Account, *, as_json: bool) -> None:
     for flow in account.flows:
         table.add_row(*_cells(flow))
     console.print(table)
+    for flow in account.flows:
+        if flow.rejected:
+            console.print(f"rejected of {flow.kind}: {_reasons(flow)}", highlight=False)
     operators = (
         f", {account.alarms_of_operators} by rules of operators"
         if account.alarms_of_operators
@@ -75,3 +78,9 @@ def _cells(flow: FlowAccount) -> tuple[str, ...]:
         str(flow.in_flight),
         latency,
     )
+
+
+def _reasons(flow: FlowAccount) -> str:
+    """The most frequent first."""
+    ordered = sorted(flow.rejected.items(), key=lambda row: (-row[1], row[0]))
+    return ", ".join(f"{count} {reason}" for reason, count in ordered)

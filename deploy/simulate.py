@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
+from deploy.setup.test_packages import ensure_test_packages
 
 MODULE = "tests.simulation"
 
@@ -23,5 +24,6 @@ def run(words: Sequence[str]) -> int:
             f"the simulation is part of the project's tests, which are not at {PROJECT_ROOT}; "
             "run this verb in a checkout of the project"
         )
+    ensure_test_packages()
     done = subprocess.run([sys.executable, "-m", MODULE, *words], cwd=PROJECT_ROOT, check=False)
     return done.returncode

@@ -1,6 +1,7 @@
 """`databus test`: pytest over tests/, files beside each other, the tests of one file in order.
 
-In: quick or all, and pytest's own words. Out: pytest's exit status; its summary is the last line.
+In: quick, all, or all stories of real clusters, and pytest's own words. Out: pytest's exit status;
+its summary is the last line.
 Never: a test of its own.
 """
 
@@ -13,8 +14,11 @@ import sys
 from collections.abc import Sequence
 
 from deploy.paths import PROJECT_ROOT
+from deploy.setup.test_packages import ensure_test_packages, ensure_test_tools
 
 QUICK = "not java and not browser and not slow"
+STORIES = "tests/processes/cluster/test_stories.py"
+ALL_STORIES = "DATABUS_CLUSTER_TESTS"  # set to "all", no story is left out
 WORKERS = 2  # the smallest machine this must run on has two cores
 
 
@@ -32,11 +36,17 @@ def commands(*, quick: bool, arguments: Sequence[str]) -> list[str]:
     return [*call, *arguments, *([] if chosen else ["tests"])]
 
 
-def run(*, quick: bool, arguments: Sequence[str]) -> int:
+def run(*, quick: bool, all_stories: bool = False, arguments: Sequence[str]) -> int:
     """Run the tests in this environment; the seed of the property tests is printed."""
+    ensure_test_packages()
+    if not quick:
+        ensure_test_tools()
     seed = os.environ.get("DATABUS_SEED") or str(random.SystemRandom().randrange(1 << 32))
     print(f"databus: seed {seed} (repeat with DATABUS_SEED={seed})", flush=True)
     environment = {**os.environ, "DATABUS_SEED": seed, "PYTHONUNBUFFERED": "1"}
+    if all_stories:  # one after the other: each has three brokers and its clients
+        environment[ALL_STORIES] = "all"
+        arguments = [STORIES, "-n", "0", *arguments]
     done = subprocess.run(
         commands(quick=quick, arguments=arguments), cwd=PROJECT_ROOT, env=environment, check=False
     )

@@ -171,11 +171,18 @@ def run_tests(
     quick: Annotated[
         bool, typer.Option(help="Without Java, browser and slow tests: under two minutes.")
     ] = False,
+    all_stories: Annotated[
+        bool,
+        typer.Option(help="Only the stories of real brokers and faults, all of both controllers."),
+    ] = False,
 ) -> None:
-    """Run the tests: all of them, or those that the further words (pytest's own) choose."""
+    """Run the tests: all of them, or those that the further words (pytest's own) choose.
+
+    The first time it installs what only tests need: packages, and as root the programs of others.
+    """
     from deploy import testing
 
-    raise typer.Exit(testing.run(quick=quick, arguments=ctx.args))
+    raise typer.Exit(testing.run(quick=quick, all_stories=all_stories, arguments=ctx.args))
 
 
 def simulate(

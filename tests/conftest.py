@@ -24,10 +24,11 @@ from deploy.testservers.zookeeper import start_zookeeper
 SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 << 32))
 os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
 QUICK_BUDGET_S = 10.0  # what the unmarked tests of one room may take together
-REAL_PROCESSES = ("java", "browser", "slow")
+MAX_SECOND_RUNS = 3  # in a whole run; more are no chance but a defect
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 _seconds: dict[str, float] = defaultdict(float)
+_second_runs: list[str] = []
 
 
 def pytest_report_header() -> str:
@@ -36,13 +37,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of real processes get a second look, which the summary counts as `rerun`.
+    """A test that asks for a second run by `second_run(reason=...)` gets one; no other does.
 
-    They share two cores with each other and with whatever else the machine does; what fails twice
-    is a fault. The pure tests get none: they are the same every time for one seed.
+    Never a test that judges loss, order, simulation or determinism: there a second run hides a fault.
     """
     for item in items:
-        if any(item.get_closest_marker(name) for name in REAL_PROCESSES):
+        wish = item.get_closest_marker("second_run")
+        if wish is not None:
+            assert wish.kwargs.get("reason"), f"{item.nodeid}: a second run needs its reason"
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
@@ -58,15 +60,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up what each room's quick tests take."""
+    """Add up what each room's quick tests take; count second runs."""
+    if report.outcome == "rerun":
+        _second_runs.append(report.nodeid)
     if not {"java", "browser", "slow"} & set(report.keywords):
         parts = Path(report.nodeid.split("::")[0]).parts
         if len(parts) > 2:
             _seconds[parts[1]] += report.duration
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Too many second runs fail the build; the workers of a run leave that to the one that counts."""
+    if len(_second_runs) > MAX_SECOND_RUNS and not hasattr(session.config, "workerinput"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the rooms whose quick tests have outgrown their budget."""
+    """Show the tests that ran twice, and the rooms whose quick tests have outgrown their budget."""
+    for name in _second_runs:
+        terminalreporter.write_line(f"run twice: {name}")
+    if len(_second_runs) > MAX_SECOND_RUNS:
+        terminalreporter.write_line(
+            f"FAILED: {len(_second_runs)} tests ran twice; at most {MAX_SECOND_RUNS} may"
+        )
     for room, seconds in sorted(_seconds.items()):
         if seconds > QUICK_BUDGET_S:
             terminalreporter.write_line(

@@ -18,9 +18,9 @@ import msgspec
 
 from alarm.dispatch.reader import store_errors
 from alarm.dispatch.schema import prepare
-from alarm.rules.fields import normal_plate
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.contracts.plates import plate_key
 from ingest.store.port import Position, StoreUnavailable
 
 
@@ -127,11 +127,11 @@ class Operations:
 
     def _put_alarm(self, alarm: Alarm) -> bool:
         body = msgspec.json.encode(alarm)
-        plate_key = normal_plate(alarm.plate_number)
+        key = plate_key(alarm.plate_number)
         inserted = self._db.execute(
             "INSERT OR IGNORE INTO alarms (alarm_id, rule_id, severity, plate_key, checkpoint_id,"
             " raised_at_ms, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (alarm.alarm_id, alarm.rule_id, alarm.severity, plate_key, alarm.checkpoint_id,
+            (alarm.alarm_id, alarm.rule_id, alarm.severity, key, alarm.checkpoint_id,
              alarm.raised_at_ms, body),
         )  # fmt: skip
         if not inserted.rowcount:

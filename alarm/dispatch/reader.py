@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from alarm.dispatch.schema import version_of
-from alarm.rules.fields import normal_plate
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.contracts.plates import folded
 from ingest.store.port import Page, Position, StoreError, StoreUnavailable
 
 MAX_PAGE = 1000
@@ -132,5 +132,5 @@ def _row_id(cursor: str) -> int:
 def _glob(plate: str) -> str:
     """The pattern in SQLite's words: our `*` is the only sign that means something."""
     parts = plate.replace("＊", "*").split("*")
-    escaped = (normal_plate(part).replace("[", "[[]").replace("?", "[?]") for part in parts)
+    escaped = (folded(part).replace("[", "[[]").replace("?", "[?]") for part in parts)
     return "*".join(escaped)

@@ -3,7 +3,7 @@
 In: what devices and operators write. Out: one form per value. Never: I/O.
 Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once), nor does
 the dot that people print in plates. A value that says "not read" is no value, nor is a masked
-plate. The plate's form is that of `plate_key` in the store; a test holds the two together.
+plate. A plate's form is that of the store and the partition key: `bus.contracts.plates`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE
+from bus.contracts.plates import plate_key
 
 PLATE = "plate_number"
 KEYS: dict[str, dict[str, str]] = {  # kind -> English attribute -> wire key
@@ -20,8 +21,6 @@ KEYS: dict[str, dict[str, str]] = {  # kind -> English attribute -> wire key
     "face": {name: key for key, name in FACE.items()},
 }
 
-_PLATE_SEPARATORS = str.maketrans("", "", "·•・.‧∙")
-_MASKS = frozenset("*?#_-×")  # characters that stand for an unread one
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 
 
@@ -32,15 +31,9 @@ def normal(value: str) -> str:
     return "" if folded in _NOT_READ else folded
 
 
-def normal_plate(value: str) -> str:
-    """As `normal`, without the separators of a plate; empty when masked or unread."""
-    plate = normal(value).translate(_PLATE_SEPARATORS)
-    return plate if _MASKS.isdisjoint(plate) else ""
-
-
 def normal_as(attribute: str, value: str) -> str:
     """The comparable form of the value of one attribute."""
-    return normal_plate(value) if attribute == PLATE else normal(value)
+    return plate_key(value) if attribute == PLATE else normal(value)
 
 
 def attributes_of(kind: str, message: Mapping[str, object]) -> dict[str, str]:

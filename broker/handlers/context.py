@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
@@ -26,6 +26,7 @@ from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer, Operation, Resource
 from broker.security.principal import ANONYMOUS, Principal
 from bus.errors import ErrorCode
+from bus.protocol.generated.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from broker.controller.active import ActiveController
@@ -33,6 +34,37 @@ if TYPE_CHECKING:
     from broker.handlers.auto_topics import AutoTopics
 
 Chunks = Sequence["bytes | bytearray | memoryview"]
+
+
+class Line(Protocol):
+    """What a request may ask of the connection it came on, which knows no requests."""
+
+    def hold(self) -> None:
+        """Take no further request before the newest one is answered (as Kafka does for all): its
+        answer may be large, and nobody knows when it comes."""
+
+    def cut(self, wanted_bytes: int) -> int:
+        """How many bytes a read for this connection may bring now; 0 still means one batch."""
+
+    def is_from_broker(self, broker_id: int, most_bytes: int) -> None:
+        """A broker speaks; from 0 on it fetches as this one, at most so much at a time."""
+
+
+class NoLine:
+    """Requests of this process to itself, and those that come in envelopes: nothing is held."""
+
+    def hold(self) -> None:
+        """There is nothing behind it."""
+
+    def cut(self, wanted_bytes: int) -> int:
+        """All of it."""
+        return wanted_bytes
+
+    def is_from_broker(self, broker_id: int, most_bytes: int) -> None:
+        """It has no turn."""
+
+
+_NO_LINE = NoLine()
 
 
 @dataclass(slots=True)
@@ -47,6 +79,7 @@ class Session:
     side: Side = Side.BROKER
     broker_id: int = -1
     """The broker that reports on this connection, for a probe when it is lost."""
+    line: Line = _NO_LINE
     on_not_controller: Callable[[], None] | None = None
     """For a request in an envelope: its broker shall ask another controller."""
 
@@ -79,6 +112,10 @@ class Services:
     """Brokers that are just going, as clients are told."""
     auto_topics: AutoTopics
     """Topics asked for by using them, where another node is the active controller."""
+    api_versions: dict[tuple[Side, int], tuple[object, ApiVersionsResponse]] = field(
+        default_factory=dict
+    )
+    """Answers of ApiVersions that are made already, with what they were made from."""
     topic_blocks: TopicBlocks = field(default_factory=TopicBlocks)
     """Topics as clients were told them that asked for all."""
     site_number: int = 0

@@ -18,10 +18,11 @@ from broker.handlers.registry import SERVED, Handle, is_served, load_handler, ve
 from broker.handlers.sides import Side
 from broker.metrics.registry import Histogram, Meter, Metrics
 from bus.protocol.apis import APIS, ApiKey
-from bus.protocol.frames import encode_response, request_header
+from bus.protocol.frames import LENGTH, encode_response, request_header
 
 API_VERSIONS = ApiKey.API_VERSIONS
 LOCALHOST = "127.0.0.1"
+NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,23 @@ class Endpoint:
     encode: Callable[[int, Any], Chunks]
     requests: Meter
     total_time_ms: Histogram
+
+
+class EncodeOnce:
+    """The encoder of an API whose handler gives the same object again and again: only the
+    correlation id, which begins a response behind its length, is new."""
+
+    def __init__(self, key: int, version: int) -> None:
+        self._key, self._version = key, version
+        self._response: object = None
+        self._length = self._rest = b""
+
+    def __call__(self, correlation_id: int, response: object) -> Chunks:
+        if response is not self._response:
+            frame = b"".join(encode_response(self._key, self._version, 0, response))
+            self._length, self._rest = frame[: LENGTH.size], frame[2 * LENGTH.size :]
+            self._response = response
+        return (self._length + LENGTH.pack(correlation_id) + self._rest,)
 
 
 class Dispatcher:
@@ -97,7 +115,11 @@ class Dispatcher:
         endpoint = Endpoint(
             decode=APIS[key].request_decoder(version),
             handle=self._handler(key),
-            encode=partial(encode_response, key, version),
+            encode=(
+                EncodeOnce(key, version)
+                if key == API_VERSIONS
+                else partial(encode_response, key, version)
+            ),
             requests=self._metrics.meter(
                 "RequestMetrics", "RequestsPerSec", request=APIS[key].name, version=str(version)
             ),
@@ -128,6 +150,8 @@ class Dispatcher:
     def _handler(self, key: int) -> Handle:
         handle = load_handler(key)
         served = SERVED[key]
+        if "broker" not in APIS[key].listeners:
+            handle = _as_broker(handle)
         if served.forwarded and not served.decides and self._side is not Side.CONTROLLER:
             return or_forward(handle, key)
         return handle
@@ -137,3 +161,13 @@ class Dispatcher:
         from broker.handlers.k18_api_versions import unsupported
 
         return encode_response(API_VERSIONS, 0, correlation_id, unsupported())
+
+
+def _as_broker(handle: Handle) -> Handle:
+    """Brokers and controllers alone send this: their connections wait for no client's turn."""
+
+    def handle_as_broker(request: Any, context: RequestContext) -> object | None:
+        context.session.line.is_from_broker(NOBODY, 0)
+        return handle(request, context)
+
+    return handle_as_broker

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.handlers.context import Services
+from broker.handlers.context import Line, Services
 from broker.handlers.topics import leader_of
 from broker.log.errors import LogError
 from broker.replica.fetch_sessions import Entry
@@ -36,6 +36,7 @@ class Reader:
     services: Services
     replica_id: int
     broker_epoch: int
+    line: Line
     isolation: Isolation
     only_leader: bool
     rack: str = ""

@@ -7,6 +7,8 @@ what it has, which moves the high watermark. The first partition with data gives
 however large (KIP-74); an offset inside a batch gives that whole batch. Sessions (KIP-227): a
 request names what changed, an answer holds what is new. A consumer in another rack is sent to a
 replica there if the broker has a replica selector (KIP-392). The metadata log is its quorum's.
+While clients leave much unread, one reads less at a time (never less than a batch); a consumer's
+fetch that waits is the last request its connection takes until it is answered.
 
 Versions: 4-18. 7 has session ids, 9 the leader epoch, 10 allows zstd, 11 the rack, 12 the diverging
 epoch, 13 topic ids, 15 the replica state, 16 the new leader's address.
@@ -125,6 +127,9 @@ def _reader(request: FetchRequest, context: RequestContext) -> Reader:
     replica_id, broker_epoch = request_replica(request)
     services = context.services
     if replica_id >= 0:
+        if replica_id in services.image.brokers:
+            most_bytes = services.config["replica.fetch.response.max.bytes"]
+            context.session.line.is_from_broker(replica_id, most_bytes)
         isolation = Isolation.LOG_END
     elif request.isolation_level == READ_COMMITTED:
         isolation = Isolation.READ_COMMITTED
@@ -136,6 +141,7 @@ def _reader(request: FetchRequest, context: RequestContext) -> Reader:
         services=services,
         replica_id=replica_id,
         broker_epoch=broker_epoch,
+        line=context.session.line,
         isolation=isolation,
         only_leader=replica_id >= 0 or not knows_racks,
         rack=request.rack_id if may_be_sent else "",
@@ -249,7 +255,7 @@ def _candidates(fetch: Fetch) -> list[Entry]:
 def _read(fetch: Fetch) -> Found:
     """Read every partition that may have something."""
     found = Found([])
-    left_bytes = fetch.max_bytes
+    left_bytes = fetch.reader.line.cut(fetch.max_bytes)
     for entry in _candidates(fetch):
         data = read_entry(entry, fetch.reader, left_bytes, found.size_bytes == 0)
         size = len(data.records) if data.records else 0
@@ -318,6 +324,8 @@ def _answer(fetch: Fetch, found: Found, context: RequestContext) -> FetchRespons
 
 def _wait(fetch: Fetch, request: FetchRequest, context: RequestContext) -> None:
     """Answer when enough has come, a partition can no longer be read, or time is over."""
+    if not fetch.reader.is_follower:
+        context.session.line.hold()
 
     def answer() -> None:
         context.reply(_answer(fetch, _read(fetch), context))

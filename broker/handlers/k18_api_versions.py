@@ -5,6 +5,7 @@ it has. A feature
 is finalized only if it is true of this cluster; `transaction.version` is absent until
 transactions are served, `group.version` until KIP-848 is. A version we do not know is answered in
 version 0 with error 35 and the range, and the response header is always version 0 (KIP-511).
+The answer is made once per version and image: every connection begins with this request.
 
 Versions: 0-4. 3 has client software names and features, 4 allows feature minimum 0.
 """
@@ -38,6 +39,23 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         if not all(_SOFTWARE.fullmatch(part) for part in named):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.session.software_name, context.session.software_version = named
+    return _known_answer(context)
+
+
+def _known_answer(context: RequestContext) -> ApiVersionsResponse:
+    """The same object as long as it would say the same, so that it is encoded once too."""
+    services, side, version = context.services, context.session.side, context.api_version
+    image, quorum = services.image, services.quorum
+    made_from = image.offset, image.features, 0 if quorum is None else quorum.kraft_version
+    known = services.api_versions.get((side, version))
+    if known is not None and known[0] == made_from:
+        return known[1]
+    answer = _answer(context)
+    services.api_versions[side, version] = made_from, answer
+    return answer
+
+
+def _answer(context: RequestContext) -> ApiVersionsResponse:
     if context.session.side is Side.ZOOKEEPER_BROKER:
         return ApiVersionsResponse(api_keys=_keys(context.session.side))
     image = context.services.image

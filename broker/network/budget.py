@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from broker.network.limits import READ_BUFFER_BYTES
+
 
 class ReceiveBudget:
     """Bytes that half-received frames may occupy together.
@@ -22,7 +24,13 @@ class ReceiveBudget:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
+        self._tight_from = limit_bytes - READ_BUFFER_BYTES
         self._waiting: deque[Callable[[], None]] = deque()
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether a whole read could not be kept within the limit."""
+        return 0 < self.used_bytes > self._tight_from
 
     def take(self, size: int) -> bool:
         """Grant `size` bytes if they fit."""

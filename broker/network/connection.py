@@ -1,26 +1,24 @@
 """One client's connection: bytes in, frames to the dispatcher, responses out in order.
 
-Core: `FrameCutter` and `ResponseQueue`. The shell holds back reading while too many requests
-are in flight, too many response bytes are unsent or the broker's receive memory is used up.
-Never: what a request means. A dispatcher error that it does not handle closes this connection
-with one log line and harms no other.
+Core: `FrameCutter` and `ResponseQueue`. The shell holds back reading while too many requests are in
+flight, too many response bytes are held, the broker's receive memory is used up or it is the turn
+of others (`turns`). Never: what a request means. A dispatcher error that it does not handle closes
+this connection with one log line and harms no other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from broker.network.frames import FrameError
-from broker.network.limits import JOIN_BELOW_BYTES, MAX_IN_FLIGHT, MAX_UNSENT_BYTES
+from broker.network.limits import JOIN_BELOW_BYTES, MAX_FULL_READS, MAX_UNSENT_BYTES, TURN_S
+from broker.network.memory import MemoryHolder
 from broker.network.responses import ResponseQueue, Slot
 
 if TYPE_CHECKING:
     from broker.network.listener import Listener
-
-log = logging.getLogger("broker.network")
 
 
 class CloseConnection(Exception):
@@ -28,17 +26,29 @@ class CloseConnection(Exception):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One accepted connection. `session` belongs to the dispatcher (principal, client names)."""
+    """One accepted connection. `session` belongs to the dispatcher (principal, client names).
+
+    Invariant: outside of its turn `holder` is charged with what `_responses` hold and with
+    `_unsent`, all that was written since the transport had nothing left.
+    """
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
+        self._turns = listener.turns
+        self._class = listener.service_class
         self._cutter = listener.new_cutter()
         self._responses = ResponseQueue(self._on_filled)
+        self.holder = MemoryHolder(listener.memory)
         self._transport: asyncio.Transport | None = None
         self._pumping = False
         self._reading = True
-        self._writable = True
+        self._in_line = False
         self._room = True
+        self._draining = False
+        self._unsent = 0
+        self._lent = 0
+        self._full_reads = 0
+        self._turn_ends = 0.0
         self.session: object = None
         self.host = ""
         self.last_active = listener.monotonic()
@@ -50,7 +60,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if peer else ""
-        self._transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
+        # Whatever the kernel does not take at once is told by `pause_writing`: what is held is
+        # known without asking the transport after every response.
+        self._transport.set_write_buffer_limits(high=0)
         if self._listener.admit(self):
             self._update_reading()
         else:
@@ -58,17 +70,26 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the event loop may write."""
-        return self._cutter.writable()
+        lent = self._cutter.writable()
+        self._lent = len(lent)
+        return lent
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes came: work on every whole request in them."""
-        self.last_active = self._listener.monotonic()
-        if not self._listener.is_open:
+        """Bytes came: work on the whole requests in them, or stand in line with them."""
+        listener = self._listener
+        now = self.last_active = listener.monotonic()
+        if not listener.is_open:
             self._reading = True  # uvloop reads on, whatever `connection_made` said: pause again
-        self._listener.begin_turn()
         self._cutter.received(nbytes)
-        self._pump()
-        self._listener.end_turn()
+        if not self._full_reads:
+            self._turn_ends = now + TURN_S
+        self._full_reads = self._full_reads + 1 if nbytes == self._lent else 0
+        if self._turns.may_work(self._class, now):
+            self._work()
+            if self._full_reads >= MAX_FULL_READS:
+                self._stand_in_line()
+        else:
+            self._defer()
 
     def eof_received(self) -> bool:
         """The client has closed its side: nothing it could still hear is awaited."""
@@ -77,17 +98,20 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget everything; late fills go nowhere."""
         self._transport = None
+        self._responses.close()
+        self._unsent = 0
+        self.holder.charge(0)
         self._cutter.close()
         self._listener.forget(self)
 
     def pause_writing(self) -> None:
-        """The client reads too slowly."""
-        self._writable = False
-        self._update_reading()
+        """The kernel has not taken all of it."""
+        self._draining = True
 
     def resume_writing(self) -> None:
-        """The client caught up: go on with what it had already sent."""
-        self._writable = True
+        """The kernel has taken everything: go on with what the client had already sent."""
+        self._draining = False
+        self._unsent = 0
         self.pump()
 
     # -- our side -------------------------------------------------------------------
@@ -107,21 +131,94 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a half request of this client keeps receive memory."""
         return self._cutter.holds_budget
 
+    @property
+    def held_bytes(self) -> int:
+        """Response bytes that the kernel has not taken."""
+        return self._responses.held_bytes + self._unsent
+
     def close(self) -> None:
         """Close after what is written has left."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close now, with one log line."""
-        log.info("closing connection from %s: %s", self.host, reason)
+        """Close now; said in the log, but not for every one of many."""
+        self._listener.complain("closing connection from %s: %s", self.host, reason)
         if self._transport is not None:
             self._transport.abort()
+
+    def take_turn(self, now: float) -> None:
+        """What stood in line is served for a while."""
+        self._in_line = False
+        self._full_reads = 0
+        self._turn_ends = now + TURN_S
+        self._work()
 
     def pump(self) -> None:
         """Go on after a response was filled, the client caught up or memory came free."""
         self._room = True
+        if self._pumping:
+            return
+        self._send_ready()
+        self._go_on()
+
+    # -- what the dispatcher may ask for ----------------------------------------------
+
+    def hold(self) -> None:
+        """No request is taken until the newest one is answered: it may need much memory then."""
+        self._responses.hold()
+
+    def cut(self, wanted_bytes: int) -> int:
+        """How many bytes a read for this connection may bring now."""
+        return self.holder.memory.cut(wanted_bytes)
+
+    def is_from_broker(self, broker_id: int, most_bytes: int) -> None:
+        """It sends what brokers send, and from 0 on fetches as this one: no client's turn is waited
+        for, and no client's memory is used."""
+        self._class = self._turns.brokers
+        if broker_id >= 0:
+            self._listener.memory_of_brokers.give_to(broker_id, self.holder, most_bytes)
+
+    # -- turns ------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        self._listener.begin_turn()
         self._pump()
+        self._listener.end_turn()
+
+    def _defer(self) -> None:
+        """Others have worked long enough in this round: only keep what came."""
+        has_frame = self._cutter.has_frame
+        try:
+            if not self._cutter.keep_rest() and not has_frame:
+                self._wait_for_room()
+        except FrameError as error:
+            self.abort(str(error))
+        if has_frame:
+            self._stand_in_line(fresh=True)
+        else:
+            self._update_reading()
+
+    def _stand_in_line(self, *, fresh: bool = False) -> None:
+        if self._in_line or self.closed:
+            return
+        self._in_line = True
+        if fresh:
+            self._turns.wait_fresh(self._class, self)
+        else:
+            self._turns.wait_busy(self._class, self)
+        self._update_reading()
+
+    def _go_on(self) -> None:
+        """Requests that had no place may have one now: in line with others, or by reading on."""
+        cutter = self._cutter
+        if cutter.held_bytes and not self.closed:
+            if cutter.has_frame:
+                if self._has_place():
+                    self._stand_in_line()
+            elif not cutter.keep_rest():
+                self._wait_for_room()
+        self._update_reading()
 
     def _on_filled(self) -> None:
         if self._pumping:
@@ -131,52 +228,73 @@ class Connection(asyncio.BufferedProtocol):
             # leaves before the work that made it ready goes on. A copy or an acknowledgement
             # must not wait for what its event does for others.
             self._send_ready()
+            self._update_reading()
         else:
+            self.holder.charge(self._responses.held_bytes + self._unsent)
             self._listener.wake(self)
 
     def _pump(self) -> None:
         if self._pumping:
             return
         self._pumping = True
+        has_more = False
         try:
-            while self._take_requests() and self._send_ready():
-                pass
+            has_more = self._take_requests()
+            if not self.closed and not self._cutter.keep_rest() and not has_more:
+                self._wait_for_room()
         except (FrameError, CloseConnection) as error:
             self.abort(str(error))
         except Exception:
             # Whatever a request provoked, only its own connection may suffer.
-            log.exception("request from %s failed", self.host)
+            self._listener.complain_of_failure(self.host)
             self.abort("internal error")
         finally:
             self._pumping = False
+        if has_more:
+            self._stand_in_line()
         self._update_reading()
 
+    def _has_place(self) -> bool:
+        """Whether one more request may be taken: its answer must not make us hold too much."""
+        if self._responses.is_full or not self._listener.is_open:
+            return False
+        held = self._responses.held_bytes + self._unsent
+        return not held or (held < MAX_UNSENT_BYTES and not self.holder.memory.is_short)
+
     def _take_requests(self) -> bool:
-        """Dispatch whole frames while there is room; True if any response may be ready."""
+        """Dispatch whole frames until there are none, or no place, or the turn is over; True if it
+        is over and more could be done."""
         dispatch: Callable[[memoryview, Connection, Slot], None] = self._listener.dispatch
-        cutter, is_open = self._cutter, self._listener.is_open
-        while (
-            is_open
-            and self._writable
-            and len(self._responses) < MAX_IN_FLIGHT
-            and not self.closed
-        ):
+        cutter, responses = self._cutter, self._responses
+        while not self.closed:
+            if not self._has_place():
+                self._send_ready()
+                if not self._has_place():
+                    break
             frame = cutter.next_frame()
             if frame is None:
                 break
-            dispatch(frame, self, self._responses.open())
-        if not self.closed and not cutter.keep_rest():
-            self._wait_for_room()
-        return len(self._responses) > 0
+            dispatch(frame, self, responses.open())
+            if not cutter.held_bytes:
+                break
+            if self._listener.monotonic() >= self._turn_ends:
+                self._send_ready()
+                return cutter.has_frame and self._has_place()
+        self._send_ready()
+        return False
 
-    def _send_ready(self) -> bool:
-        """Write what is ready, in one piece per turn; True if requests may follow."""
-        was_full = len(self._responses) >= MAX_IN_FLIGHT
-        chunks = self._responses.take_ready()
+    # -- writing ----------------------------------------------------------------------
+
+    def _send_ready(self) -> None:
+        """Write what is ready, in one piece, and count what the kernel does not take."""
+        responses = self._responses
+        held_bytes = responses.held_bytes
+        chunks = responses.take_ready()
         if chunks and not self.closed:
             self._write(chunks)
-        freed = was_full and len(self._responses) < MAX_IN_FLIGHT
-        return freed and self._cutter.held_bytes > 0
+            if self._draining:
+                self._unsent += held_bytes - responses.held_bytes
+        self.holder.charge(responses.held_bytes + self._unsent)
 
     def _write(self, chunks: list[bytes | bytearray | memoryview]) -> None:
         transport = cast(asyncio.Transport, self._transport)
@@ -187,6 +305,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             transport.writelines(chunks)
 
+    # -- reading ----------------------------------------------------------------------
+
     def _wait_for_room(self) -> None:
         if self._room:
             self._room = False
@@ -195,8 +315,14 @@ class Connection(asyncio.BufferedProtocol):
     def _update_reading(self) -> None:
         if self.closed:
             return
-        has_place = self._writable and self._room and len(self._responses) < MAX_IN_FLIGHT
-        wanted = has_place and self._listener.is_open
+        wanted = (
+            self._room
+            and not self._in_line
+            and self._listener.is_open
+            # Nothing is read behind a request that has no place. Without one reading goes on, so
+            # that a client's end is heard while it waits for an answer.
+            and (not self._cutter.held_bytes or self._has_place())
+        )
         if wanted == self._reading:
             return
         self._reading = wanted

@@ -9,7 +9,7 @@ an idle connection holds no memory and a large batch is received where it is use
 from __future__ import annotations
 
 from broker.network.budget import ReceiveBudget
-from broker.network.limits import GROW_FROM_BYTES
+from broker.network.limits import GROW_FROM_BYTES, READ_LITTLE_BYTES
 
 LENGTH_BYTES = 4
 
@@ -26,6 +26,7 @@ class FrameCutter:
 
     def __init__(self, shared: memoryview, budget: ReceiveBudget, max_frame_bytes: int) -> None:
         self._shared = shared
+        self._little = shared[:READ_LITTLE_BYTES]
         self._budget = budget
         self._max_frame_bytes = max_frame_bytes
         self._own: memoryview | None = None
@@ -47,7 +48,7 @@ class FrameCutter:
     def writable(self) -> memoryview:
         """Where the socket may write next."""
         if self._own is None:
-            return self._shared
+            return self._little if self._budget.is_tight else self._shared
         return self._own[self._end :]
 
     def received(self, size: int) -> None:
@@ -56,6 +57,15 @@ class FrameCutter:
             self._view, self._at, self._end = self._shared, 0, size
         else:
             self._end += size
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether `next_frame` would give one, or raise."""
+        held_bytes = self._end - self._at
+        if held_bytes < LENGTH_BYTES:
+            return False
+        length = int.from_bytes(self._view[self._at : self._at + LENGTH_BYTES], "big", signed=True)
+        return length <= held_bytes - LENGTH_BYTES or length > self._max_frame_bytes
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None. Raises `FrameError`.

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 READ_BUFFER_BYTES = 256 * 1024
 """The shared receive buffer: sixteen 16 KiB batches per system call; more gained nothing."""
 
+READ_LITTLE_BYTES = 4 * 1024
+"""What one read may bring while the receive memory is used up: it must be kept, granted or not."""
+
 GROW_FROM_BYTES = 1024 * 1024
 """A frame up to this size gets its buffer at once; a larger one as its bytes arrive."""
 
@@ -19,9 +22,25 @@ MAX_IN_FLIGHT = 64
 """Requests of one connection being worked on. Clients keep at most 5 for ordering; librdkafka
 without idempotence sends as fast as it can, and what is beyond waits in its socket."""
 
+TURN_S = 0.001
+"""How long one connection works on what it has sent at once, before others get their turn: ten
+small requests, or one that is large."""
+
+ROUND_S = 0.002
+"""How long the connections of one class work in one round of the event loop before the sockets are
+looked at again: what a heartbeat may wait for, and twenty small requests."""
+
+MAX_FULL_READS = 4
+"""Reads that fill what they were lent, one after the other in one round: the event loop reads on as
+long as there is more, whoever waits."""
+
 MAX_UNSENT_BYTES = 1024 * 1024
-"""Responses of one connection that the kernel has not taken, before we stop reading from it: a
-slow consumer must not make the broker hold its data."""
+"""Responses of one connection that the kernel has not taken, also those behind one that is not
+ready, before it takes no more requests: a slow consumer must not make the broker hold its data."""
+
+RESPONSE_MEMORY_BYTES = 64 * 1024 * 1024
+"""The same for all clients together. What is left is shared out in halves (`ResponseMemory.cut`):
+one consumer that keeps up gets 32 MiB at once, a hundred that do not read a batch each."""
 
 JOIN_BELOW_BYTES = 32 * 1024
 """Responses smaller than this are joined into one write: copying them is cheaper than handing

@@ -7,20 +7,37 @@ are one event loop here.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable
 
 from broker.network.budget import ReceiveBudget
+from broker.network.complaints import Complaints
 from broker.network.connection import Connection
 from broker.network.frames import FrameCutter
-from broker.network.limits import READ_BUFFER_BYTES, STALLED_S, ConnectionLimits
+from broker.network.limits import (
+    READ_BUFFER_BYTES,
+    RESPONSE_MEMORY_BYTES,
+    STALLED_S,
+    ConnectionLimits,
+)
+from broker.network.memory import MemoryOfBrokers, ResponseMemory
 from broker.network.port import Network, Server
 from broker.network.responses import Slot
-
-log = logging.getLogger("broker.network")
+from broker.network.turns import Turns
 
 Dispatch = Callable[[memoryview, Connection, Slot], None]
+
+
+class Shared:
+    """What all listeners of one process share, because one loop and one memory serve them."""
+
+    def __init__(
+        self, monotonic: Callable[[], float], soon: Callable[[Callable[[], None]], object]
+    ) -> None:
+        self.turns = Turns(monotonic, soon)
+        self.client_memory = ResponseMemory(RESPONSE_MEMORY_BYTES)
+        self.memory_of_brokers = MemoryOfBrokers()
+        self.complaints = Complaints(monotonic)
 
 
 class Listener:
@@ -34,7 +51,20 @@ class Listener:
         monotonic: Callable[[], float],
         soon: Callable[[Callable[[], None]], object],
         on_closed: Callable[[Connection], None] | None = None,
+        shared: Shared | None = None,
+        *,
+        is_for_brokers: bool = False,
     ) -> None:
+        """`is_for_brokers`: only brokers and controllers come here, so that their requests wait for
+        no client's turn, and what they hold is counted apart."""
+        shared = shared or Shared(monotonic, soon)
+        self.turns = shared.turns
+        self.service_class = self.turns.brokers if is_for_brokers else self.turns.clients
+        self.memory_of_brokers = shared.memory_of_brokers
+        self.memory = shared.client_memory
+        if is_for_brokers:
+            self.memory = ResponseMemory(RESPONSE_MEMORY_BYTES)
+        self._complaints = shared.complaints
         self._network = network
         self._limits = limits
         self.dispatch = dispatch
@@ -105,11 +135,11 @@ class Listener:
         """Count the connection, unless it is one too many."""
         limits = self._limits()
         if len(self._connections) >= limits.max_connections:
-            log.warning("refusing %s: max.connections reached", connection.host)
+            self._complaints.warn("refusing %s: max.connections reached", connection.host)
             return False
         most = limits.of_address.get(connection.host, limits.max_connections_per_ip)
         if self._per_ip[connection.host] >= most:
-            log.warning("refusing %s: max.connections.per.ip reached", connection.host)
+            self._complaints.warn("refusing %s: max.connections.per.ip reached", connection.host)
             return False
         self._connections[connection] = None
         self._per_ip[connection.host] += 1
@@ -119,11 +149,20 @@ class Listener:
         """The connection is gone."""
         if connection in self._connections:
             del self._connections[connection]
+            self.memory_of_brokers.forget(connection.holder)
             self._per_ip[connection.host] -= 1
             if not self._per_ip[connection.host]:
                 del self._per_ip[connection.host]
             if self._on_closed is not None:
                 self._on_closed(connection)
+
+    def complain(self, text: str, *words: object) -> None:
+        """A line about a client, unless there are many."""
+        self._complaints.inform(text, *words)
+
+    def complain_of_failure(self, host: str) -> None:
+        """What a client's request raised, with its trace."""
+        self._complaints.failed("request from %s failed", host)
 
     def begin_turn(self) -> None:
         """A connection starts to work on what it received."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 
@@ -32,7 +33,7 @@ from broker.metrics.registry import Metrics
 from broker.network.connection import CloseConnection, Connection
 from broker.network.http import MetricsConnection
 from broker.network.limits import SWEEP_S
-from broker.network.listener import Dispatch, Listener
+from broker.network.listener import Dispatch, Listener, Shared
 from broker.network.port import Network, Server
 from broker.network.responses import Slot
 from broker.server.gauges import BrokerState, ClusterGauges
@@ -79,6 +80,7 @@ class Broker:
             Ports(config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper)
         )
         self._listeners: dict[Side, list[Listener]] = {}
+        self._shared = Shared(clock.monotonic, self._soon)
         self._http: Server | None = None
         self._tasks: list[TaskHandle] = []
         self._logs: LogManager | None = None
@@ -218,8 +220,20 @@ class Broker:
             lambda: connection_limits(self.rooms.services.config),
             _dispatch(dispatcher, side, name),
             self.clock.monotonic,
-            lambda callback: self.clock.call_later(0, callback),
+            self._soon,
             self._connection_closed,
+            self._shared,
+            is_for_brokers=side is Side.CONTROLLER or self._is_among_brokers(name),
+        )
+
+    def _soon(self, callback: Callable[[], None]) -> object:
+        return self.clock.call_later(0, callback)
+
+    def _is_among_brokers(self, name: str) -> bool:
+        """Whether clients have another listener than the one the brokers use among themselves."""
+        return (
+            name == self.config["inter.broker.listener.name"]
+            and len(self.roles.broker_listeners) > 1
         )
 
     async def _listen_for_metrics(self) -> None:
@@ -311,7 +325,9 @@ def _dispatch(dispatcher: Dispatcher, side: Side, listener_name: str) -> Dispatc
     def dispatch(frame: memoryview, connection: Connection, slot: Slot) -> None:
         session = connection.session
         if not isinstance(session, Session):
-            session = connection.session = Session(connection.host, listener_name, side=side)
+            session = connection.session = Session(
+                connection.host, listener_name, side=side, line=connection
+            )
         try:
             handle(frame, session, slot.fill)
         except (CloseClient, BusError) as error:

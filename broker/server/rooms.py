@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.config.checks import numbers_by_address
-from broker.config.views import BrokerConfig, TopicConfig
+from broker.config.views import BrokerConfig
 from broker.controller.decisions.topics import Defaults
 from broker.controller.port import Controller
 from broker.controller.producer_ids import ProducerIds
@@ -35,6 +35,7 @@ from broker.replica.port import Cluster
 from broker.security.authorizer import Authorizer
 from broker.server.links import Links
 from broker.server.plane import Plane, everything
+from broker.server.stored_configs import StoredConfigs
 from broker.server.subscribers import GroupSubscriber, ReplicaSubscriber
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Rooms:
     services: Services
     dispatchers: dict[Side, Dispatcher]
     publisher: Publisher
+    stored_configs: StoredConfigs
     links: Links
     forwarder: Forwarder
     is_broker_started: bool = False
@@ -83,7 +85,9 @@ class Rooms:
         if plane.knows_topics_at_join:
             self.replicas.remove_strays(whole.image)
         self.publisher.subscribe(
-            ReplicaSubscriber(self.node_id, self.replicas, self.services.topic_config)
+            ReplicaSubscriber(
+                self.node_id, self.replicas, self.services.topic_config, self.publisher.failed
+            )
         )
         self.publisher.subscribe(GroupSubscriber(self.replicas, self.groups))
         self.publisher.subscribe(self.services.departures)
@@ -109,7 +113,8 @@ class Rooms:
         """What operators set while brokers run is in force at once."""
         if any(kind is ResourceType.BROKER for kind, _ in changes.changed_configs):
             configs = changes.image.configs
-            self.services.config = self.services.config.with_dynamic(
+            self.services.config = self.stored_configs.broker(
+                self.services.config,
                 configs.get((ResourceType.BROKER, ""), {}),
                 configs.get((ResourceType.BROKER, str(self.node_id)), {}),
             )
@@ -137,7 +142,14 @@ def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
     )
     replicas = _replicas(broker, logs, links, timer, lambda: services.image)
     groups = _groups(broker, replicas, timer, lambda: services.image)
-    services = _services(broker, logs, links, forwarder, dispatchers, replicas, groups, departures)
+    stored, publisher = StoredConfigs(), Publisher()
+    services = _services(
+        broker, logs, links, forwarder, dispatchers, replicas, groups, departures, stored
+    )
+    broker.metrics.gauge(
+        "broker-metadata-metrics", "metadata-apply-error-count",
+        lambda: publisher.errors + len(stored.refused),
+    )  # fmt: skip
     for side in broker.sides:
         dispatchers[side] = Dispatcher(services, broker.metrics, side)
     return Rooms(
@@ -150,7 +162,8 @@ def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
         groups=groups,
         services=services,
         dispatchers=dispatchers,
-        publisher=Publisher(),
+        publisher=publisher,
+        stored_configs=stored,
         links=links,
         forwarder=forwarder,
     )
@@ -204,6 +217,7 @@ def _services(
     replicas: ReplicaManager,
     groups: GroupCoordinator,
     departures: Departures,
+    stored: StoredConfigs,
 ) -> Services:
     """What handlers walk down to."""
     config, clock, disk, plane = broker.config, broker.clock, broker.disk, broker.plane
@@ -219,7 +233,9 @@ def _services(
         producer_ids=ProducerIds(requests, clock, config.node_id, plane.broker_epoch),
         authorizer=Authorizer(),
         topic_defaults=lambda: topic_defaults(services),
-        topic_config=lambda name: topic_config(services, name),
+        topic_config=lambda name: stored.topic(
+            services.config, name, services.image.topic_config(name)
+        ),
         volume_bytes=lambda path: (disk.total_bytes(path), disk.free_bytes(path)),
         image=plane.controller.committed,
         forward=forwarder.forward,
@@ -241,11 +257,6 @@ def topic_defaults(services: Services) -> Defaults:
         partitions=services.config["num.partitions"],
         replication_factor=services.config["default.replication.factor"],
     )
-
-
-def topic_config(services: Services, name: str) -> TopicConfig:
-    """A topic's configuration in force."""
-    return TopicConfig.of(services.config, services.image.topic_config(name))
 
 
 def offsets_partitions(image: MetadataImage, config: BrokerConfig) -> int:

@@ -12,6 +12,7 @@ from functools import partial
 from broker.config.views import TopicConfig
 from broker.coordinator.appender import OFFSETS_TOPIC
 from broker.coordinator.service import GroupCoordinator
+from broker.disk.port import DiskError
 from broker.log.errors import LogError
 from broker.metadata.delta import Changes
 from broker.metadata.image import PartitionImage, ResourceType, TopicImage
@@ -25,12 +26,19 @@ class ReplicaSubscriber:
     """Creates, changes and deletes this broker's replicas.
 
     In the order of the changes for each partition: of one that still waits to be made only the
-    newest state counts, and its deletion ends the wait.
+    newest state counts, and its deletion ends the wait. A partition that cannot become what its
+    record says is left out, logged and counted; all others go on.
     """
 
     def __init__(
-        self, node_id: int, replicas: ReplicaManager, topic_config: Callable[[str], TopicConfig]
+        self,
+        node_id: int,
+        replicas: ReplicaManager,
+        topic_config: Callable[[str], TopicConfig],
+        failed: Callable[..., None],
     ) -> None:
+        """`failed(text, *values)` hears of an exception while it is handled."""
+        self._failed = failed
         self._node_id = node_id
         self._replicas = replicas
         self._topic_config = topic_config
@@ -60,13 +68,18 @@ class ReplicaSubscriber:
 
     def _delete(self, gone: list[tuple[str, int]]) -> None:
         for name, index in gone:
-            self._replicas.delete_partition(name, index, is_last=(name, index) == gone[-1])
+            try:
+                self._replicas.delete_partition(name, index, is_last=(name, index) == gone[-1])
+            except (LogError, DiskError) as error:
+                log.error("%s-%d is not deleted: %s", name, index, error)
+            except Exception:
+                self._failed("%s-%d is not deleted", name, index)
 
     def _put(self, topic: TopicImage, partition: PartitionImage) -> None:
-        config = self._configs.get(topic.name)
-        if config is None:
-            config = self._configs[topic.name] = self._topic_config(topic.name)
         try:
+            config = self._configs.get(topic.name)
+            if config is None:
+                config = self._configs[topic.name] = self._topic_config(topic.name)
             self._replicas.create_partition(
                 topic.name,
                 topic.topic_id,
@@ -84,6 +97,8 @@ class ReplicaSubscriber:
         except LogError as error:
             # The disk refuses: its clients hear UNKNOWN_TOPIC_OR_PARTITION, the others are served.
             log.error("no replica of %s-%d here: %s", topic.name, partition.index, error)
+        except Exception:
+            self._failed("no replica of %s-%d here", topic.name, partition.index)
 
     def _update_configs(self, changes: Changes) -> None:
         kinds = {kind for kind, _ in changes.changed_configs}

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import lru_cache
 
 INSTALL_TIMEOUT_S = 900  # a slow mirror and a JDK; past that something is stuck
 
@@ -31,17 +32,22 @@ def install(debian: list[str], fedora: list[str]) -> bool:
         return False
     names = debian if command[0] == "apt-get" else fedora
     print(f"databus: installing {' '.join(names)} with {command[0]}", file=sys.stderr, flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     if command[0] == "apt-get":
-        _run(["apt-get", "update", "-q"], environment)
-    return _run([*command, *names], environment)
+        _update_lists()
+    return _run([*command, *names])
 
 
-def _run(command: list[str], environment: dict[str, str]) -> bool:
+@lru_cache(maxsize=1)
+def _update_lists() -> None:
+    """Once per process: every further package is looked up in the same lists."""
+    _run(["apt-get", "update", "-q"])
+
+
+def _run(command: list[str]) -> bool:
     try:
         done = subprocess.run(
             command,
-            env=environment,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             timeout=INSTALL_TIMEOUT_S,

@@ -1,10 +1,10 @@
 """Foreign message -> contract, pure: what the edge, the Spark jobs, the city and `check-message`
 all share."""
 
+from bus.contracts.plates import plate_key, plate_pattern
 from ingest.normalise.identity import bus_id, own_id, uuid7
 from ingest.normalise.key import key_of, partition_key
 from ingest.normalise.local_time import BadTime, LocalTime, local_time
-from ingest.normalise.plate import plate_key, plate_pattern
 from ingest.normalise.record import Envelope, normalise, rejected_row
 
 __all__ = [

@@ -19,9 +19,9 @@ import msgspec
 
 from bus.contracts import keys
 from bus.contracts.headers import Reason
+from bus.contracts.plates import plate_key, says_no_plate
 from ingest.normalise.faults import texts
 from ingest.normalise.local_time import BadTime, local_time
-from ingest.normalise.plate import plate_key
 from ingest.normalise.record import MAX_CHECKPOINT_CHARACTERS
 from ingest.normalise.wire import Unreadable, as_text, read_object
 
@@ -140,7 +140,7 @@ def _recognition(found: dict[str, Any]) -> Iterator[Fault]:
             listed, "Unread: stored, counted as partly read.", "未识别：入库，计为部分识别。"
         )
     plate = as_text(found.get("车牌号码"))
-    if plate.strip() not in ("", keys.NO_PLATE, keys.UNREADABLE) and not plate_key(plate):
+    if not says_no_plate(plate) and not plate_key(plate):
         yield _warning(
             "车牌号码",
             f"{plate[:20]!r} names no vehicle (masked or unread characters); no rule matches it.",

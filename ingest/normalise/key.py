@@ -6,7 +6,7 @@ do, murmur2).
 
 from __future__ import annotations
 
-from ingest.normalise.plate import plate_key
+from bus.contracts.plates import plate_key
 from ingest.store.port import RecordRow
 
 

@@ -15,10 +15,10 @@ import msgspec
 
 from bus.contracts.headers import Kind, Reason
 from bus.contracts.keys import UNREADABLE
+from bus.contracts.plates import plate_key
 from bus.contracts.register import Register
 from ingest.normalise.identity import bus_id
 from ingest.normalise.local_time import BadTime, local_time
-from ingest.normalise.plate import plate_key
 from ingest.normalise.salvage import salvage
 from ingest.normalise.wire import FaceWire, Unreadable, VehicleWire, VideoWire, Wire, read
 from ingest.store.port import RecordRow, RejectedRow

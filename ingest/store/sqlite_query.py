@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.normalise.plate import plate_key, plate_pattern
+from bus.contracts.plates import plate_key, plate_pattern
 from ingest.store.port import Page, Query, RecordRow
 from ingest.store.schema import COMMON_KIND, FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
 

@@ -81,7 +81,10 @@ class PasswordCheck:
         if judging is None:
             judging = self._judge(name, password, address, mark)
         # Shielded, because a client that leaves must not free its place while the thread works.
-        return await asyncio.shield(judging)
+        found = await asyncio.shield(judging)
+        if found is not None:
+            self._remember(name, mark)
+        return found
 
     def _judge(
         self, name: str, password: str, address: str, mark: bytes
@@ -99,7 +102,6 @@ class PasswordCheck:
                 self._throttle.wrong(attempt)
             else:
                 self._throttle.right(attempt)
-                self._remember(name, mark)
 
         judging.add_done_callback(judged)
         return judging

@@ -31,10 +31,12 @@ def log_in_routes(services: Services, ended: SessionEnded) -> APIRouter:
     router = APIRouter()
 
     @router.get("/login")
-    async def page(request: Request, next: str = "/", language: str = "") -> Response:
+    async def page(
+        request: Request, next: str = "/", language: str = "", ended: bool = False
+    ) -> Response:
         if language in LANGUAGES:
             request.session["language"] = language
-        return _form(services, request, local_path(next), "")
+        return _form(services, request, local_path(next), "shell.session_over" if ended else "")
 
     @router.post("/auth/login")
     async def log_in(

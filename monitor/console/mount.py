@@ -5,7 +5,6 @@ In: the outer application and services. Out: nothing. Never: a second guard.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,7 +32,8 @@ from monitor.console.pages import (
 )
 from monitor.console.shell import PAGES, STATIC, View, frame, view_of
 
-CHECK_SECONDS = 15.0
+CHECK_SECONDS = 1.0  # how long a page may outlive its session; a look costs two stats and a list
+DELETE_SECONDS = 1.0  # for the browser to leave the page before its connection is taken away
 MESSAGE_HISTORY = 300  # resent after a short break of the connection; the rest is in the rings
 
 _BUILDERS: dict[str, tuple[Callable[[View], None], Operation]] = {
@@ -48,6 +48,9 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], Operation]] = {
     "metadata": (metadata.build, Operation.BUS_READ),
     "system": (system.build, Operation.SYSTEM_READ),
 }
+
+
+_ending: set[str] = set()  # clients that were told to leave; NiceGUI has one application a process
 
 
 def mount_pages(app: FastAPI, services: Services) -> None:
@@ -118,9 +121,10 @@ def end_session(session: str) -> None:
 
 def end_invalid(services: Services) -> None:
     """Sessions end by time, by a removed account, by a new password: look now and then."""
-    for client in list(Client.instances.values()):
-        session = _session_of(client)
-        if session and services.sessions.by_hash(session) is None:
+    clients = [(client, _session_of(client)) for client in list(Client.instances.values())]
+    over = {s for s in {s for _, s in clients if s} if services.sessions.by_hash(s) is None}
+    for client, session in clients:
+        if session in over:
             _end(client)
 
 
@@ -132,5 +136,9 @@ def _session_of(client: Client) -> str:
 
 
 def _end(client: Client) -> None:
-    client.run_javascript(f"location.replace({json.dumps('/login')})")
-    nicegui_app.timer(1.0, client.delete, once=True)
+    if client.id in _ending:
+        return
+    _ending.add(client.id)
+    client.on_delete(lambda: _ending.discard(client.id))
+    client.run_javascript("databus.leave()")
+    nicegui_app.timer(DELETE_SECONDS, client.delete, once=True)

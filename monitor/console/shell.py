@@ -37,7 +37,8 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "system": "dns",
 }
 REACH_SECONDS = 2.0
-_WORDS = ("kind", "severity", "state", "reason", "incident")  # groups the browser needs
+# Groups of words that the browser needs.
+_WORDS = ("kind", "severity", "state", "reason", "incident", "connection")
 
 
 def _version(name: str) -> str:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from deploy.account import AlarmBooks, FlowBooks, Truth, balance
+from deploy.account_print import show
 
 GOOD = FlowBooks(
     kind="vehicle", on_topic=104, edge_rejected=2, in_flight=0, counted=103, uncounted=0,
@@ -100,3 +101,11 @@ def test_a_random_history_balances_and_any_lost_or_doubled_record_does_not(dice:
         victim = dice.choice(["on_topic", "edge_rejected", "stored", "duplicates", "counted"])
         off = getattr(books, victim) + dice.choice([-1, 1])
         assert not balance([msgspec.structs.replace(books, **{victim: off})], AlarmBooks()).balanced
+
+
+def test_people_read_why_records_were_rejected(capsys: pytest.CaptureFixture[str]):
+    """Each flow's reasons with their counts, the most frequent first."""
+    rejected = {"not-json": 2, "all-unreadable": 3}
+    account = balance([changed(rejected=rejected)], AlarmBooks())
+    show(account, as_json=False)
+    assert "rejected of vehicle: 3 all-unreadable, 2 not-json" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 """The script `databus`: makes its environment once, repeatably, and hands its words over unchanged.
 
-It runs here on a small project of its own with an empty lock, so that nothing is fetched.
+It runs here on a small project of its own whose lock holds the installer alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import pytest
 from deploy.paths import PROJECT_ROOT
 
 pytestmark = pytest.mark.slow
+
+LOCK = (PROJECT_ROOT / "requirements.lock").read_text()
+INSTALLER = "".join(line for line in LOCK.splitlines(keepends=True) if line.startswith("uv=="))
 
 PYPROJECT = """
 [build-system]
@@ -48,7 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with the real script and a `deploy` that prints its words."""
     root = tmp_path_factory.mktemp("small")
     shutil.copy(PROJECT_ROOT / "databus", root / "databus")
-    (root / "requirements.lock").write_text("# nothing==\n")
+    (root / "requirements.lock").write_text(INSTALLER)
     (root / "pyproject.toml").write_text(PYPROJECT)
     (root / "backend.py").write_text(BACKEND)
     (root / "deploy").mkdir()
@@ -76,7 +79,7 @@ def test_the_first_start_sets_up_the_second_does_not_and_words_arrive_unchanged(
     words = ["demo", "--for", "90 s", "a'b\"c", "*", ""]
     first = databus(project, *words)
     assert first.returncode == 0, first.stderr
-    assert "set-up 1/3" in first.stderr
+    assert "set-up 1/4" in first.stderr
     assert first.stdout == f"{words}\n"
     second = databus(project, *words)
     assert (second.stdout, second.stderr) == (first.stdout, "")
@@ -85,8 +88,8 @@ def test_the_first_start_sets_up_the_second_does_not_and_words_arrive_unchanged(
 def test_a_changed_lock_sets_up_again(project: Path):
     """And only then."""
     databus(project)
-    (project / "requirements.lock").write_text("# changed==\n")
-    assert "set-up 3/3" in databus(project).stderr
+    (project / "requirements.lock").write_text(INSTALLER + "# changed\n")
+    assert "set-up 4/4" in databus(project).stderr
     assert databus(project).stderr == ""
 
 

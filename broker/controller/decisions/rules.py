@@ -36,11 +36,11 @@ class Rules:
 
     def min_isr(self, image: MetadataImage, topic: str) -> int:
         """`min.insync.replicas` in force for a topic."""
-        return int(self._text(image, topic, MIN_ISR) or self.min_insync_replicas)
+        text = self._text(image, topic, MIN_ISR)
+        # A stored text that is no number came past the checks: it must not stop every controller.
+        return int(text) if text and text.isdecimal() else self.min_insync_replicas
 
-    def effective_min_isr(
-        self, image: MetadataImage, topic: str, partition: PartitionImage
-    ) -> int:
+    def effective_min_isr(self, image: MetadataImage, topic: str, partition: PartitionImage) -> int:
         """The same, but never more than the partition has replicas (KIP-966)."""
         return min(self.min_isr(image, topic), len(partition.replicas))
 

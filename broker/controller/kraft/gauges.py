@@ -21,3 +21,4 @@ def measure(node: RaftNode, metrics: Metrics) -> None:
     metrics.gauge(GROUP, "current-epoch", lambda: node.epoch)
     metrics.gauge(GROUP, "high-watermark", lambda: node.machine.high_watermark)
     metrics.gauge(GROUP, "log-end-offset", lambda: node.end_offset)
+    metrics.gauge("broker-metadata-metrics", "metadata-load-error-count", lambda: node.load_errors)

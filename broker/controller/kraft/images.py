@@ -34,7 +34,15 @@ class Waiting:
 class Images:
     """Committed and newest image, and who waits between them."""
 
-    def __init__(self, empty: MetadataImage, publish: Callable[[Changes], None]) -> None:
+    def __init__(
+        self,
+        empty: MetadataImage,
+        publish: Callable[[Changes], None],
+        refused: Callable[[object, Exception], None],
+    ) -> None:
+        """`refused` hears of a stored record that the images cannot take in and leave out: every
+        node leaves out the same one, and it comes again at every start."""
+        self._refused = refused
         self.committed = empty
         self.newest = empty
         self.replayed_offset = 0
@@ -60,9 +68,16 @@ class Images:
             if not batch.records:
                 continue
             delta = MetadataDelta(self.newest)
-            for record in batch.records:
-                delta.replay(record)
+            self.take_in(delta, batch.records)
             self.add(Waiting(batch.last_offset + 1, delta.apply(batch.last_offset, batch.epoch)))
+
+    def take_in(self, delta: MetadataDelta, records: Iterable[object]) -> None:
+        """Replay what stands in the log."""
+        for record in records:
+            try:
+                delta.replay(record)
+            except Exception as error:
+                self._refused(record, error)
 
     def commit(self, offset: int) -> None:
         """Everything below `offset` is committed: publish and answer, in order."""
@@ -92,8 +107,7 @@ class Images:
         previous = self.committed
         delta = MetadataDelta(MetadataImage(cluster_id=previous.cluster_id))
         for batch in batches:
-            for record in batch.records:
-                delta.replay(record)
+            self.take_in(delta, batch.records)
         changes = _against(previous, delta.apply(offset - 1, epoch))
         self._pending.clear()
         self.committed = self.newest = changes.image

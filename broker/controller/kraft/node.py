@@ -80,7 +80,8 @@ class RaftNode:
         self._network = network
         self._root = root
         self.me = ReplicaKey(node_id, directory_id)
-        self.images = Images(MetadataImage(cluster_id=cluster_id), publish)
+        self.load_errors = 0
+        self.images = Images(MetadataImage(cluster_id=cluster_id), publish, self._left_out)
         self._metrics = metrics
         self.service = QuorumService(self)
         self._when_active: list[Callable[[int, MetadataImage], None]] = []
@@ -134,6 +135,11 @@ class RaftNode:
             place = self.log.end
             self.log.advance_high_watermark(place.offset)
         return self.images.replace(batches, place.offset, place.epoch)
+
+    def _left_out(self, record: object, error: Exception) -> None:
+        """Kafka's brokers do the same, and count it as metadata-load-error-count."""
+        self.load_errors += 1
+        log.error("a record of the metadata log is left out: %s", record, exc_info=error)
 
     def place(self, host: str, port: int) -> None:
         """This node's controller listener is here."""
@@ -280,8 +286,7 @@ class RaftNode:
         rows = [(one, record_version(type(one).__name__, level)) for one in records]
         last_offset = self.log.append(rows, self.machine.epoch)
         delta = MetadataDelta(image)
-        for record in records:
-            delta.replay(record)
+        self.images.take_in(delta, records)
         self.images.replayed_offset = last_offset + 1
         return delta.apply(last_offset, self.machine.epoch), last_offset + 1
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from ingest.normalise.plate import plate_key, plate_pattern
+from bus.contracts.plates import plate_key, plate_pattern
 from ingest.store.hbase.books import MINUTE_MS
 from ingest.store.hbase.keys import COMMON_KIND, Facet, newest_first, prefixes
 from ingest.store.hbase.tables import Entry

@@ -23,6 +23,8 @@ TEXTS: dict[str, str] = {
     "nav.quality": "Quality",
     "nav.bus": "Bus",
     "nav.system": "System",
+    "connection.lost": "Connection lost.",
+    "connection.retry": "Trying to reconnect …",
     "shell.skip": "Skip to content",
     "shell.theme_dark": "Dark",
     "shell.theme_light": "Light",

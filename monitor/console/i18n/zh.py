@@ -23,6 +23,8 @@ TEXTS: dict[str, str] = {
     "nav.quality": "数据质量",
     "nav.bus": "总线",
     "nav.system": "系统",
+    "connection.lost": "连接已断开。",
+    "connection.retry": "正在尝试重新连接……",
     "shell.skip": "跳到内容",
     "shell.theme_dark": "深色",
     "shell.theme_light": "浅色",

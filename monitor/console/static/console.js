@@ -3,6 +3,25 @@ window.databus = (() => {
   const texts = () => window.databusTexts || {};
   const word = (group, value) => (texts()[group] || {})[value] || value || "";
 
+  // -- the end of a session, and of the connection -------------------------------------------------
+  /* The session is over: nothing of the page stays, the log-in page says why. */
+  const leave = () => location.replace("/login?ended=1&next=" + encodeURIComponent(location.pathname));
+  const popup = () => document.getElementById("popup");
+  /* A page that was not told, or whose connection was refused, does not learn that it is nobody's: it asks. */
+  const ASK_SECONDS = 5;
+  const askWhoWeAre = async () => {
+    try {
+      const reply = await fetch("/assets/icon.svg", { cache: "no-store", redirect: "manual" });
+      if (reply.status === 401) leave();
+    } catch (error) { /* the console itself is away; NiceGUI tries again */ }
+  };
+  document.addEventListener("DOMContentLoaded", () => {
+    const [lost, retry] = popup()?.querySelectorAll("span") || [];
+    if (lost) lost.textContent = word("connection", "lost");
+    if (retry) retry.textContent = word("connection", "retry");
+    setInterval(askWhoWeAre, ASK_SECONDS * 1000);
+  });
+
   // -- cells of grids -----------------------------------------------------------------------------
   const picture = (params) => {
     if (!params.value) return "";
@@ -116,5 +135,5 @@ window.databus = (() => {
     return (value) => format.format(new Date(value));
   };
   return { told, bytes, picture, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
-           prepend, update, filter, point, seconds, startClock, siteTime };
+           prepend, update, filter, point, seconds, startClock, siteTime, leave };
 })();

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import random
-
+import msgspec
 import pytest
 
-from alarm.rules.fields import attributes_of, normal, normal_plate
-from ingest.normalise import plate_key
+from alarm.rules.fields import attributes_of, normal
+from alarm.rules.ruleset import compile_rules
+from bus.contracts.commands import WatchCommand
+from bus.contracts.plates import plate_key
+from ingest.normalise import Envelope, normalise, partition_key
+from ingest.store.port import RecordRow
 
 
 @pytest.mark.parametrize(
@@ -15,21 +18,32 @@ from ingest.normalise import plate_key
 )
 def test_one_plate_in_many_spellings_is_one_plate(written: str) -> None:
     """The book prints the plate with a space once (Q-0)."""
-    assert normal_plate(written) == "浙AWL999"
+    assert plate_key(written) == "浙AWL999"
 
 
 @pytest.mark.parametrize("unread", ["", "识别异常", "无车牌", "浙A?L999", "浙A*999", "浙A_L999"])
 def test_what_was_not_read_is_no_plate(unread: str) -> None:
     """A rule must never match by an unread value."""
-    assert normal_plate(unread) == ""
+    assert plate_key(unread) == ""
 
 
-def test_the_plate_of_rules_is_the_plate_of_the_store(dice: random.Random) -> None:
-    """A plate that names a vehicle has the same form on both sides."""
-    signs = "浙京沪AWL09Ｚｚ ·•?*_-#×　"
-    for _ in range(3000):
-        plate = "".join(dice.choices(signs, k=dice.randrange(1, 10)))
-        assert normal_plate(plate) == plate_key(plate), plate
+@pytest.mark.parametrize(
+    "word",
+    ["未知", "无牌车", "未识别", "无牌", "无车牌", "识别异常", "NULL", "null", "None", " 未 知 ", "ｎｕｌｌ", "浙A-L999"],
+)  # fmt: skip
+def test_what_is_no_plate_is_none_for_rules_store_and_key_alike(word: str) -> None:
+    """Before, a rule for 未知 met every vehicle whose camera wrote it, and the store had no plate."""
+    rule = WatchCommand(rule_id="w", op="put", version=1, match={"plate_number": [word]})
+    message = {"卡口编号": "c", "抓拍时间": "2017-08-24 17:25:34", "车牌号码": word}
+    row = normalise(
+        msgspec.json.encode(message), "vehicle", Envelope(received_at_ms=0, record_id="x"), None,
+        "Asia/Shanghai",
+    )  # fmt: skip
+    assert isinstance(row, RecordRow)
+    assert (row.plate_key, partition_key(row)) == ("", None)
+    attributes = attributes_of("vehicle", message)
+    assert "plate_number" not in attributes
+    assert compile_rules([rule]).match("vehicle", attributes) == []
 
 
 def test_features_ignore_width_case_and_spaces() -> None:

@@ -15,9 +15,7 @@ LIMIT = 100_000
 
 
 def cutter(budget: ReceiveBudget | None = None) -> FrameCutter:
-    return FrameCutter(
-        memoryview(bytearray(SHARED)), budget or ReceiveBudget(10 * LIMIT), LIMIT
-    )
+    return FrameCutter(memoryview(bytearray(SHARED)), budget or ReceiveBudget(10 * LIMIT), LIMIT)
 
 
 def feed(made: FrameCutter, data: bytes) -> list[bytes]:
@@ -44,8 +42,10 @@ def test_any_stream_cut_anywhere_gives_the_same_frames() -> None:
     seed = int(os.environ.get("DATABUS_SEED", "1"))
     dice = random.Random(seed)
     for _ in range(60):
-        bodies = [dice.randbytes(dice.choice((1, 3, 50, 4000, 9000, 60_000)))
-                  for _ in range(dice.randrange(1, 12))]
+        bodies = [
+            dice.randbytes(dice.choice((1, 3, 50, 4000, 9000, 60_000)))
+            for _ in range(dice.randrange(1, 12))
+        ]
         stream = b"".join(map(framed, bodies))
         budget = ReceiveBudget(10 * LIMIT)
         made = cutter(budget)

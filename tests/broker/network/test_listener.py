@@ -11,13 +11,17 @@ import uvloop
 
 from broker.network.connection import CloseConnection, Connection
 from broker.network.http import answer
-from broker.network.limits import ConnectionLimits
+from broker.network.limits import READ_BUFFER_BYTES, ConnectionLimits
 from broker.network.listener import Listener
 from broker.network.port import ListenError
 from broker.network.real import RealNetwork
 from broker.network.responses import Slot
 
 LIMITS = ConnectionLimits(100_000, 60_000, 3, 2, 1_000_000)
+BIG = 4_000_000
+KERNEL_BYTES = 10_000_000
+"""More than both kernels' buffers of one connection take on any machine."""
+
 Story = Callable[["World"], Coroutine[object, object, None]]
 Run = Callable[[Coroutine[object, object, None]], None]
 
@@ -30,6 +34,7 @@ class World:
         self.now = 0.0
         self.waiting: list[tuple[Slot, bytes]] = []
         self.seen = 0
+        self.cost_s = 0.0
         loop = asyncio.get_running_loop()
         self.listener = Listener(
             RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, loop.call_soon
@@ -39,11 +44,16 @@ class World:
     def dispatch(self, frame: memoryview, connection: Connection, slot: Slot) -> None:
         body = bytes(frame)
         self.seen += 1
+        self.now += self.cost_s
         if body.startswith(b"x"):
             raise CloseConnection("refused")
         if body.startswith(b"!"):
             raise ZeroDivisionError
-        if body.startswith(b"w"):
+        if body.startswith(b"h"):
+            connection.hold()
+        if body.startswith(b"b"):
+            slot.fill([framed(bytes(BIG))])
+        elif body.startswith((b"w", b"h")):
             self.waiting.append((slot, body))
         else:
             slot.fill([framed(body)])
@@ -262,6 +272,99 @@ def test_more_requests_than_may_be_in_flight_wait_their_turn() -> None:
             answered += 1
 
     told(story)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_answers_that_are_not_read_keep_further_requests_from_being_taken(run: Run) -> None:
+    """Those behind an answer that is not ready count too. All sixty-four of one connection were
+    built before anybody asked how much was unsent: gigabytes."""
+
+    async def story(world: World) -> None:
+        reader, writer = await world.connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(framed(b"wait") + framed(b"big") * 60)
+        await until(lambda: world.seen > 1)
+        _, other = await world.connect()
+        other.write(framed(b"x"))
+        await until(lambda: world.listener.connection_count == 1)
+        assert world.seen == 3
+        assert world.listener.memory.used_bytes < 2 * BIG
+        slot, body = world.waiting.pop()
+        slot.fill([framed(body)])
+        await until(lambda: world.listener.memory.used_bytes > 0)
+        assert world.seen * BIG < KERNEL_BYTES + 3 * BIG
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert await read(reader) == b"wait"
+        for _ in range(60):
+            assert len(await read(reader)) == BIG
+        await until(lambda: world.listener.memory.used_bytes == 0)
+
+    told(story, run=run)
+
+
+def test_nothing_is_taken_behind_a_request_that_holds_its_connection() -> None:
+    """Its answer may be large, and nobody knows when it comes; an end of the client is heard."""
+
+    async def story(world: World) -> None:
+        reader, writer = await world.connect()
+        writer.write(framed(b"hold") + framed(b"second"))
+        await until(lambda: bool(world.waiting))
+        other_reader, other_writer = await world.connect()
+        other_writer.write(framed(b"other"))
+        assert await read(other_reader) == b"other"
+        assert world.seen == 2
+        slot, body = world.waiting.pop()
+        slot.fill([framed(body)])
+        assert [await read(reader), await read(reader)] == [b"hold", b"second"]
+        writer.write(framed(b"hold"))
+        await until(lambda: bool(world.waiting))
+        writer.close()
+        await until(lambda: world.listener.connection_count == 1)
+
+    told(story)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_connection_that_asks_without_end_gives_others_their_turn(run: Run) -> None:
+    """A whole read of it was served in one turn, ten seconds long."""
+
+    async def story(world: World) -> None:
+        world.cost_s = 0.0002
+        flood = framed(b"f") * 20_000
+        reader, writer = await world.connect()
+        other_reader, other_writer = await world.connect()
+        await until(lambda: world.listener.connection_count == 2)
+        writer.write(flood)
+        await until(lambda: world.seen > 0)
+        other_writer.write(framed(b"other"))
+        assert await read(other_reader) == b"other"
+        assert world.seen < 10_000
+        assert await reader.readexactly(len(flood)) == flood
+        await until(lambda: world.listener.budget.used_bytes == 0)
+
+    told(story, run=run)
+
+
+def test_requests_that_wait_their_turn_count_as_received_and_are_served_without_memory() -> None:
+    """They are worked off in any case; only a half frame waits for memory."""
+
+    async def story(world: World) -> None:
+        world.cost_s = 0.01
+        first, second = await world.connect(), await world.connect()
+        most = 0
+        for _, writer in (first, second):
+            writer.write(framed(b"f" * 95) * 2_000)
+        while world.seen < 4_000:
+            most = max(most, world.listener.budget.used_bytes)
+            await asyncio.sleep(0)
+        assert (
+            0 < most <= READ_BUFFER_BYTES
+        )  # of the first; the second one is read in little pieces
+        for reader, _ in (first, second):
+            assert len(await reader.readexactly(99 * 2_000)) == 99 * 2_000
+        assert world.listener.budget.used_bytes == 0
+
+    told(story, ConnectionLimits(100_000, 60_000, 3, 2, 100_000))
 
 
 def test_a_taken_port_is_an_error_that_names_the_remedy() -> None:

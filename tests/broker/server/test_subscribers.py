@@ -15,6 +15,7 @@ from broker.log.errors import LogError
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, frozen
+from broker.metadata.publisher import Publisher
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
@@ -40,7 +41,10 @@ class World:
             broker_id=ME, log_manager=self.logs, clock=clock, timer=Timer(clock), metrics=Metrics()
         )
         self.replicas.new.is_spread = True
-        self.subscriber = ReplicaSubscriber(ME, self.replicas, lambda _: TopicConfig())
+        self.publisher = Publisher()
+        self.subscriber = ReplicaSubscriber(
+            ME, self.replicas, lambda _: TopicConfig(), self.publisher.failed
+        )
 
     def tell(self, *topics: TopicImage, deleted: tuple[TopicImage, ...] = ()) -> None:
         """One change of the metadata: these topics as a whole."""

@@ -22,8 +22,10 @@ from bus.records.record import Record
 from tests.processes.cluster.history_client import PARTITIONS
 from tests.processes.cluster.stage import Stage, eventually
 from tests.processes.cluster.theatre import Theatre
+from tests.processes.slow_fsync import slow_fsync
 
 Fault = Callable[[Theatre, Stage], None]
+STALL_MS = 3000
 BEHIND = "behind"  # a topic that no client of the stage knows
 
 
@@ -187,9 +189,7 @@ def slow_link(theatre: Theatre, stage: Stage) -> None:
     theatre.link("stall")
     # Clients and followers reach broker 1 no more. What it has taken alone nobody can copy.
     put_alone(stage.cluster.plan[1].port, BEHIND)
-    eventually(
-        lambda: not stage.all_in_sync(BEHIND), "the copies are not in sync", stage.told
-    )
+    eventually(lambda: not stage.all_in_sync(BEHIND), "the copies are not in sync", stage.told)
     theatre.link("pass")
     eventually(lambda: stage.all_in_sync(BEHIND), "the copies are in sync again", stage.told)
 
@@ -223,6 +223,14 @@ def full_disk(theatre: Theatre, stage: Stage) -> None:
         process.kill()
         process.wait()
     stage.cluster.start_again(2)
+
+
+def stalled_disk(theatre: Theatre, stage: Stage) -> None:
+    """Every flush of the leader takes three seconds, longer than two heartbeats; the flow goes on."""
+    leader = stage.leader()
+    with slow_fsync(stage.cluster.nodes[leader].process.pid, STALL_MS):
+        stage.flows("while the leader's disk stalls")
+        stage.flows("while it still does")
 
 
 def _shrunk(stage: Stage) -> bool:

@@ -1,7 +1,6 @@
 """All stories: which fault, under which controller, with which clients.
 
-`proven` members have been seen to pass again and again, on a busy machine too; a few of them run by
-default. Never: a member marked as proven after one run.
+In: the faults. Out: every story by name, and its kind, so that a choice can hold one of each.
 """
 
 from __future__ import annotations
@@ -13,15 +12,8 @@ from tests.processes.cluster.faults import Fault
 from tests.processes.cluster.theatre import Needs
 
 CONTROLLERS = ("kraft", "zookeeper")
-PROVEN = frozenset(
-    {
-        "kill-leader-kraft",
-        "kill-follower-kraft",
-        "kill-controller-kraft",
-        "kill-two-kraft",
-        "kill-separate-controller",
-    }
-)
+KINDS = ("kill", "pause", "rolling", "cut", "slow-link", "full-disk", "stalled-disk")
+"""What happens, the beginning of a story's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +26,9 @@ class Member:
     java: bool = False
 
     @property
-    def proven(self) -> bool:
-        """Whether it may run by default."""
-        return self.name in PROVEN
+    def kind(self) -> str:
+        """One of `KINDS`."""
+        return next(kind for kind in KINDS if self.name.startswith(kind))
 
 
 def _members() -> list[Member]:
@@ -62,6 +54,9 @@ def _members() -> list[Member]:
             Member(f"cut-between-two-{controller}", faults.cut_between_two, wired),
             Member(f"slow-link-{controller}", faults.slow_link, Needs(controller, link=True)),
             Member(f"full-disk-{controller}", faults.full_disk, Needs(controller, small_disk=True)),
+            Member(
+                f"stalled-disk-{controller}", faults.stalled_disk, Needs(controller, strace=True)
+            ),
         ]
     apart = Needs("kraft", separate_controllers=3)
     found += [

@@ -187,9 +187,7 @@ class Stage:
         self._admin.create_topics([topic], request_timeout=20)[topic.topic].result(30)
         return True
 
-    def _partitions(
-        self, topic: str = TOPIC
-    ) -> dict[int, confluent_kafka.admin.PartitionMetadata]:
+    def _partitions(self, topic: str = TOPIC) -> dict[int, confluent_kafka.admin.PartitionMetadata]:
         found = self._admin.list_topics(topic, timeout=10).topics
         return dict(found[topic].partitions)
 

@@ -1,13 +1,8 @@
-"""The demo on three brokers, one of them killed in the middle: the account balances to the record.
-
-A whole product beside three brokers is much for a small machine: a commit runs it under one of the two
-controllers, drawn by its seed; `DATABUS_CLUSTER_TESTS=all` under both.
-"""
+"""The demo on three brokers, one of them killed in the middle: the account balances to the record."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -21,17 +16,10 @@ from tests.processes.cluster.members import CONTROLLERS
 from tests.processes.cluster.test_verbs import first_port
 
 
-def chosen() -> list[str]:
-    """Both controllers, or the one of this commit."""
-    if os.environ.get("DATABUS_CLUSTER_TESTS") == "all":
-        return list(CONTROLLERS)
-    return [random.Random(f"{os.environ.get('DATABUS_SEED', '0')}:demo").choice(CONTROLLERS)]
-
-
 @pytest.mark.slow
 @pytest.mark.java
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("controller", chosen())
+@pytest.mark.parametrize("controller", CONTROLLERS)
 def test_the_account_balances_though_a_broker_was_killed(
     controller: str, tmp_path: Path, dice: random.Random
 ) -> None:

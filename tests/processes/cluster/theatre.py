@@ -17,6 +17,7 @@ from broker.server.embedded_cluster import RunningCluster, free_port, start_clus
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.zookeeper import start_zookeeper
 from tests.processes.cluster.networks import Networks
+from tests.processes.slow_fsync import check_strace
 from tests.processes.small_disk import SmallDisk
 
 BROKERS = 3
@@ -40,6 +41,7 @@ class Needs:
     networks: bool = False
     link: bool = False
     small_disk: bool = False
+    strace: bool = False
 
 
 class Theatre:
@@ -68,6 +70,8 @@ class Theatre:
             hosts = [self.networks.address(number) for number in numbers]
             prefixes = [self.networks.prefix(number) for number in numbers]
             self.zookeeper_host = self.networks.router
+        if needs.strace:
+            check_strace()
         if needs.small_disk:
             self.small_disk = SmallDisk(folder / "broker-2" / "logs", DISK_BYTES)
             self._exit.callback(self.small_disk.unmount)

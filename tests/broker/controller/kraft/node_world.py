@@ -100,7 +100,6 @@ class Hops(Links):
         expire = self.world.later(timeout_ms / 1000, lambda: finish(lambda: failed(False)))
         self.world.later(HOP_S, arrive)
 
-
     def channel(self, to: int, purpose: str) -> Any:
         """What a connection offers to those who wait for the answer themselves."""
 
@@ -144,7 +143,7 @@ class RefusingFile(RealFile):
     """A file on it."""
 
     def __init__(self, real: RealFile, disk: RefusingDisk) -> None:
-        super().__init__(real.path, real._fd)
+        super().__init__(real.path, real._fd, real._guard)
         self.disk = disk
 
     def append(self, data: Buffer) -> None:
@@ -173,12 +172,12 @@ class Nodes:
 
     def listening_at(self, port: int) -> int | None:
         """Which of `nodes` listens there."""
-        found = (at for at, node in self.nodes.items() if node.endpoint and node.endpoint.port == port)
+        found = (
+            at for at, node in self.nodes.items() if node.endpoint and node.endpoint.port == port
+        )
         return next(found, None)
 
-    def start(
-        self, node_id: int, *, at: int = 0, port: int = 0, **properties: str
-    ) -> RaftNode:
+    def start(self, node_id: int, *, at: int = 0, port: int = 0, **properties: str) -> RaftNode:
         """Start a node from what its disk holds. `at` is its number in `nodes` and of its
         directory, `port` where it listens, both its id unless given."""
         at = at or node_id

@@ -1,0 +1,84 @@
+"""What only tests, simulations and benches need: Python packages of a lock of their own, and tools.
+
+In: requirements-test.lock, the system's package manager. Out: both installed, one line a step.
+Never: a failure hidden: what cannot be installed is named, and the tests that need it are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+from deploy.setup.packages import install
+
+LOCK = PROJECT_ROOT / "requirements-test.lock"
+STAMP = Path(sys.prefix) / ".databus-test-ready"
+INSTALL_TIMEOUT_S = 900  # a slow mirror
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program of somebody else that tests use. `commands`: any of them will do."""
+
+    debian: str
+    fedora: str
+    commands: tuple[str, ...]
+
+    @property
+    def is_here(self) -> bool:
+        """Whether one of the commands is on the path; sbin counts, where root's tools are."""
+        path = os.environ.get("PATH", "") + os.pathsep + "/usr/sbin"
+        return any(shutil.which(command, path=path) for command in self.commands)
+
+
+TOOLS = (
+    Tool("kcat", "kcat", ("kcat", "kafkacat")),
+    Tool("nftables", "nftables", ("nft",)),
+    Tool("iproute2", "iproute", ("ip",)),
+    Tool("strace", "strace", ("strace",)),
+    Tool("chromium", "chromium", ("chromium", "chromium-browser", "google-chrome")),
+    Tool("openjdk-17-jre-headless", "java-21-openjdk-headless", ("java",)),
+    Tool("maven", "maven", ("mvn",)),
+)
+FONTS = Path("/usr/share/fonts/opentype/noto")  # Chinese in the browser's pictures
+FONT_PACKAGES = ("fonts-noto-cjk", "google-noto-sans-cjk-fonts")
+
+
+def ensure_test_packages() -> None:
+    """Install what requirements-test.lock adds; nothing happens if this lock is installed."""
+    wanted = LOCK.read_text(encoding="ascii")
+    if STAMP.exists() and STAMP.read_text(encoding="ascii") == wanted:
+        return
+    say("installing the packages of the tests (requirements-test.lock; this happens once)")
+    uv = Path(sys.prefix) / "bin" / "uv"
+    command = [str(uv), "pip", "install", "--quiet", "--python", sys.executable, "-r", str(LOCK)]
+    try:
+        done = subprocess.run(command, timeout=INSTALL_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OperatorError(f"the packages of the tests could not be installed: {error}") from error
+    if done.returncode != 0:
+        raise OperatorError(
+            "the packages of the tests could not be installed (see above); repeat the command"
+        )
+    STAMP.write_text(wanted, encoding="ascii")
+
+
+def ensure_test_tools() -> None:
+    """Install what is missing of the tools where that is ours to do; name what stays missing."""
+    for tool in TOOLS:
+        if not tool.is_here and not (install([tool.debian], [tool.fedora]) and tool.is_here):
+            say(f"SKIPPED {tool.debian}: it is not here and cannot be installed; "
+                "the tests that need it are skipped")  # fmt: skip
+    if not FONTS.exists():
+        install([FONT_PACKAGES[0]], [FONT_PACKAGES[1]])
+
+
+def say(sentence: str) -> None:
+    """One line for people, where it does not mix with what a command prints."""
+    print(f"databus: {sentence}", file=sys.stderr, flush=True)

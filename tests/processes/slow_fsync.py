@@ -1,0 +1,55 @@
+"""A running process whose fsync takes seconds: strace delays the call before the kernel sees it.
+
+In: a process id. Out: the process, each fdatasync and fsync late; other system calls at their pace.
+Never: a process that is stopped when this ends; strace lets go of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+END_TIMEOUT_S = 30
+
+
+class CannotTrace(Exception):
+    """No strace, or it may not attach here."""
+
+
+def check_strace() -> None:
+    """Raise `CannotTrace` unless strace is here and may attach to a child of ours."""
+    if shutil.which("strace") is None:
+        raise CannotTrace("needs strace (Debian: apt-get install strace)")
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        with slow_fsync(child.pid, 1):
+            pass
+    finally:
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def slow_fsync(pid: int, delay_ms: int) -> Iterator[None]:
+    """Each flush of the process and its threads takes `delay_ms` longer while the block runs."""
+    delay = f"inject=fsync,fdatasync:delay_enter={delay_ms * 1000}"  # microseconds
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-p", str(pid), "-e", "trace=fsync,fdatasync", "-e", delay,
+         "-o", "/dev/null"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        said = tracer.stderr.readline() if tracer.stderr is not None else ""
+        if "attached" not in said:
+            raise CannotTrace(f"strace: {said.strip()}")
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        try:
+            tracer.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            tracer.kill()
+            tracer.wait()
