@@ -42,7 +42,11 @@ OURS = frozenset(
 
 def spawn(coroutine: Coroutine[Any, Any, Result], *, name: str) -> asyncio.Task[Result]:
     """A task whose error goes to the loop's exception handler at once, awaited or not."""
-    task = asyncio.get_running_loop().create_task(coroutine, name=name)
+    return watch(asyncio.get_running_loop().create_task(coroutine, name=name))
+
+
+def watch(task: asyncio.Task[Result]) -> asyncio.Task[Result]:
+    """The same for a task that somebody else made, as a TaskGroup does."""
     task.add_done_callback(_report)
     return task
 
@@ -135,7 +139,9 @@ def run(
         supervisor.attach(runner.get_loop())
         try:
             return runner.run(main)
-        except CheckFailed as error:
+        except BaseException as error:
+            if not has_failed_check(error):
+                raise
             supervisor.fail("a check failed", error)
             raise SystemExit(FAILED_STATUS) from error
         finally:
@@ -169,3 +175,35 @@ def _is_ours(trace: TracebackType | None) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+class RequestFailures:
+    """How many HTTP requests of this process ended with an error of ours: 500, with its trace in
+    the log."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class HeardRequests:
+    """An ASGI layer for all others to be inside: servers swallow every exception of an application,
+    a failed check too.
+
+    What a client's bytes provoke is one failed request, counted; a failed check ends the process.
+    """
+
+    def __init__(self, app: Callable[..., Any], failures: RequestFailures) -> None:
+        self._app = app
+        self._failures = failures
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """ASGI."""
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._failures.count += 1
+            if has_failed_check(error):
+                report("a request ended with a failed check", error)
+            raise

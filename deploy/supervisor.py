@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from bus import tasks
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
 from deploy.state_file import StateFile, rotate_log
@@ -152,8 +153,8 @@ class Supervisor:
         self._state.take()
         self._log_folder.mkdir(parents=True, exist_ok=True)
         for name, life in self.lives.items():
-            self._keepers[name] = asyncio.create_task(self._keep(life), name=f"keep {name}")
-        self._keepers[""] = asyncio.create_task(self._keep_house(), name="housekeeping")
+            self._keepers[name] = tasks.spawn(self._keep(life), name=f"keep {name}")
+        self._keepers[""] = tasks.spawn(self._keep_house(), name="housekeeping")
 
     async def stop(self) -> None:
         """Stop the children in the reverse of their order, then give the data directory back."""
@@ -181,7 +182,7 @@ class Supervisor:
                 await asyncio.wait_for(process.wait(), KILL_WAIT_S)
         if keeper is not None:
             keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+            await asyncio.wait((keeper,))
         if life.state is not RoleState.FAILED:
             self._become(life, RoleState.STOPPED)
 
@@ -245,7 +246,9 @@ class Supervisor:
             )
         self._become(life, RoleState.STARTING)
         self._record(child.name, f"started as process {life.process.pid}")
-        ready = asyncio.create_task(self._watch_ready(life, log_path, log_start))
+        ready = tasks.spawn(
+            self._watch_ready(life, log_path, log_start), name=f"ready {child.name}"
+        )
         try:
             life.last_exit = await life.process.wait()
         finally:

@@ -6,7 +6,6 @@ printed for people or as JSON. Never: the work itself.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from bus import tasks
 from bus.command.show import screen
 from deploy.cluster import verbs as cluster
 from deploy.cluster.layout import (
@@ -89,11 +89,11 @@ def demo(
     if brokers is None:
         if kill_broker_at or controller is not ControllerKind.KRAFT:
             raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
-        raise typer.Exit(asyncio.run(work.demo(settings, seconds, as_json=as_json)))
+        raise typer.Exit(tasks.run(work.demo(settings, seconds, as_json=as_json)))
     wanted = plan(settings.site.data_path, brokers=brokers, controller=controller,
                   first_port=port, first_zookeeper_port=zookeeper_port)  # fmt: skip
     raise typer.Exit(
-        asyncio.run(work.demo(settings, seconds, as_json=as_json, plan=wanted, kill_at_s=kill_at_s))
+        tasks.run(work.demo(settings, seconds, as_json=as_json, plan=wanted, kill_at_s=kill_at_s))
     )
 
 
@@ -106,7 +106,7 @@ def up(
     """Start broker, edge, streams, dispatcher and console, and keep them alive."""
     from deploy import up as work
 
-    raise typer.Exit(work.detach(ctx.obj) if detach else asyncio.run(work.up(ctx.obj)))
+    raise typer.Exit(work.detach(ctx.obj) if detach else tasks.run(work.up(ctx.obj)))
 
 
 def down(ctx: typer.Context) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -61,16 +62,8 @@ class Operations:
 
     def apply(self, decided: Decided) -> list[Alarm]:
         """Write everything; the alarms that are new."""
-        with self._lock, store_errors(self._path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                new = self._apply(decided)
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-            return new
+        with self._transaction():
+            return self._apply(decided)
 
     def outbox(self, limit: int) -> list[tuple[int, Alarm]]:
         """Alarms that are not known to be on their topic, oldest first."""
@@ -163,10 +156,22 @@ class Operations:
             return self._db.execute(sql, values).fetchall()
 
     def _many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        with self._transaction():
+            self._db.executemany(sql, rows)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing, on every path: one left open would keep every later one from beginning,
+        and hold the file's lock against its readers."""
         with self._lock, store_errors(self._path):
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(sql, rows)
-            self._db.execute("COMMIT")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
 
 
 def _only_writer(path: Path) -> IO[str]:

@@ -39,6 +39,7 @@ from bus.contracts.topics import (
 )
 from bus.errors import BusError
 from bus.settings import BusSettings, SiteSettings
+from bus.tasks import watch
 from ingest.store.port import Position
 
 log = logging.getLogger(__name__)
@@ -70,10 +71,12 @@ class Dispatcher:
         producer = AsyncProducer(self._bus, client_id=APPLICATION, overrides={"linger.ms": 0})
         try:
             async with asyncio.TaskGroup() as tasks:
-                speaking = tasks.create_task(telling.run())
+                # Watched: a failure of the group is heard only when its other tasks have ended.
+                speaking = watch(tasks.create_task(telling.run(), name="notices"))
                 await self._judge(path, operations, producer, telling)
                 speaking.cancel()
         finally:
+            self._stopping.set()  # whatever waits in a thread must not outlive us
             await telling.close()
             await producer.close()
             operations.close()

@@ -64,6 +64,9 @@ class Telling:
             await notifier.tell(notice.subject, notice.body)
         except NotTold as error:
             self._failed(notice, str(error))
+        except Exception as error:  # of a library, or the other end's answer: this notice's fault
+            log.exception("%s stumbled over %s", notice.notifier, notice.subject)
+            self._failed(notice, repr(error))
         else:
             self._operations.told([notice], "told")
 

@@ -6,7 +6,7 @@ BROKER_LOGGER and apply to these files and to standard error alike.
 
 | file | what |
 |---|---|
-| server.log | start and stop, the plane, whatever has no file of its own |
+| server.log | start and stop, the plane, why the process failed, whatever has no file of its own |
 | controller.log | elections, registrations, fencing |
 | state-change.log | each partition's changes as the controller decides them |
 | request.log | each request, while `broker.handlers` is at DEBUG |
@@ -30,6 +30,9 @@ KEPT_FILES = 5
 """Older files kept of each module; with the present one 60 MB for a log that fills up."""
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+PACKAGES = ("broker", "bus")
+"""`bus.tasks` says why a process failed."""
 
 FILES = {
     "broker": "server",
@@ -90,11 +93,13 @@ def open_logs(directory: Path) -> ModuleFiles:
             f"the process' logs cannot be written to {directory} ({error.strerror}); "
             "set process.log.dir to a directory that can be written"
         ) from error
-    logging.getLogger("broker").addHandler(files)
+    for package in PACKAGES:
+        logging.getLogger(package).addHandler(files)
     return files
 
 
 def close_logs(files: ModuleFiles) -> None:
     """Write no more."""
-    logging.getLogger("broker").removeHandler(files)
+    for package in PACKAGES:
+        logging.getLogger(package).removeHandler(files)
     files.close()

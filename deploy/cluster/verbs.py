@@ -5,13 +5,13 @@ In: the command line. Out: exit status; a table for people, JSON for scripts. Ne
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
+from bus import tasks
 from bus.command.show import screen
 from deploy.cluster.layout import (
     DEFAULT_BROKERS,
@@ -69,7 +69,7 @@ def up(
         first_zookeeper_port=zookeeper_port,
     )
     if not detach:
-        raise typer.Exit(asyncio.run(work.up(ctx.obj, wanted)))
+        raise typer.Exit(tasks.run(work.up(ctx.obj, wanted)))
     words = [f"--brokers={brokers}", f"--controller={controller.value}", f"--port={port}"]
     words += [f"--zookeepers={zookeepers}", f"--zookeeper-port={zookeeper_port}"]
     words += [f"--zookeeper={zookeeper}"] if zookeeper else []

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from bus import tasks
 from bus.contracts.register import encode_register
 from bus.settings import BusSettings, SiteSettings
 from ingest.city.assembly import Assembly, Made
@@ -101,11 +102,14 @@ class CityLife:
         tell_owed_counters(self._bus, self._directory, self._run_name)
         for uplink in self._servers.values():
             uplink.start()
-        tasks = [asyncio.create_task(self._sync()), asyncio.create_task(self._tell_regularly())]
+        beside = [
+            tasks.spawn(self._sync(), name="city-truth"),
+            tasks.spawn(self._tell_regularly(), name="city-counters"),
+        ]
         try:
             await self._live()
         finally:
-            for task in tasks:
+            for task in beside:
                 task.cancel()
             await self._finish()
 

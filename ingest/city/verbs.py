@@ -6,7 +6,6 @@ Never: work of its own.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from pathlib import Path
@@ -17,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bus import tasks
 from bus.command.show import screen
 
 Rate = Annotated[float | None, typer.Option(help="Records per second at the morning peak.")]
@@ -50,7 +50,7 @@ def run(
         ctx.obj.city, **{key: value for key, value in changes.items() if value is not None}
     )
     url = edge_url or f"http://{ctx.obj.edge.host}:{ctx.obj.edge.port}"
-    asyncio.run(serve(ctx.obj.site, ctx.obj.bus, city, url))
+    tasks.run(serve(ctx.obj.site, ctx.obj.bus, city, url))
 
 
 def write_day(

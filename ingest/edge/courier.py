@@ -60,16 +60,26 @@ class Courier:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            flight = Flight(self._spool, self._producer(), self._max_in_flight)
             try:
-                flight.carry(self._stopping.is_set)
-            except BusError as error:
+                self._fly()
+            except OSError as error:
+                # The spool's own disk: read or written again later, as the records stay there.
                 self.failures += 1
-                log.warning("the producer failed, the next one goes on: %s", error)
+                log.error("the spool cannot be read or marked, again soon: %s", error)
                 self._stopping.wait(_RETRY_PAUSE_S)
-            finally:
-                flight.close()
-            self._spool.rewind()
+
+    def _fly(self) -> None:
+        """One producer's life."""
+        flight = Flight(self._spool, self._producer(), self._max_in_flight)
+        try:
+            flight.carry(self._stopping.is_set)
+        except BusError as error:
+            self.failures += 1
+            log.warning("the producer failed, the next one goes on: %s", error)
+            self._stopping.wait(_RETRY_PAUSE_S)
+        finally:
+            flight.close()
+        self._spool.rewind()
 
     def _producer(self) -> Producer:
         # The spool is the patience: a message that timed out would only come again, out of order.
@@ -80,8 +90,8 @@ class Flight:
     """One producer's life.
 
     Invariant: `_unsettled` holds, in order, the sequences that were handed to the producer and are
-    not below the acknowledged position; deliveries only add to `_settled` (from the producer's
-    thread).
+    not below the acknowledged position; deliveries only add to `_settled` and `_refusals` (from the
+    producer's thread).
     """
 
     def __init__(self, spool: Spool, producer: Producer, max_in_flight: int) -> None:
@@ -90,6 +100,7 @@ class Flight:
         self._max_in_flight = max_in_flight
         self._unsettled: deque[int] = deque()
         self._settled: set[int] = set()
+        self._refusals: deque[tuple[Queued, DeliveryError]] = deque()
         self._next = spool.drained_sequence
         self._failure: BusError | None = None
 
@@ -128,14 +139,12 @@ class Flight:
         )
 
     def _delivered(self, message: Queued, outcome: Outcome) -> None:
-        """In the producer's thread."""
-        if not isinstance(outcome, DeliveryError):
-            self._settled.add(message.sequence)
+        """In the producer's thread. It alone makes room in the producer's queue, so it sends
+        nothing: it would wait for itself."""
+        if isinstance(outcome, DeliveryError):
+            self._refusals.append((message, outcome))
         else:
-            try:
-                self._refused(message, outcome)
-            except BusError as error:
-                self._failure = error
+            self._settled.add(message.sequence)
         self._spool.wake()
 
     def _refused(self, message: Queued, error: BusError) -> None:
@@ -148,8 +157,12 @@ class Flight:
 
     def _acknowledge(self) -> None:
         self._settle()
-        if self._failure is not None:
-            raise self._failure
+        while self._refusals:
+            try:
+                self._refused(*self._refusals.popleft())
+            except BusError as error:
+                self._failure = error
+                raise
 
     def _settle(self) -> None:
         """Move the position up to the first message that is still under way."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from bus.tasks import RequestFailures
 from ingest.edge.courier import Courier
 from ingest.edge.intake import Taken
 from ingest.pictures import PictureKeeper
@@ -54,6 +55,11 @@ class Meters:
         )
         self._gauge("spool_damaged", "Messages lost to damaged files.", lambda: spool.damaged)
         self._gauge("producer_failures", "Producers given up.", lambda: courier.failures)
+        self.failures = RequestFailures()
+        self._gauge(
+            "failed_requests", "Requests answered 500, the log says why.",
+            lambda: self.failures.count,
+        )  # fmt: skip
         self._gauge("pictures_kept", "Pictures made durable.", lambda: keeper.kept)
         self._gauge("pictures_lost", "Pictures given up.", lambda: keeper.lost)
         self._gauge("pictures_waiting_bytes", "Pictures that wait.", lambda: keeper.waiting_bytes)

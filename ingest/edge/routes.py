@@ -18,6 +18,7 @@ from fastapi import FastAPI, Request, Response
 from bus.contracts import headers, topics
 from bus.contracts.meters import Sent
 from bus.settings import SiteSettings
+from bus.tasks import HeardRequests
 from ingest.edge.answers import Problem, answer, status_of
 from ingest.edge.body import MULTIPART, UnknownType, media_type, split
 from ingest.edge.courier import Courier
@@ -198,6 +199,7 @@ def create_app(edge: Edge) -> FastAPI:
     app = FastAPI(
         title="surveillance data bus: edge", docs_url=None, redoc_url=None, openapi_url=None
     )
+    app.add_middleware(HeardRequests, failures=edge.meters.failures)
     for method, path, handler, operation in ROUTES:
         app.add_route(path, _guarded(edge, handler, operation), methods=[method])
     return app

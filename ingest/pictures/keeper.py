@@ -138,13 +138,13 @@ class PictureKeeper:
         for path in self._files():
             if self._stopping:
                 return
-            data = path.read_bytes()
             try:
+                data = path.read_bytes()
                 self.store.put(path.relative_to(self._waiting).as_posix(), data)
-            except Exception as error:  # as in _to_store
+                path.unlink()
+            except Exception as error:  # as in _to_store; or the waiting folder's own disk
                 self._avoid_until = self._monotonic() + _PAUSE_S
-                log.info("picture store still away: %s", error)
+                log.info("%s waits on: %s", path.name, error)
                 return
-            path.unlink()
             with self._lock:
                 self._waiting_bytes -= len(data)

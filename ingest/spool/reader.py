@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 import os
 
+import msgspec
+
 from ingest.spool.frame import Entry, decode, payloads
 from ingest.spool.segment import Segment
 from ingest.spool.writer import SpoolWriter
@@ -74,7 +76,7 @@ class SpoolReader:
         start = self._offset
         for payload, end in payloads(data):
             if self._sequence >= self._skip_to:
-                messages.append((self._sequence, decode(payload)))
+                self._take_one(payload, messages)
             self._sequence += 1
             self._offset = start + end
             if len(messages) >= max_messages:
@@ -83,6 +85,13 @@ class SpoolReader:
             self._grow_or_give_up(len(data))
         else:
             self._chunk_bytes = _READ_BYTES
+
+    def _take_one(self, payload: memoryview, messages: list[tuple[int, Entry]]) -> None:
+        try:
+            messages.append((self._sequence, decode(payload)))
+        except msgspec.MsgspecError as error:  # whole, but no message: it would be none ever after
+            self.damaged += 1
+            log.error("message %d in %s is none: %s", self._sequence, self._segment.path, error)
 
     def _grow_or_give_up(self, had_bytes: int) -> None:
         """No whole message: it is longer than the chunk, or damaged."""

@@ -15,6 +15,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from bus import tasks
+from bus.tasks import HeardRequests
 from monitor.api.access import answer
 from monitor.api.charts import chart_routes
 from monitor.api.guard import Guard
@@ -47,13 +49,14 @@ def create_api(services: Services, ended: SessionEnded = lambda _: None) -> Fast
         app.include_router(routes)
     _tell_faults(app)
     app.add_middleware(Guard, sessions=services.sessions, passwords=services.passwords)
-    app.add_middleware(  # added last = outermost: the guard finds the cookie read
+    app.add_middleware(  # added later = further out: the guard finds the cookie read
         SessionCookie,
         secret_key=services.secret,
         session_cookie="databus_console",
         same_site="lax",
         max_age=services.console.session_hours * 3600,
     )
+    app.add_middleware(HeardRequests, failures=services.failures)
     return app
 
 
@@ -73,16 +76,17 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         work = [
-            asyncio.create_task(services.hub.run(), name="console-hub"),
-            asyncio.create_task(services.kpis.run(), name="console-kpis"),
-            asyncio.create_task(services.watcher.run(), name="console-cluster"),
+            tasks.spawn(services.hub.run(), name="console-hub"),
+            tasks.spawn(services.kpis.run(), name="console-kpis"),
+            tasks.spawn(services.watcher.run(), name="console-cluster"),
         ]
+        services.background.extend(work)
         try:
             yield
         finally:
             for task in work:
                 task.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
+            await asyncio.wait(work)  # what they end with has been reported
             services.records.close()
             services.alarms.close()
 

@@ -13,7 +13,13 @@ from typing import Any
 import fsspec
 import httpx
 from fastapi import APIRouter, Depends, HTTPException, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    generate_latest,
+)
 
 from ingest.store.port import Position
 from monitor.accounts.roles import Operation
@@ -37,6 +43,9 @@ def platform_routes(services: Services) -> APIRouter:
 
     @router.get("/healthz")
     async def healthz() -> Response:
+        dead = services.dead_tasks
+        if dead:
+            return answer({"status": f"stopped: {', '.join(dead)}"}, 503)
         return answer({"status": "ok"})
 
     @router.get("/api/topics", dependencies=[bus])
@@ -172,4 +181,6 @@ def _metrics(services: Services) -> bytes:
     )
     for part, why in away(services).items():
         reach.labels(part).set(0 if why else 1)
+    failed = Counter("databus_console_failed_requests", "Requests answered 500", registry=registry)
+    failed.inc(services.failures.count)
     return generate_latest(registry)

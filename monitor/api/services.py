@@ -5,15 +5,17 @@ In: settings and openers. Out: one frozen object. Never: a module-level client.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from bus.contracts.commands import WatchCommand
 from bus.settings import BusSettings, SiteSettings
+from bus.tasks import RequestFailures
 from ingest.store.port import RecordReader
 from monitor.accounts.book import AccountBook
 from monitor.accounts.sessions import Sessions
@@ -63,6 +65,14 @@ class Services:
     watcher: Watcher
     commands: CommandSender
     secret: str
+    failures: RequestFailures = field(default_factory=RequestFailures)
+    background: list[asyncio.Task[None]] = field(default_factory=list)
+    """What runs beside the requests, for as long as the process does."""
+
+    @property
+    def dead_tasks(self) -> list[str]:
+        """What should run beside the requests and does not; the process is about to end then."""
+        return [task.get_name() for task in self.background if task.done()]
 
     @property
     def pictures_url(self) -> str:

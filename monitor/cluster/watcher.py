@@ -109,6 +109,11 @@ class Watcher:
                 log.warning("the cluster does not answer: %s", error)
             self.away = str(error)
             return
+        except Exception as error:  # a broker's answer that nobody here can make sense of
+            if not self.away:
+                log.exception("the cluster's answer makes no sense")
+            self.away = f"its answer makes no sense: {error!r}"
+            return
         self.away = ""
         self.on_look(now, self.history.take(now))
 
@@ -121,9 +126,12 @@ class Watcher:
                 try:
                     reply = await client.get(url)
                     page = reply.text if reply.is_success else None
-                except httpx.HTTPError:
+                except (httpx.HTTPError, httpx.InvalidURL):
                     page = None
-                self.traffic.take(broker_id, page, time.monotonic())
+                try:
+                    self.traffic.take(broker_id, page, time.monotonic())
+                except ValueError as error:
+                    log.info("the metrics of broker %s make no sense: %s", broker_id, error)
 
     async def metadata(self) -> Metadata:
         """The tree as it is now; one reader at a time."""

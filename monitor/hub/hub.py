@@ -68,11 +68,20 @@ class Hub:
 
     def _on_batch(self, batch: TailBatch) -> None:
         now_ms = self._now_ms()
-        self.live.on_counts(batch.counts)
-        self.live.on_sightings(batch.sightings, now_ms)
+        live = self.live
+        self._show(live.on_counts, batch.counts)
+        self._show(live.on_sightings, batch.sightings, now_ms)
         for alarm in batch.alarms:
-            self.live.on_alarm(alarm)
+            self._show(live.on_alarm, alarm)
         for incident in batch.incidents:
-            self.live.on_incident(incident)
+            self._show(live.on_incident, incident)
         for rule_id, command in batch.commands:
-            self.live.on_command(rule_id, command)
+            self._show(live.on_command, rule_id, command)
+
+    def _show(self, show: Callable[..., object], *what: object) -> None:
+        """A record that cannot be shown is left out: it stands on its topic, and would come again
+        after every restart."""
+        try:
+            show(*what)
+        except Exception:
+            log.exception("a record of the bus cannot be shown")

@@ -118,7 +118,11 @@ class Tail:
                     self._stop.wait(0.5)
                     looked_at = -LOOK_SECONDS
                     continue
-                self._poll(consumer, loop)
+                try:
+                    self._poll(consumer, loop)
+                except KafkaException as error:
+                    self._note(f"{self._servers}: {error.args[0].str()}")
+                    self._stop.wait(0.5)
         finally:
             consumer.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bus.tasks import FAILED_STATUS
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
 from deploy.state_file import is_held, read_state, rotate_log
@@ -203,3 +204,31 @@ async def test_a_role_without_an_address_is_ready_when_its_log_says_so(tmp_path:
     gate.touch()
     assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
     await supervisor.stop()
+
+
+async def test_a_process_whose_background_task_failed_is_started_again(tmp_path: Path):
+    """It ends by itself with a status of its own; its log has the trace."""
+    been = tmp_path / "been"
+    program = f"""
+        import asyncio, logging, pathlib
+        from bus import tasks
+        from bus.errors import check
+        logging.basicConfig()
+        been = pathlib.Path({str(been)!r})
+        async def work():
+            check(been.exists(), "planted")
+            print("ready", flush=True)
+            await asyncio.Event().wait()
+        async def main():
+            kept = tasks.spawn(work(), name="work")
+            await asyncio.sleep(0)
+            been.touch()
+            await asyncio.Event().wait()
+        tasks.run(main())
+    """
+    supervisor = Supervisor([child("fragile", program, ready_line="ready")], tmp_path)
+    await supervisor.start()
+    assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
+    assert (supervisor.restarts, supervisor.lives["fragile"].last_exit) == (1, FAILED_STATUS)
+    await supervisor.stop()
+    assert "CheckFailed: planted" in (tmp_path / "log" / "fragile.log").read_text()

@@ -171,3 +171,18 @@ def test_a_strange_cursor_is_a_typed_error(operations: Operations, path: Path, c
     """Cursors come back from outside."""
     with pytest.raises(StoreError):
         OperationsReader(path).alarms(page=Page(cursor=cursor))
+
+
+def test_a_write_that_fails_leaves_no_transaction_open(operations: Operations) -> None:
+    """Else nothing could be written, nor this file changed by anybody, until a restart."""
+    operations.apply(Decided(alarms=[alarm(1)]))
+    notice = operations.due(0, 10)[0]
+    unfit = 1 << 64  # no number that SQLite has room for
+    with pytest.raises(OverflowError):
+        operations.later(notice, unfit)
+    with pytest.raises(OverflowError):
+        operations.produced([unfit])
+    with pytest.raises(OverflowError):
+        operations.apply(Decided(alarms=[alarm(2, raised_at_ms=unfit)]))
+    assert [a.alarm_id for a in operations.apply(Decided(alarms=[alarm(3)]))] == ["r:3"]
+    assert [a.alarm_id for _, a in operations.outbox(10)] == ["r:1", "r:3"]

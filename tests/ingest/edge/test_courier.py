@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.server.embedded import RunningBroker
 from bus.client.consumer import BEGINNING, Consumer, Place
+from bus.client.errors import DeliveryError
+from bus.client.producer import Delivery, OnDelivery
 from bus.contracts import topics
+from bus.errors import ErrorCode
 from bus.settings import BusSettings
-from ingest.edge.courier import Courier
+from ingest.edge.courier import Courier, Flight
 from ingest.spool import Entry, Spool
 
 
@@ -49,3 +54,50 @@ async def test_a_message_no_broker_takes_is_quarantined_and_the_next_ones_follow
                 consumer.close()
                 return
     raise AssertionError("it is not in the quarantine")
+
+
+class FullProducer:
+    """A producer with room for one record, which only its own thread makes, as librdkafka's."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.senders: list[int] = []
+        self._room = threading.Semaphore(1)
+        self._waiting: list[tuple[str, OnDelivery]] = []
+        self._there = threading.Semaphore(0)
+        self.thread = threading.Thread(target=self._poll, daemon=True)
+        self.thread.start()
+
+    def send(self, topic: str, value: bytes, *, on_delivery: OnDelivery, **_: Any) -> None:
+        self.senders.append(threading.get_ident())
+        assert self._room.acquire(timeout=30), "nobody makes room"
+        self._waiting.append((topic, on_delivery))
+        self._there.release()
+
+    def _poll(self) -> None:
+        while True:
+            self._there.acquire()
+            topic, told = self._waiting.pop(0)
+            if topic == topics.QUARANTINE_RECORDS:
+                told(Delivery(topic, 0, len(self.sent), 1))
+            else:
+                told(DeliveryError(ErrorCode.MESSAGE_TOO_LARGE, "planted", topic))
+            self.sent.append(topic)
+            self._room.release()
+
+    def close(self, timeout_s: float) -> int:
+        return 0
+
+
+async def test_what_a_broker_refuses_is_quarantined_by_the_courier_not_in_the_delivery_callback(
+    tmp_path: Path,
+):
+    """The callback's thread alone makes room in the queue: it would wait there for itself."""
+    spool = Spool(tmp_path, max_bytes=1 << 30)
+    await spool.append([entry(topics.DATA_FACE, number, 100_000) for number in range(3)])
+    producer = FullProducer()
+    flight = Flight(spool, producer, 100)  # type: ignore[arg-type]
+    flight.carry(lambda: spool.drained_sequence == 3)
+    assert set(producer.senders) == {threading.get_ident()}
+    assert producer.sent.count(topics.QUARANTINE_RECORDS) == 3
+    spool.close()
