@@ -18,6 +18,10 @@ from broker.config.key import (
     key,
 )
 
+MOST_CONNECTIONS = 10_000
+"""Cameras go through the edge: a bus has as many connections as applications and their threads.
+Each costs about 5 kB idle and a batch when its client does not read."""
+
 # fmt: off
 KEYS: tuple[ConfigKey, ...] = (
     key("listeners", LIST, ("PLAINTEXT://:9092",),
@@ -72,8 +76,9 @@ KEYS: tuple[ConfigKey, ...] = (
     key("connection.failed.authentication.delay.ms", INT, 100,
         "How long a refused client waits for its answer.",
         check=at_least(0)),
-    key("max.connections", INT, MAX_INT,
-        "The most connections at a time.",
+    key("max.connections", INT, MOST_CONNECTIONS,
+        "The most connections at a time, on each listener. Kafka sets no bound by default; each "
+        "connection may hold an answer that its client does not read.",
         dynamic=CLUSTER_WIDE,
         check=at_least(0)),
     key("max.connections.per.ip", INT, MAX_INT,

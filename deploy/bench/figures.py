@@ -111,6 +111,20 @@ FIGURES: dict[str, Figure] = {
                must=1.0, aim=1.0, compared=True, less_is_better=True),
         Figure(name="cluster-restart", title="start after kill -9 with 6 GB of log", unit="s",
                must=5.0, aim=2.0, compared=False, less_is_better=True),
+        Figure(name="cluster-unread-memory", unit="MB",
+               title="100 connections × 64 fetches never read, 60 s: memory of a broker grows by",
+               must=200, aim=120, compared=False, less_is_better=True),
+        Figure(name="cluster-unread-ack-p99", title="the same: others' ack p99", unit="ms",
+               must=50, aim=10, compared=False, less_is_better=True),
+        Figure(name="cluster-unread-out-of-sync", unit="looks",
+               title="the same: looks at which a replica was out of sync",
+               must=0, aim=0, compared=False, less_is_better=True),
+        Figure(name="cluster-flood-ack-p99", unit="ms",
+               title="10 connections × 50,000 requests in one write, 60 s: others' ack p99",
+               must=50, aim=20, compared=False, less_is_better=True),
+        Figure(name="cluster-flood-fenced", unit="looks",
+               title="the same: looks at which a broker was fenced or the controller another",
+               must=0, aim=0, compared=False, less_is_better=True),
     )
 }  # fmt: skip
 

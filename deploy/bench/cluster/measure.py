@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from deploy.bench.cluster import faults, metadata, throughput
+from deploy.bench.cluster import faults, hostile, metadata, throughput
 from deploy.bench.cluster.size import Size
 from deploy.bench.cluster.targets import ClusterTarget, kafka_cluster, our_cluster
 from deploy.bench.figures import Samples
@@ -43,6 +43,8 @@ GROUPS: tuple[tuple[tuple[str, ...], Group], ...] = (
     ((metadata.CREATE,), _one(metadata.CREATE, metadata.create_many)),
     (metadata.ANSWER_NAMES, metadata.answers),
     ((faults.RESTART,), _one(faults.RESTART, faults.restart)),
+    (hostile.UNREAD, hostile.unread),
+    (hostile.FLOOD, hostile.flood),
 )
 NAMES = tuple(name for names, _ in GROUPS for name in names)
 PREFIX = "cluster-"
