@@ -23,6 +23,10 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     zone: str = "Asia/Shanghai"
     language: str = "zh"
     data_dir: str = "var"
+    # A capture further ahead of its arrival is a clock fault; cameras drift by seconds a day.
+    clock_ahead_minutes: int = 10
+    # A capture older than this is a clock fault too; 0: what the store says it keeps.
+    keep_days: int = 0
 
     def __post_init__(self) -> None:
         """Refuse a zone that nobody knows: every time of the site would be wrong by hours."""

@@ -113,7 +113,11 @@ def compose(entries: Sequence[Entry], *, base: Path, arguments: tuple[str, ...] 
         by_room[entry.room].append(entry)
     rooms: dict[str, Any] = {room: _room(cls, by_room[room]) for room, cls in ROOM_CLASSES.items()}
     site: SiteSettings = rooms["site"]
-    rooms["site"] = msgspec.structs.replace(site, data_dir=str((base / site.data_dir).absolute()))
+    rooms["site"] = msgspec.structs.replace(
+        site,
+        data_dir=str((base / site.data_dir).absolute()),
+        keep_days=site.keep_days or rooms["store"].keep_days,
+    )
     broker = {entry.key: _kafka_value(entry) for entry in by_room["broker"]}
     return Settings(broker=broker, arguments=arguments, **rooms)
 

@@ -7,6 +7,7 @@ Never: reading files or the environment.
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -67,6 +68,12 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     `sqlite:///absolute/path` or `hbase://host:9090/name?keep_days=90`."""
 
     url: str = ""
+
+    @property
+    def keep_days(self) -> int:
+        """How long the store keeps a record; 0: for ever."""
+        days = dict(parse_qsl(urlsplit(self.url).query)).get("keep_days", "0")
+        return int(days) if days.isdecimal() else 0
 
     def records_url(self, site: SiteSettings) -> str:
         """Where the records are."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from rich.table import Table
 
 from bus.command.show import screen
 from ingest.edge.body import JSON_TYPES, LINES_TYPES, split
+from ingest.normalise import clock_limits
 from ingest.normalise.explain import KEYS_OF_KIND, Fault, explain, guess_kind
 from ingest.normalise.faults import texts
 from ingest.normalise.local_time import BadTime, local_time
@@ -128,7 +130,14 @@ def check_message(
     console, failed = screen(), False
     for number, value in enumerate(values, 1):
         is_kind = kind or guess_kind(value)
-        faults = explain(value, is_kind, ctx.obj.site.zone)
+        faults = explain(
+            value,
+            is_kind,
+            ctx.obj.site.zone,
+            received_at_ms=time.time_ns() // 1_000_000,
+            clock=clock_limits(ctx.obj.site),
+            max_picture_bytes=ctx.obj.edge.max_picture_bytes,
+        )
         failed = failed or any(fault.level == "error" for fault in faults)
         if as_json:
             _print_json({"message": number, "kind": is_kind, "faults": msgspec.to_builtins(faults)})
@@ -179,10 +188,16 @@ def _print_records(rows: Iterable[RecordRow], pictures: PictureStore, zone: str)
             row.checkpoint_id,
             row.camera_ip,
             row.plate_number or " ".join(filter(None, (row.vehicle_color, row.vehicle_type))),
-            f"{(row.stored_at_ms - row.captured_at_ms) / 1000:.1f} s",
+            _latency(row),
             pictures.path_of(row.picture_url) or row.picture_url,
         )
     _print_table(table, "nothing stored that matches")
+
+
+def _latency(row: RecordRow) -> str:
+    if row.clock_off_ms:
+        return f"clock {row.clock_off_ms / 3_600_000:+.1f} h"
+    return f"{(row.stored_at_ms - row.captured_at_ms) / 1000:.1f} s"
 
 
 def _print_rejected(rows: Iterable[RejectedRow], zone: str) -> None:

@@ -10,8 +10,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from bus.contracts.headers import Reason
 from ingest.edge.intake import Taken
+from ingest.normalise.explain import explain
 from ingest.normalise.faults import texts
+
+# How many records of a request get their damage located; a broken file has the same one everywhere.
+MAX_EXPLAINED = 20
+_UNREADABLE = frozenset({Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_AN_OBJECT})
 
 
 class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,12 +31,22 @@ class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
     message_zh: str
 
 
+class WarnedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """Something of an accepted record that is lost or changed."""
+
+    index: int
+    field: str
+    message: str
+    message_zh: str
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`ids[i]` is the identity of record i, null where it was rejected."""
 
     accepted: int
     ids: list[str | None]
     rejected: list[RejectedItem]
+    warnings: list[WarnedItem]
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,13 +57,23 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     message_zh: str
 
 
-def answer(taken: Sequence[Taken]) -> Answer:
-    """For a request whose records are all durable."""
+def answer(taken: Sequence[Taken], values: Sequence[bytes] = (), zone: str = "UTC") -> Answer:
+    """For a request whose records are all durable; `values` are their bytes, to say where the
+    first unreadable ones are damaged."""
     ids = [None if record.reason else record.record_id for record in taken]
-    rejected = []
+    rejected: list[RejectedItem] = []
+    warnings = [
+        WarnedItem(
+            index=index, field=fault.field, message=fault.message, message_zh=fault.message_zh
+        )
+        for index, record in enumerate(taken)
+        for fault in record.warnings
+    ]
     for index, record in enumerate(taken):
         if record.reason:
             english, chinese = texts(record.reason)
+            if record.reason in _UNREADABLE and values and len(rejected) < MAX_EXPLAINED:
+                english, chinese = _where(values[index], record.reason, zone)
             rejected.append(
                 RejectedItem(
                     index=index,
@@ -57,7 +83,16 @@ def answer(taken: Sequence[Taken]) -> Answer:
                     message_zh=chinese,
                 )
             )
-    return Answer(accepted=len(taken) - len(rejected), ids=ids, rejected=rejected)
+    accepted = len(taken) - len(rejected)
+    return Answer(accepted=accepted, ids=ids, rejected=rejected, warnings=warnings)
+
+
+def _where(value: bytes, reason: str, zone: str) -> tuple[str, str]:
+    """The fault with its place, as `check-message` tells it."""
+    for fault in explain(value, "vehicle", zone):
+        if fault.reason == reason:
+            return fault.message, fault.message_zh
+    return texts(reason)
 
 
 def status_of(given: Answer) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -30,20 +30,19 @@ def has_inline(value: bytes) -> bool:
 
 
 def inline_pictures(value: bytes) -> dict[str, bytes]:
-    """Wire key -> picture, of those that really are base64; others stay in the record as they
-    are."""
-    found: dict[str, bytes] = {}
-    for key, raw in _fields(value).items():
-        if key in INLINE_PICTURES and (data := _decoded(bytes(raw))):
-            found[key] = data
-    return found
+    """Wire key -> picture; empty where it is no base64 (such a one stays in the record)."""
+    return {
+        key: _decoded(bytes(raw)) for key, raw in _fields(value).items() if key in INLINE_PICTURES
+    }
 
 
-def with_urls(value: bytes, urls: Mapping[str, str]) -> bytes:
-    """The record without the pictures `urls` names by wire key, with their addresses instead."""
-    if not urls:
+def with_urls(value: bytes, urls: Mapping[str, str], lost: Collection[str] = ()) -> bytes:
+    """The record without the pictures `urls` names by wire key, with their addresses instead;
+    `lost` ones are taken out without an address."""
+    if not urls and not lost:
         return value
-    fields = {key: raw for key, raw in _fields(value).items() if key not in urls}
+    gone = {*urls, *lost}
+    fields = {key: raw for key, raw in _fields(value).items() if key not in gone}
     for key, url in urls.items():
         fields[INLINE_PICTURES[key]] = msgspec.Raw(msgspec.json.encode(url))
     return msgspec.json.encode(fields)

@@ -7,15 +7,18 @@ clock, dice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bus.contracts import headers, topics
 from bus.contracts.headers import Reason
 from ingest.edge.inline import has_inline, inline_pictures, with_urls
-from ingest.normalise import Envelope, normalise, own_id, partition_key, rejected_row, uuid7
+from ingest.normalise import Envelope, own_id, partition_key, rejected_row, uuid7
+from ingest.normalise.clock import DEFAULT, ClockLimits
+from ingest.normalise.explain import MAX_PICTURE_BYTES, Circumstances, Fault, losses, picture_faults
+from ingest.normalise.record import judge
 from ingest.normalise.wire import Unreadable, read
-from ingest.pictures.names import ROLES, picture_name
+from ingest.pictures.names import ROLES, extension, picture_name
 from ingest.spool import Entry
 from ingest.store.port import RejectedRow
 
@@ -25,6 +28,9 @@ DATA_TOPICS = {
     "video": topics.DATA_VIDEO,
 }
 _OWN_NUMBER = "记录编号".encode()
+_NAMING_KEYS = tuple(
+    f'"{key}"'.encode() for key in ("卡口编号", "抓拍时间", "抓拍设备地址", "车牌号码")
+)
 _OWN_NUMBER_ESCAPED = b"\\u8bb0"
 
 
@@ -42,6 +48,8 @@ class Arrival:
     idempotency_key: str
     replayed: bool
     max_record_bytes: int
+    max_picture_bytes: int = MAX_PICTURE_BYTES
+    clock: ClockLimits = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class Taken:
     camera_ip: str
     reason: str = ""
     field: str = ""
+    warnings: Sequence[Fault] = ()
+    is_clock_fault: bool = False
 
 
 def take(
@@ -71,18 +81,27 @@ def take(
         record_id=record_id,
         source=arrival.source,
         replayed=arrival.replayed,
+        clock=arrival.clock,
     )
-    pictures = {**(inline_pictures(value) if has_inline(value) else {}), **beside}
-    row = normalise(
+    given = {**(inline_pictures(value) if has_inline(value) else {}), **beside}
+    pictures = {key: data for key, data in given.items() if data}
+    row, oddly_typed = judge(
         value, arrival.kind, envelope, None, arrival.zone, pictures_beside=bool(pictures)
     )
     if isinstance(row, RejectedRow):
         return _rejected(row, arrival)
+    is_clock_fault = row.clock_off_ms != 0
+    warnings: Sequence[Fault] = ()
+    doubtful = [key for key, data in given.items() if _is_doubtful(data, arrival)]
+    if doubtful or oddly_typed or is_clock_fault or _repeats_a_key(value):
+        warnings = _warnings(value, arrival, beside)
+    lost = [key for key in doubtful if len(given[key]) > arrival.max_picture_bytes]
+    pictures = {key: data for key, data in pictures.items() if key not in lost}
     names = {
         key: picture_name(arrival.day, row.checkpoint_id, record_id, ROLES.get(key, "other"), data)
         for key, data in pictures.items()
     }
-    body = with_urls(value, {key: url_of(name) for key, name in names.items()})
+    body = with_urls(value, {key: url_of(name) for key, name in names.items()}, lost)
     if len(body) > arrival.max_record_bytes:
         reason = Reason.TOO_LARGE.value
         return _rejected(
@@ -96,9 +115,44 @@ def take(
         timestamp_ms=arrival.received_at_ms,
         tally=f"{arrival.kind}/accepted",
     )
+    kept = {names[key]: data for key, data in pictures.items()}
     return Taken(
-        record_id, entry, {names[key]: data for key, data in pictures.items()}, row.camera_ip
+        record_id,
+        entry,
+        kept,
+        row.camera_ip,
+        warnings=warnings,
+        is_clock_fault=is_clock_fault,
     )
+
+
+def _is_doubtful(picture: bytes, arrival: Arrival) -> bool:
+    """Whether `check-message` has something to say of a picture."""
+    is_empty, is_large = not picture, len(picture) > arrival.max_picture_bytes
+    return is_empty or is_large or extension(picture) == "bin"
+
+
+def _repeats_a_key(value: bytes) -> bool:
+    """Whether one of the keys that name a vehicle's passing seems to stand there twice; cheap."""
+    return any(value.count(key) > 1 for key in _NAMING_KEYS)
+
+
+def _warnings(value: bytes, arrival: Arrival, beside: Mapping[str, bytes]) -> list[Fault]:
+    """What is lost or changed of a record that is valid, in the words of `check-message`."""
+    faults = losses(
+        value,
+        Circumstances(
+            arrival.kind,
+            arrival.zone,
+            arrival.received_at_ms,
+            arrival.clock,
+            arrival.replayed,
+            arrival.max_picture_bytes,
+        ),
+    )
+    for key, data in beside.items():
+        faults += picture_faults(key, data, arrival.max_picture_bytes)
+    return faults
 
 
 def _rejected(row: RejectedRow, arrival: Arrival) -> Taken:

@@ -41,6 +41,18 @@ class Meters:
             ["camera_ip", "outcome"],
             registry=self._device_registry,
         )
+        self._clock_faults = Counter(
+            "databus_edge_clock_faults",
+            "Accepted records whose capture time cannot be true; ordered by their arrival.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self._clock_faults_by_device = Counter(
+            "databus_edge_device_clock_faults",
+            "The same by device.",
+            ["camera_ip"],
+            registry=self._device_registry,
+        )
         self.answer_seconds = Histogram(
             "databus_edge_answer_seconds",
             "From the whole request to its answer.",
@@ -70,6 +82,9 @@ class Meters:
             self._records.labels(kind, record.reason or "accepted").inc()
             outcome = "rejected" if record.reason else "accepted"
             self._by_device.labels(self._device(record.camera_ip), outcome).inc()
+            if record.is_clock_fault:
+                self._clock_faults.labels(kind).inc()
+                self._clock_faults_by_device.labels(self._device(record.camera_ip)).inc()
 
     def count_refused(self, taken: Iterable[Taken], kind: str) -> None:
         """Answered 503: not arrived, the sender keeps them."""

@@ -26,6 +26,7 @@ from ingest.edge.intake import Arrival, Taken, take
 from ingest.edge.meters import Meters
 from ingest.edge.principal import Operation, Principal, authenticate, authorise
 from ingest.edge.request import BadForm, TooLarge, read_body, read_form
+from ingest.normalise import clock_limits
 from ingest.pictures import PictureKeeper
 from ingest.pictures.names import content_type, is_safe_name, safe
 from ingest.settings import EdgeSettings
@@ -55,6 +56,7 @@ class Edge:
         self.spool, self.courier, self.keeper = spool, courier, keeper
         self.meters = Meters(spool, courier, keeper)
         self._tz = site.tz
+        self._clock = clock_limits(site)
 
     async def records(self, request: Request, principal: Principal) -> Response:
         """`POST /v1/records/{kind}`."""
@@ -71,7 +73,7 @@ class Edge:
         taken = await self._take(values, arrival, beside)
         await self._keep_pictures(taken)
         await self._spool(taken, arrival.kind)
-        given = answer(taken)
+        given = answer(taken, values, self.site.zone)
         return _json(given, status_of(given))
 
     async def counters(self, request: Request, principal: Principal) -> Response:
@@ -172,6 +174,8 @@ class Edge:
             idempotency_key=request.headers.get("idempotency-key", ""),
             replayed=request.headers.get("x-replay", "") == "1",
             max_record_bytes=self.settings.max_record_bytes,
+            max_picture_bytes=self.settings.max_picture_bytes,
+            clock=self._clock,
         )
 
     def _counter(self, counter: Sent, principal: Principal, now_ms: int) -> Entry:

@@ -12,18 +12,21 @@ import binascii
 import difflib
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from bus.contracts import keys
 from bus.contracts.headers import Reason
 from bus.contracts.plates import plate_key, says_no_plate
+from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
 from ingest.normalise.faults import texts
 from ingest.normalise.local_time import BadTime, local_time
 from ingest.normalise.record import MAX_CHECKPOINT_CHARACTERS
 from ingest.normalise.wire import Unreadable, as_text, read_object
+from ingest.pictures.names import extension
 
 KEYS_OF_KIND = {"vehicle": keys.VEHICLE, "face": keys.FACE, "video": keys.VIDEO}
 _NUMBERS = {
@@ -36,6 +39,9 @@ _NUMBERS = {
 _NOT_TEXT = frozenset(_NUMBERS) | {"目标框", "车牌逐字置信度", "设备流水号", "目标编号", "车道编号"}
 _FACE_PICTURES = ("人脸特征", "人脸图片地址", "场景图片地址", "人脸图片", "场景图片")
 _FLOAT_BYTES = 4
+_GZIP = b"\x1f\x8b"
+MAX_PICTURE_BYTES = 8 << 20  # where nobody says otherwise: [edge] max_picture_bytes
+CLOCK_FIELD = "抓拍时间"
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,32 +68,63 @@ def guess_kind(value: bytes) -> str:
     return max(own, key=lambda kind: len(found & own[kind]))
 
 
-def explain(value: bytes, kind: str, zone: str) -> list[Fault]:
+class Circumstances(NamedTuple):
+    """What a message is judged by, besides its bytes. An arrival of 0 is unknown."""
+
+    kind: str
+    zone: str
+    received_at_ms: int = 0
+    clock: ClockLimits = DEFAULT
+    replayed: bool = False
+    max_picture_bytes: int = MAX_PICTURE_BYTES
+
+
+def explain(
+    value: bytes,
+    kind: str,
+    zone: str,
+    *,
+    received_at_ms: int = 0,
+    clock: ClockLimits = DEFAULT,
+    replayed: bool = False,
+    max_picture_bytes: int = MAX_PICTURE_BYTES,
+) -> list[Fault]:
     """All faults, errors first."""
-    faults = list(_faults(value, kind, zone))
-    return sorted(faults, key=lambda fault: fault.level != "error")
+    given = Circumstances(kind, zone, received_at_ms, clock, replayed, max_picture_bytes)
+    return sorted(_faults(value, given), key=lambda fault: fault.level != "error")
 
 
-def _faults(value: bytes, kind: str, zone: str) -> Iterator[Fault]:
+def losses(value: bytes, given: Circumstances) -> list[Fault]:
+    """Only what is lost or changed of a record that is valid; for the edge's answers."""
+    found = read_object(value)
+    faults = [*_repeated(value), *_pictures(found, given.max_picture_bytes)]
+    text = as_text(found.get(CLOCK_FIELD)).strip()
+    faults += _clock(text, local_time(given.zone).to_ms(text), given)
+    return [*faults, *_types(found, given.kind)]
+
+
+def _faults(value: bytes, given: Circumstances) -> Iterator[Fault]:
     try:
         found = read_object(value)
     except Unreadable as error:
         yield _error(error.reason, "", _where(value, error))
         recovered = _from_chinese_encoding(value)
         if recovered:
-            yield from _object_faults(recovered, kind, zone)
+            yield from _object_faults(recovered, given)
         return
-    yield from _object_faults(found, kind, zone)
+    yield from _repeated(value)
+    yield from _object_faults(found, given)
 
 
-def _object_faults(found: dict[str, Any], kind: str, zone: str) -> Iterator[Fault]:
+def _object_faults(found: dict[str, Any], given: Circumstances) -> Iterator[Fault]:
+    kind = given.kind
     yield from _checkpoint(found)
-    yield from _time(found, zone)
+    yield from _time(found, given)
     if kind == "vehicle":
         yield from _recognition(found)
     if kind == "face":
         yield from _face(found)
-    yield from _pictures(found)
+    yield from _pictures(found, given.max_picture_bytes)
     yield from _types(found, kind)
     yield from _unknown_keys(found, kind)
     if not as_text(found.get("抓拍设备地址")).strip():
@@ -106,27 +143,64 @@ def _checkpoint(found: dict[str, Any]) -> Iterator[Fault]:
         yield _error(Reason.BAD_VALUE, "卡口编号", f"longer than {MAX_CHECKPOINT_CHARACTERS}")
 
 
-def _time(found: dict[str, Any], zone: str) -> Iterator[Fault]:
+def _repeated(value: bytes) -> Iterator[Fault]:
+    """Keys that the object has twice: readers disagree which one counts."""
+    pairs: list[tuple[str, Any]] = []
+
+    def note(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        pairs[:] = found  # the outermost object is the last one to be closed
+        return {}
+
+    try:
+        json.loads(value, object_pairs_hook=note)
+    except (ValueError, RecursionError):  # numbers and depths that only the faster reader takes
+        return
+    for key, times in Counter(key for key, _ in pairs).items():
+        if times > 1:
+            yield _warning(
+                key,
+                f"The key stands here {times} times; the last one counts.",
+                f"该键出现了 {times} 次；以最后一次为准。",
+            )
+
+
+def _time(found: dict[str, Any], given: Circumstances) -> Iterator[Fault]:
     text = as_text(found.get("抓拍时间")).strip()
     if not text:
         yield _error(Reason.NO_TIME, "抓拍时间")
         return
     try:
-        local_time(zone).to_ms(text)
+        captured_at_ms = local_time(given.zone).to_ms(text)
     except BadTime:
         yield _error(Reason.BAD_TIME, "抓拍时间", f"found {text[:40]!r}")
         return
-    if text.startswith(("1970", "1980", "2000-01-01")):
-        yield _warning(
-            "抓拍时间",
-            f"{text}: the device's clock was never set.",
-            f"{text}：设备时钟似乎从未校准。",
-        )
+    yield from _clock(text, captured_at_ms, given)
     if "." not in text:
         yield _warning(
             "抓拍时间",
             "Without milliseconds the latency cannot be measured finely.",
             "没有毫秒，无法精确统计延时。",
+        )
+
+
+def _clock(text: str, captured_at_ms: int, given: Circumstances) -> Iterator[Fault]:
+    if captured_at_ms < FIRST_TRUE_MS:
+        yield _warning(
+            CLOCK_FIELD,
+            f"{text}: the device's clock was never set; the record is ordered by its arrival.",
+            f"{text}：设备时钟似乎从未校准；该记录按到达时间排序。",
+        )
+        return
+    off_ms = clock_off_ms(
+        captured_at_ms, given.received_at_ms, given.clock, replayed=given.replayed
+    )
+    if off_ms:
+        hours = f"{abs(off_ms) / 3_600_000:,.1f}"
+        where, where_zh = ("ahead of", "超前") if off_ms > 0 else ("behind", "落后")
+        yield _warning(
+            CLOCK_FIELD,
+            f"{text}: a clock fault, {hours} h {where} the arrival; ordered by the arrival.",
+            f"{text}：设备时钟故障，比到达时间{where_zh} {hours} 小时；该记录按到达时间排序。",
         )
 
 
@@ -168,10 +242,30 @@ def _face(found: dict[str, Any]) -> Iterator[Fault]:
             )
 
 
-def _pictures(found: dict[str, Any]) -> Iterator[Fault]:
+def _pictures(found: dict[str, Any], max_bytes: int) -> Iterator[Fault]:
     for key in keys.INLINE_PICTURES:
-        if key in found and not _base64(as_text(found[key]).rpartition(",")[2]):
-            yield _warning(key, "Not base64: the picture is lost.", "不是 base64：图片丢失。")
+        if key in found:
+            yield from picture_faults(
+                key, _base64(as_text(found[key]).rpartition(",")[2]), max_bytes
+            )
+
+
+def picture_faults(key: str, data: bytes, max_bytes: int) -> Iterator[Fault]:
+    """What is wrong with a picture that came in a record or beside it; empty: no base64."""
+    if not data:
+        yield _warning(key, "Not base64: the picture is lost.", "不是 base64：图片丢失。")
+    elif len(data) > max_bytes:
+        yield _warning(
+            key,
+            f"{len(data)} bytes, more than {max_bytes}: the picture is lost.",
+            f"{len(data)} 字节，超过 {max_bytes} 字节：图片丢失。",
+        )
+    elif extension(data) == "bin":
+        yield _warning(
+            key,
+            "Not JPEG, PNG, GIF, BMP or WebP: kept as bytes, shown nowhere as a picture.",
+            "不是 JPEG、PNG、GIF、BMP 或 WebP：按原始字节保存，无法作为图片显示。",
+        )
 
 
 def _types(found: dict[str, Any], kind: str) -> Iterator[Fault]:
@@ -225,13 +319,17 @@ def _where(value: bytes, error: Unreadable) -> str:
     try:
         json.loads(value)
     except json.JSONDecodeError as damage:
-        return f"{damage.msg}, line {damage.lineno}, column {damage.colno}"
+        is_cut = damage.pos >= len(damage.doc.rstrip()) or damage.msg.startswith("Unterminated")
+        cut = "; it ends there, as if cut off" if is_cut and damage.doc.strip() else ""
+        return f"{damage.msg}, line {damage.lineno}, column {damage.colno}{cut}"
     except RecursionError:
         return "nested too deeply"
     return str(error)
 
 
 def _utf8_place(value: bytes) -> str:
+    if value.startswith(_GZIP):
+        return "these are bytes of gzip; say so with Content-Encoding: gzip"
     try:
         value.decode()
     except UnicodeDecodeError as damage:

@@ -11,15 +11,18 @@ valid, however odd.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from bus.contracts.headers import Kind, Reason
 from bus.contracts.keys import UNREADABLE
 from bus.contracts.plates import plate_key
 from bus.contracts.register import Register
+from ingest.normalise.clock import DEFAULT, ClockLimits, clock_off_ms
 from ingest.normalise.identity import bus_id
 from ingest.normalise.local_time import BadTime, local_time
-from ingest.normalise.salvage import salvage
+from ingest.normalise.salvage import Salvaged, salvage
 from ingest.normalise.wire import FaceWire, Unreadable, VehicleWire, VideoWire, Wire, read
 from ingest.store.port import RecordRow, RejectedRow
 
@@ -37,11 +40,19 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partition: int = -1
     offset: int = -1
     replayed: bool = False
+    clock: ClockLimits = DEFAULT
 
     @property
     def identity(self) -> str:
         """The record's identity (design: *identity*)."""
         return self.record_id or bus_id(self.topic, self.partition, self.offset)
+
+
+class Judged(NamedTuple):
+    """A row, and whether a known field had another type than text, of which something is lost."""
+
+    row: RecordRow | RejectedRow
+    oddly_typed: bool = False
 
 
 class Invalid(Exception):
@@ -66,19 +77,50 @@ def normalise(
 
     `pictures_beside`: pictures came in other parts of the request and have no address yet.
     """
+    return judge(value, kind, envelope, register, zone, pictures_beside=pictures_beside).row
+
+
+def judge(
+    value: bytes | None,
+    kind: str,
+    envelope: Envelope,
+    register: Register | None,
+    zone: str,
+    *,
+    pictures_beside: bool = False,
+) -> Judged:
+    """As `normalise`, and whether its sender should hear a warning."""
     body = value or b""
     try:
         wire = read(body, kind)
-        captured_at_ms = _place_and_time(wire, zone)
-        if isinstance(wire, VehicleWire):
-            return _vehicle(wire, captured_at_ms, envelope, register, body)
-        if isinstance(wire, FaceWire):
-            return _face(wire, captured_at_ms, envelope, register, body, pictures_beside)
-        return _video(wire, captured_at_ms, envelope, register, body)
     except Unreadable as error:
-        return rejected_row(body, kind, envelope, error.reason.value, "", zone)
+        found = Salvaged.from_bytes(body)
+        return Judged(_rejected(found, body, kind, envelope, error.reason.value, "", zone))
+    try:
+        row = _valid(wire, envelope, register, zone, body, pictures_beside)
+        return Judged(row, wire.oddly_typed)
     except Invalid as error:
-        return rejected_row(body, kind, envelope, error.reason.value, error.field, zone)
+        found = Salvaged.from_wire(wire)
+        reason = error.reason.value
+        rejected = _rejected(found, body, kind, envelope, reason, error.field, zone)
+        return Judged(rejected, wire.oddly_typed)
+
+
+def _valid(
+    wire: Wire,
+    envelope: Envelope,
+    register: Register | None,
+    zone: str,
+    body: bytes,
+    pictures_beside: bool,
+) -> RecordRow:
+    """Raises `Invalid`."""
+    captured_at_ms = _place_and_time(wire, zone)
+    if isinstance(wire, VehicleWire):
+        return _vehicle(wire, captured_at_ms, envelope, register, body)
+    if isinstance(wire, FaceWire):
+        return _face(wire, captured_at_ms, envelope, register, body, pictures_beside)
+    return _video(wire, captured_at_ms, envelope, register, body)
 
 
 def rejected_row(
@@ -89,7 +131,18 @@ def rejected_row(
     Also for records of `quarantine.records`, whose reason and field come from their headers.
     """
     body = value or b""
-    found = salvage(body)
+    return _rejected(salvage(body), body, kind, envelope, reason, field, zone)
+
+
+def _rejected(
+    found: Salvaged,
+    body: bytes,
+    kind: str,
+    envelope: Envelope,
+    reason: str,
+    field: str,
+    zone: str,
+) -> RejectedRow:
     return RejectedRow(
         record_id=envelope.identity,
         kind=kind,
@@ -138,6 +191,7 @@ def _vehicle(
     unread = recognised.count(UNREADABLE)
     if unread == len(recognised):
         raise Invalid(Reason.ALL_UNREADABLE)
+    off_ms = _clock_off_ms(captured_at_ms, envelope)
     return RecordRow(
         record_id=envelope.identity,
         kind="vehicle",
@@ -145,8 +199,9 @@ def _vehicle(
         district_id=register.district_of(wire.checkpoint_id) if register else "",
         camera_ip=wire.camera_ip,
         recognizer_ip=wire.recognizer_ip,
-        captured_at_ms=captured_at_ms,
+        captured_at_ms=captured_at_ms - off_ms,
         received_at_ms=envelope.received_at_ms,
+        clock_off_ms=off_ms,
         plate_number=plate,
         plate_key=plate_key(plate),
         plate_color=wire.plate_color,
@@ -198,6 +253,7 @@ def _plain(
     body: bytes,
 ) -> RecordRow:
     """A record without a plate."""
+    off_ms = _clock_off_ms(captured_at_ms, envelope)
     return RecordRow(
         record_id=envelope.identity,
         kind=kind,
@@ -205,11 +261,19 @@ def _plain(
         district_id=register.district_of(wire.checkpoint_id) if register else "",
         camera_ip=wire.camera_ip,
         recognizer_ip=wire.recognizer_ip,
-        captured_at_ms=captured_at_ms,
+        captured_at_ms=captured_at_ms - off_ms,
         received_at_ms=envelope.received_at_ms,
+        clock_off_ms=off_ms,
         picture_url=picture_url,
         replayed=envelope.replayed,
         body=body,
+    )
+
+
+def _clock_off_ms(captured_at_ms: int, envelope: Envelope) -> int:
+    """See `clock_off_ms`; captured minus this is the time by which the record is ordered."""
+    return clock_off_ms(
+        captured_at_ms, envelope.received_at_ms, envelope.clock, replayed=envelope.replayed
     )
 
 

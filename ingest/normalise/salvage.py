@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ingest.normalise.wire import Unreadable, as_text, read_object
+from ingest.normalise.wire import Unreadable, Wire, as_text, read_object
 
 # Enough for any record without inline pictures; a stranger's blob is not combed
 _SEARCHED_BYTES = 64 * 1024
@@ -36,13 +36,28 @@ class Salvaged(NamedTuple):
     camera_ip: str = ""
     recognizer_ip: str = ""
 
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Salvaged:
+        """What bytes that are no object still show."""
+        return cls(**{name: _search(body, name) for name in _FIELDS})
+
+    @classmethod
+    def from_wire(cls, wire: Wire) -> Salvaged:
+        """What an object says that is read already."""
+        return cls(
+            wire.checkpoint_id.strip(),
+            wire.captured_at.strip(),
+            wire.camera_ip.strip(),
+            wire.recognizer_ip.strip(),
+        )
+
 
 def salvage(body: bytes) -> Salvaged:
     """The fields from the object if it is one, else from what the bytes still show."""
     try:
         found = read_object(body)
     except Unreadable:
-        return Salvaged(**{name: _search(body, name) for name in _FIELDS})
+        return Salvaged.from_bytes(body)
     return Salvaged(**{name: as_text(found.get(key)).strip() for name, key in _FIELDS.items()})
 
 

@@ -44,6 +44,7 @@ class Wire(msgspec.Struct, rename=_WIRE_KEYS, gc=False):
     camera_ip: str = ""
     recognizer_ip: str = ""
     sender_record_id: str = ""
+    oddly_typed: bool = False  # a field had another type than text; set by `_read_leniently`
 
 
 class VehicleWire(Wire, rename=_WIRE_KEYS, gc=False):
@@ -141,8 +142,11 @@ def as_text(value: Any) -> str:
 
 def _read_leniently(found: dict[str, Any], wire: type[Wire]) -> Wire:
     """Fields of wrong type are read as text or left out; the caller judges what is missing."""
-    fields = msgspec.structs.fields(wire)
-    return wire(**{f.name: as_text(found.get(f.encode_name)) for f in fields})
+    fields = [f for f in msgspec.structs.fields(wire) if f.name != "oddly_typed"]
+    values = {f.name: found.get(f.encode_name) for f in fields}
+    is_odd = any(not isinstance(v, str) and v is not None for v in values.values())
+    texts: dict[str, Any] = {name: as_text(value) for name, value in values.items()}
+    return wire(**texts, oddly_typed=is_odd)
 
 
 def _kind_of_damage(value: bytes) -> Reason:

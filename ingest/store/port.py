@@ -76,8 +76,16 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partly_read: bool = False
     replayed: bool = False
     body: bytes = b""
+    # Not 0 where the device's clock is at fault: what it wrote minus the arrival.
+    # `captured_at_ms` is then the arrival, by which such a record is ordered.
+    clock_off_ms: int = 0
     # Set by the store at the first successful write; a replay never changes it
     stored_at_ms: int = 0
+
+    @property
+    def claimed_at_ms(self) -> int:
+        """The capture time as the device wrote it."""
+        return self.captured_at_ms + self.clock_off_ms
 
 
 class RejectedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -19,7 +19,7 @@ import sqlite3
 
 from ingest.store.port import StoreError
 
-VERSION = 1
+VERSION = 2
 
 # 16 KiB pages and a write-ahead log of 64 MiB: measured 1.4 times the throughput of 4 KiB and 4
 # MiB, because index pages are then written once per checkpoint and not once per batch.
@@ -155,8 +155,11 @@ CREATE TABLE positions (
 ) WITHOUT ROWID;
 """
 
+# In a file of version 1 no clock was judged; its records stay as they are.
+_VERSION_2 = "ALTER TABLE records ADD COLUMN clock_off_ms INTEGER NOT NULL DEFAULT 0;"
+
 # One script per version; a file of version n runs the scripts after the n-th.
-_MIGRATIONS = (_VERSION_1,)
+_MIGRATIONS = (_VERSION_1, _VERSION_2)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -25,7 +25,7 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
 )
-from ingest.store.schema import version_of
+from ingest.store.schema import VERSION, version_of
 from ingest.store.sqlite_query import Statement, bounded, records_statement
 from ingest.store.totals import counts_of
 
@@ -156,7 +156,7 @@ class SqliteReader:
         connection = sqlite3.connect(
             uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10
         )
-        if version_of(connection) == 0:  # its writer is just creating it
+        if version_of(connection) < VERSION:  # its writer is just creating it, or bringing it up
             connection.close()
             return None
         with self._connections_lock:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bus.contracts.topics import DATA_TOPICS, METER_LATENCY, QUARANTINE_RECORDS
+from ingest.normalise import clock_limits
 from spark_apps.context import Context
 from spark_apps.ingest.state import store_batch
 from spark_apps.ingest.transform import transform
@@ -42,7 +43,9 @@ class Ingest:
         next).
         """
         context = self._context
-        batch = store_batch(messages, context.register.current(), context.settings.site.zone)
+        site = context.settings.site
+        register, clock = context.register.current(), clock_limits(site)
+        batch = store_batch(messages, register, site.zone, clock)
         applied = context.store.apply(batch, positions(self.name, context.cluster, offsets))
         for cell in applied.latency:
             context.events.send(METER_LATENCY, f"{cell.kind}:{cell.minute_ms}", cell)

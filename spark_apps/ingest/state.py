@@ -13,7 +13,8 @@ from bus.contracts.headers import Reason
 from bus.contracts.meters import LatencyCell
 from bus.contracts.register import Register
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, DATA_VIDEO
-from ingest.normalise import Envelope, normalise, rejected_row
+from ingest.normalise import ClockLimits, Envelope, normalise, rejected_row
+from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 from monitor.latency.histogram import bucket_of
 from monitor.latency.model import minute_of
@@ -23,14 +24,19 @@ from spark_apps.message import Message
 KIND_OF_TOPIC = {DATA_VEHICLE: "vehicle", DATA_FACE: "face", DATA_VIDEO: "video"}
 
 
-def store_batch(messages: Iterable[Message], register: Register, zone: str) -> StoreBatch:
+def store_batch(
+    messages: Iterable[Message],
+    register: Register,
+    zone: str,
+    clock: ClockLimits = DEFAULT_CLOCK,
+) -> StoreBatch:
     """Rows, rejections and counts of one batch."""
     rows: list[RecordRow] = []
     rejected: list[RejectedRow] = []
     counter = CellCounter()
     for message in messages:
-        kind, row = _row(message, register, zone)
-        minute_ms = minute_of(row.captured_at_ms or row.received_at_ms)
+        kind, row = _row(message, register, zone, clock)
+        minute_ms = minute_of(_claimed_at_ms(row) or row.received_at_ms)
         cell = (kind, row.camera_ip, row.recognizer_ip, minute_ms)
         if isinstance(row, RecordRow):
             rows.append(row)
@@ -53,7 +59,7 @@ def latency_cells(stored: Sequence[RecordRow]) -> list[LatencyCell]:
             continue
         key = (row.kind, row.district_id, row.camera_ip, minute_of(row.stored_at_ms))
         buckets = counted.setdefault(key, {})
-        bucket = bucket_of(row.stored_at_ms - row.captured_at_ms)
+        bucket = bucket_of(row.stored_at_ms - row.claimed_at_ms)
         buckets[bucket] = buckets.get(bucket, 0) + 1
     return [
         LatencyCell(kind=k, district_id=d, camera_ip=c, minute_ms=minute_ms, buckets=buckets)
@@ -61,7 +67,7 @@ def latency_cells(stored: Sequence[RecordRow]) -> list[LatencyCell]:
     ]
 
 
-def envelope_of(message: Message) -> Envelope:
+def envelope_of(message: Message, clock: ClockLimits = DEFAULT_CLOCK) -> Envelope:
     """What the bus knows of a message; the edge's arrival time where a header tells it."""
     received_at = message.received_at or ""
     return Envelope(
@@ -72,6 +78,7 @@ def envelope_of(message: Message) -> Envelope:
         partition=message.partition,
         offset=message.offset,
         replayed=message.replay == "1",
+        clock=clock,
     )
 
 
@@ -79,8 +86,15 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 15
 
 
-def _row(message: Message, register: Register, zone: str) -> tuple[str, RecordRow | RejectedRow]:
-    envelope = envelope_of(message)
+def _claimed_at_ms(row: RecordRow | RejectedRow) -> int:
+    """The time under which the sender counted the record, whatever its clock was worth."""
+    return row.claimed_at_ms if isinstance(row, RecordRow) else row.captured_at_ms
+
+
+def _row(
+    message: Message, register: Register, zone: str, clock: ClockLimits
+) -> tuple[str, RecordRow | RejectedRow]:
+    envelope = envelope_of(message, clock)
     kind = KIND_OF_TOPIC.get(message.topic)
     if kind is not None:
         return kind, normalise(message.value, kind, envelope, register, zone)

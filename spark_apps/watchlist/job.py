@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from alarm.commands import Commands
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, EVENT_CANDIDATE
+from ingest.normalise import clock_limits
 from ingest.store.port import StoreBatch
 from spark_apps.context import Context
 from spark_apps.message import Covered, Message
@@ -46,7 +47,8 @@ class Watchlist:
         context = self._context
         self._commands.drain()
         found = False
-        for candidate in candidates(self._commands.rules, messages, context.settings.site.zone):
+        site = context.settings.site
+        for candidate in candidates(self._commands.rules, messages, site.zone, clock_limits(site)):
             context.events.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
             found = True
         if found:

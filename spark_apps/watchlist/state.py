@@ -19,26 +19,31 @@ from msgspec.structs import astuple
 from alarm.rules import RuleSet
 from alarm.rules.fields import KEYS, attributes_from
 from bus.contracts.alarms import Candidate
-from ingest.normalise import normalise
+from ingest.normalise import ClockLimits, normalise
+from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 from ingest.store.port import RecordRow
 from spark_apps.ingest.state import KIND_OF_TOPIC, envelope_of
 from spark_apps.message import Message
 
 
-def candidates(rules: RuleSet, messages: Iterable[Message], zone: str) -> Iterator[Candidate]:
+def candidates(
+    rules: RuleSet, messages: Iterable[Message], zone: str, clock: ClockLimits = DEFAULT_CLOCK
+) -> Iterator[Candidate]:
     """Every (record, rule) that meets; nothing is decoded while no rule is in force."""
     if not len(rules):
         return
     for message in messages:
-        yield from _of_message(rules, message, zone)
+        yield from _of_message(rules, message, zone, clock)
 
 
-def _of_message(rules: RuleSet, message: Message, zone: str) -> Iterator[Candidate]:
+def _of_message(
+    rules: RuleSet, message: Message, zone: str, clock: ClockLimits
+) -> Iterator[Candidate]:
     kind = KIND_OF_TOPIC[message.topic]
     attributes = _attributes(kind, rules.names.get(kind, frozenset()), message.value)
     if not attributes or not rules.could_meet(kind, attributes):
         return
-    row = normalise(message.value, kind, envelope_of(message), None, zone)
+    row = normalise(message.value, kind, envelope_of(message, clock), None, zone)
     if not isinstance(row, RecordRow):
         return
     for rule in rules.match(kind, attributes, (row.captured_at_ms, row.received_at_ms)):

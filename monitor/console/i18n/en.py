@@ -186,6 +186,7 @@ TEXTS: dict[str, str] = {
     "search.severity": "Severity",
     "detail.record": "Record",
     "detail.alarm": "Alarm",
+    "detail.clock_fault": "clock fault: the device is {hours} h off; shown is the arrival",
     "detail.raw": "What the device wrote",
     "detail.close": "Close",
     "detail.no_picture": "No picture",

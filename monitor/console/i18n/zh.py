@@ -186,6 +186,7 @@ TEXTS: dict[str, str] = {
     "search.severity": "级别",
     "detail.record": "记录详情",
     "detail.alarm": "告警详情",
+    "detail.clock_fault": "设备时钟故障：偏差 {hours} 小时；显示的是到达时间",
     "detail.raw": "设备原文",
     "detail.close": "关闭",
     "detail.no_picture": "无图片",

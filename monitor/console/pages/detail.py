@@ -15,6 +15,7 @@ from ingest.store.port import Page, Query
 from monitor.api.pool import Away
 from monitor.api.views import alarm_row, record_detail
 from monitor.console.elements import chip, facts, figure
+from monitor.console.i18n import Texts
 from monitor.console.rows import Row, place_field
 from monitor.console.shell import View
 
@@ -105,7 +106,7 @@ class DetailPanel:
                 (t("column.kind"), t.word("kind", row["kind"])),
                 *((t(f"attribute.{f}"), row[f]) for f in _FEATURES),
                 *((t(f"column.{name}"), row[field]) for name, field in _RECORD_FACTS),
-                (t("column.latency"), f"{row['latency_ms']:,} ms"),
+                (t("column.latency"), _latency(t, row)),
             ]
         )
         with ui.element("h2"):
@@ -178,3 +179,10 @@ def _map_address(rule_id: str) -> str:
 def _code(text: str) -> None:
     with ui.element("pre").classes("raw mono").props("tabindex=0"):
         ui.label(text).style("white-space: pre-wrap")
+
+
+def _latency(t: Texts, row: Row) -> str:
+    """Milliseconds; of a device whose clock is at fault only how far it is off."""
+    if row["clock_off_ms"]:
+        return str(t("detail.clock_fault", hours=f"{row['clock_off_ms'] / 3_600_000:+,.1f}"))
+    return f"{row['latency_ms']:,} ms"

@@ -41,7 +41,7 @@ def test_any_bytes_are_split_without_an_exception(dice: random.Random):
         for kind in ("", "application/x-ndjson"):
             assert all(isinstance(value, bytes) for value in split(body, kind))
             for value in split(body, kind):
-                assert inline_pictures(value) == {}
+                assert not any(inline_pictures(value).values())
 
 
 def test_pictures_are_taken_out_and_everything_else_stays(dice: random.Random):
@@ -65,5 +65,5 @@ def test_pictures_are_taken_out_and_everything_else_stays(dice: random.Random):
 def test_what_is_no_base64_stays_where_it_is():
     """A device's habit we do not know is not destroyed."""
     value = '{"车辆图片": "http://somewhere/1.jpg", "人脸图片": 5, "场景图片": ""}'.encode()
-    assert inline_pictures(value) == {}
+    assert not any(inline_pictures(value).values())
     assert with_urls(value, {}) is value

@@ -52,7 +52,12 @@ async def test_a_record_is_spooled_as_the_device_wrote_it(http: httpx.AsyncClien
     answer = await http.post(URL, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 200
     (entry,) = spooled(edge)
-    assert answer.json() == {"accepted": 1, "ids": [headers_of(entry)["record-id"]], "rejected": []}
+    assert answer.json() == {
+        "accepted": 1,
+        "ids": [headers_of(entry)["record-id"]],
+        "rejected": [],
+        "warnings": [],
+    }
     assert (entry.topic, entry.key, entry.value) == ("data.vehicle", "浙AWL999".encode(), body)
     added = headers_of(entry)
     assert added["received-at"] == str(entry.timestamp_ms)

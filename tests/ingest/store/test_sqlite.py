@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ingest.store import open_store
+from ingest.store import open_store, schema
 from ingest.store.port import Page, Query, RecordStore, StoreBatch, StoreError, StoreUnavailable
 from ingest.store.sqlite_query import records_statement
 from tests.ingest.store.made import position, row
@@ -71,3 +72,25 @@ def test_leading_indexes_are_used(store: RecordStore):
         text = " | ".join(row[3] for row in plan)
         assert "SCAN r " not in f"{text} " or "records_by_capture" in text, (query, text)
         assert "TEMP B-TREE" not in text or query.camera_ip, (query, text)
+
+
+def test_a_file_of_the_first_version_opens_and_keeps_its_records(tmp_path: Path) -> None:
+    """Its clocks were not judged; a reader waits for the writer that brings it up to date."""
+    path = tmp_path / "records.db"
+    old = sqlite3.connect(path)
+    old.executescript(f"BEGIN; {schema._VERSION_1} PRAGMA user_version = 1; COMMIT;")
+    old.execute(
+        "INSERT INTO records (record_id, kind, checkpoint_id, district_id, camera_ip, recognizer_ip,"
+        " captured_at_ms, received_at_ms, plate_number, plate_key, plate_color, vehicle_color,"
+        " vehicle_type, vehicle_brand, vehicle_series, picture_url, partly_read, replayed, body,"
+        " stored_at_ms) VALUES ('old', 'vehicle', 'c', '', '', '', 5, 6, '', '', '', '', '', '',"
+        " '', '', 0, 0, x'7b7d', 7)"
+    )
+    old.commit()
+    old.close()
+    reader = open_store(f"sqlite://{path}")
+    assert reader.query(Query(), Page(limit=9)) == ([], "")
+    open_store(f"sqlite://{path}", "write").close()
+    ((kept,), _) = reader.query(Query(), Page(limit=9))
+    assert (kept.record_id, kept.captured_at_ms, kept.clock_off_ms) == ("old", 5, 0)
+    reader.close()

@@ -1,0 +1,140 @@
+"""What the answer says of records that are accepted and of which something is lost or changed, and
+where an unreadable one is damaged."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from ingest.edge.routes import Edge
+from ingest.normalise.explain import explain
+from ingest.settings import EdgeSettings
+from ingest.spool import Entry
+
+URL = "/v1/records/vehicle"
+GOOD = {"卡口编号": "c1", "抓拍时间": "2017-08-24 17:25:34.123", "车牌号码": "浙AWL999", "抓拍设备地址": "10.0.0.1"}  # fmt: skip
+JPEG = b"\xff\xd8\xff\xe0 a picture"
+
+
+@pytest.fixture(autouse=True)
+def courier_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests look into the spool themselves."""
+    monkeypatch.setattr("ingest.edge.courier.Courier.start", lambda self: None)
+    monkeypatch.setattr("ingest.edge.courier.Courier.stop", lambda self: None)
+
+
+@pytest.fixture
+def edge_settings() -> EdgeSettings:
+    return EdgeSettings(spool_min_free_bytes=0, max_picture_bytes=10_000, reader_tokens={})
+
+
+def text(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def spooled(edge: Edge) -> list[Entry]:
+    edge.spool.rewind()
+    return [queued.entry for queued in edge.spool.read(1000)]
+
+
+async def warned(http: httpx.AsyncClient, body: bytes, **options: Any) -> list[dict[str, Any]]:
+    reply = await http.post(URL, content=body, **options)
+    assert reply.status_code == 200, reply.text
+    found: list[dict[str, Any]] = reply.json()["warnings"]
+    return found
+
+
+async def test_a_sound_record_is_answered_without_warnings(http: httpx.AsyncClient) -> None:
+    """Also with a picture."""
+    picture = base64.b64encode(JPEG).decode()
+    assert await warned(http, text({**GOOD, "车辆图片": picture})) == []
+
+
+@pytest.mark.parametrize("captured", ["2099-01-01 00:00:00.0", "1970-01-01 08:00:00.0"])
+async def test_a_clock_fault_is_named_counted_and_kept_as_written(
+    http: httpx.AsyncClient, edge: Edge, captured: str
+) -> None:
+    """The record goes on; its time on the bus is the arrival."""
+    (warning,) = await warned(http, text([GOOD, {**GOOD, "抓拍时间": captured}]))
+    assert (warning["index"], warning["field"]) == (1, "抓拍时间")
+    assert "arrival" in warning["message"]
+    assert "到达时间" in warning["message_zh"]
+    metrics = (await http.get("/metrics")).text
+    assert 'databus_edge_clock_faults_total{kind="vehicle"} 1.0' in metrics
+    assert 'databus_edge_device_clock_faults_total{camera_ip="10.0.0.1"} 1.0' in metrics
+    assert captured.encode() in spooled(edge)[1].value
+
+
+@pytest.mark.parametrize(
+    ("picture", "says"),
+    [
+        ("no base64 at all", "Not base64"),
+        (base64.b64encode(b"just some text").decode(), "Not JPEG"),
+        (base64.b64encode(JPEG * 1000).decode(), "more than 10000: the picture is lost"),
+    ],
+)
+async def test_a_picture_that_is_none_or_too_large_is_told(
+    http: httpx.AsyncClient, edge: Edge, picture: str, says: str
+) -> None:
+    """The record is accepted all the same; before, the answer was a plain 200. The words are those
+    of `check-message`."""
+    body = text({**GOOD, "车辆图片": picture})
+    (warning,) = await warned(http, body)
+    assert warning["field"] == "车辆图片"
+    assert says in warning["message"]
+    known = explain(body, "vehicle", "Asia/Shanghai", max_picture_bytes=10_000)
+    assert warning["message_zh"] in [fault.message_zh for fault in known]
+    (entry,) = spooled(edge)
+    assert entry.topic == "data.vehicle"
+    assert len(entry.value) < 1_000
+
+
+async def test_a_picture_beside_its_record_is_judged_in_the_same_way(
+    http: httpx.AsyncClient,
+) -> None:
+    """In a multipart form."""
+    files = {"record": (None, text(GOOD)), "车辆图片": ("a.jpg", JPEG * 1000)}
+    reply = await http.post(URL, files=files)
+    assert [w["field"] for w in reply.json()["warnings"]] == ["车辆图片"]
+
+
+@pytest.mark.parametrize("plate", [["浙AWL999"], {"号码": "浙AWL999"}, True])
+async def test_a_plate_of_another_type_does_not_vanish_without_a_word(
+    http: httpx.AsyncClient, plate: object
+) -> None:
+    """It is no plate, and the sender hears so."""
+    (warning,) = await warned(http, text({**GOOD, "车牌号码": plate}))
+    assert (warning["field"], "ignored" in warning["message"]) == ("车牌号码", True)
+
+
+async def test_a_key_that_stands_there_twice_is_told(http: httpx.AsyncClient) -> None:
+    """The last one counts; before, nobody heard that there was a choice."""
+    twice = b'{"\xe5\x8d\xa1\xe5\x8f\xa3\xe7\xbc\x96\xe5\x8f\xb7": "c0", ' + text(GOOD)[1:]
+    (warning,) = await warned(http, twice)
+    assert warning["field"] == "卡口编号"
+    assert "2 times" in warning["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"\xef\xbb\xbf" + text(GOOD), "byte order mark"),
+        (text(GOOD)[:-20], "as if cut off"),
+        (text(GOOD).replace(b",", b";", 1), "line 1, column 14"),
+        (json.dumps(GOOD, ensure_ascii=False).encode("gb18030"), "it reads as GB18030"),
+        (gzip.compress(text(GOOD)), "Content-Encoding: gzip"),
+    ],
+)
+async def test_an_unreadable_record_is_told_where_it_is_damaged(
+    http: httpx.AsyncClient, body: bytes, says: str
+) -> None:
+    """`not-json` alone sends nobody to the right place."""
+    reply = await http.post(URL, content=body)
+    assert reply.status_code == 422
+    (rejected,) = reply.json()["rejected"]
+    assert says in rejected["message"]
