@@ -107,7 +107,12 @@ class ErrorCode(IntEnum):
     INVALID_REPLICA_ASSIGNMENT = 39, False, "The replica assignment is not valid."
     INVALID_CONFIG = 40, False, "A configuration key or value is not valid."
     NOT_CONTROLLER = 41, True, "This node is not the active controller."
-    INVALID_REQUEST = 42, False, "The request contradicts itself or the protocol."
+    INVALID_REQUEST = (
+        42,
+        False,
+        "This most likely occurs because of a request being malformed by the client library or the "
+        "message was sent to an incompatible broker. See the broker logs for more details.",
+    )
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, False, "The log's record format cannot serve this request."
     POLICY_VIOLATION = 44, False, "A policy of this cluster forbids the request."
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, False, "A batch of this producer is missing before this one."

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from broker.coordinator.appender import ErrorCallback
+from broker.coordinator.group import ClassicGroup
 from broker.coordinator.leadership import Leadership
 from broker.coordinator.records import CommittedOffset, OffsetRecord
-from broker.coordinator.shard import group_subscription
-from broker.coordinator.states import GroupState
+from broker.coordinator.shard import CONSUMER
+from broker.coordinator.subscription import subscribed_topics
 from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.coordinator")
@@ -29,6 +30,7 @@ class CommitRequest:
     group_instance_id: str | None
     generation: int
     offsets: Sequence[tuple[str, int, CommittedOffset]]
+    knows_missing_groups: bool = False
 
 
 class Commits(Leadership):
@@ -43,12 +45,11 @@ class Commits(Leadership):
         group = shard.groups.get(request.group_id)
         if group is None:
             if request.generation >= 0:
-                done(ErrorCode.ILLEGAL_GENERATION)
+                told = request.knows_missing_groups
+                done(ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION)
                 return
             group = shard.get_or_create(request.group_id, self._clock.now_ms())
-        error = group.check_commit(
-            request.member_id, request.group_instance_id, request.generation
-        )
+        error = group.check_commit(request.member_id, request.group_instance_id, request.generation)
         if error:
             done(error)
             return
@@ -62,21 +63,10 @@ class Commits(Leadership):
             done,
         )
 
-    def check_fetch(
-        self, group_id: str, member_id: str | None, member_epoch: int
-    ) -> ErrorCode:
-        """Whether the group's offsets may be read here (member id and epoch: KIP-848 only)."""
+    def check_fetch(self, group_id: str) -> ErrorCode:
+        """Whether the group's offsets may be read here, by whomever."""
         shard = self._shard(group_id)
-        if isinstance(shard, ErrorCode):
-            return shard
-        if member_epoch >= 0 and member_id:
-            group = shard.groups.get(group_id)
-            known = group is not None and member_id in group.roster
-            if not known:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-            if group is not None and member_epoch != group.generation:
-                return ErrorCode.STALE_MEMBER_EPOCH
-        return ErrorCode.NONE
+        return shard if isinstance(shard, ErrorCode) else ErrorCode.NONE
 
     def offsets_of(self, group_id: str) -> dict[tuple[str, int], CommittedOffset]:
         """Everything the group has committed; empty if it is not here."""
@@ -89,7 +79,10 @@ class Commits(Leadership):
         places: Iterable[tuple[str, int]],
         done: Callable[[ErrorCode, frozenset[str]], None],
     ) -> None:
-        """Remove offsets of topics the group is not subscribed to; `done` hears which it is."""
+        """Remove offsets of topics the group does not read; `done` hears which of them it does."""
+        if not group_id:
+            done(ErrorCode.INVALID_GROUP_ID, frozenset())
+            return
         shard = self._shard(group_id)
         if isinstance(shard, ErrorCode):
             done(shard, frozenset())
@@ -98,11 +91,12 @@ class Commits(Leadership):
         if group is None:
             done(ErrorCode.GROUP_ID_NOT_FOUND, frozenset())
             return
-        subscribed = group_subscription(group) or frozenset()
-        if group.state not in (GroupState.EMPTY, GroupState.STABLE):
+        if len(group.roster) and group.protocol_type != CONSUMER:
             done(ErrorCode.NON_EMPTY_GROUP, frozenset())
             return
-        free = [place for place in places if place[0] not in subscribed]
+        asked = list(places)
+        subscribed = _subscribed(group, frozenset(topic for topic, _ in asked))
+        free = [place for place in asked if place[0] not in subscribed]
         records = shard.offsets.tombstones(group_id, free)
         self._append(shard, records, lambda error: done(error, subscribed))
 
@@ -111,6 +105,17 @@ class Commits(Leadership):
         for shard in list(self._shards.values()):
             if shard.loaded:
                 self._append(shard, shard.offsets.of_topics(topics), log_failure)
+
+
+def _subscribed(group: ClassicGroup, topics: frozenset[str]) -> frozenset[str]:
+    """Which of `topics` the members of the generation in force read; all, if that is not known."""
+    found: frozenset[str] = frozenset()
+    for member in group.roster:
+        own = subscribed_topics(member.metadata(group.protocol_name))
+        if own is None:
+            return topics
+        found |= own
+    return topics & found
 
 
 def log_failure(error: ErrorCode) -> None:

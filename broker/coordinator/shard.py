@@ -15,6 +15,9 @@ from broker.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRec
 from broker.coordinator.states import GroupState
 from broker.coordinator.subscription import subscribed_topics
 
+CONSUMER = "consumer"
+"""The protocol type whose members say which topics they read."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
@@ -121,7 +124,7 @@ class Shard:
 
 def group_subscription(group: ClassicGroup) -> frozenset[str] | None:
     """Topics the members of a consumer group are subscribed to; None if that is not known."""
-    if group.protocol_type != "consumer" or group.state is not GroupState.STABLE:
+    if group.protocol_type != CONSUMER or group.state is not GroupState.STABLE:
         return None
     topics: set[str] = set()
     for member in group.roster:

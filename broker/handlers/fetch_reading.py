@@ -73,11 +73,25 @@ def _is_within(partition: Partition, entry: Entry) -> bool:
     return log.log_start_offset <= entry.fetch_offset <= log.end_offset
 
 
+NEVER_READ = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+"""Refused before any log is asked: Kafka lists no aborted transactions there, elsewhere it has no
+list at all."""
+
+
 def read_entry(entry: Entry, reader: Reader, left_bytes: int, min_one: bool) -> PartitionData:
     """Read one partition."""
     partition = entry.partition
     if partition is None or entry.error:
-        return _failure(entry, entry.error, reader)
+        failed = _failure(entry, entry.error, reader)
+        if entry.error in NEVER_READ:
+            failed.aborted_transactions = []
+        return failed
     try:
         partition.check_readable(entry.current_leader_epoch, from_leader=reader.only_leader)
         diverging = _diverging_epoch(partition, entry)

@@ -53,6 +53,8 @@ from bus.protocol.generated.fetch import (
 FIRST_ID_VERSION = 13
 FIRST_ENDPOINT_VERSION = 16
 READ_COMMITTED = 1
+LEVELS = (0, READ_COMMITTED)
+"""Isolation levels; any other is an error that Kafka has not foreseen."""
 
 
 @dataclass(slots=True)
@@ -73,6 +75,8 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | No
     """Read now, or wait."""
     if is_metadata_fetch(request, context):
         return handle_metadata_fetch(request, context)
+    if request.isolation_level not in LEVELS:
+        return _no_such_level(request, context)
     fetch = _resolve(request, context)
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
@@ -82,6 +86,29 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | No
         return _answer(fetch, found, context)
     _wait(fetch, request, context)
     return None
+
+
+def _no_such_level(request: FetchRequest, context: RequestContext) -> FetchResponse:
+    """Refused as a whole, and per partition where those are named and not numbered."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    by_id = context.api_version >= FIRST_ID_VERSION
+    topics = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[
+                PartitionData(
+                    partition_index=ask.partition,
+                    error_code=error,
+                    high_watermark=-1,
+                    aborted_transactions=[],
+                    records=b"",
+                )
+                for ask in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(error_code=error, responses=[] if by_id else topics)
 
 
 # --- who asks for what -------------------------------------------------------------------------

@@ -4,7 +4,8 @@ Behaviour: the first offset whose record is at or after a time, or one of the sp
 latest (-1), earliest (-2), the record with the largest time (-3), earliest local (-4), latest
 tiered (-5) and earliest pending upload (-6). Consumers see nothing above the high watermark, or
 with read_committed above the last stable offset. No record after the time: offset -1 without an
-error. Nothing is tiered here, so -5 and -6 are answered with -1.
+error. Nothing is tiered here, so -5 and -6 are answered with -1. A partition that is named twice is
+refused; an isolation level that does not exist is Kafka's unforeseen error, per partition.
 
 Versions: 1-11. 2 has the isolation level, 4 leader epochs, 7 allows -3, 8 -4, 9 -5, 11 -6.
 """
@@ -33,27 +34,42 @@ _LEVELS = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     """Look each partition up."""
-    isolation = _LEVELS.get(request.isolation_level, Isolation.READ_UNCOMMITTED)
+    isolation = _LEVELS.get(request.isolation_level)
     if request.replica_id >= 0:
         isolation = Isolation.LOG_END
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
-                name=topic.name,
+                name=name,
                 partitions=[
-                    _look_up(topic.name, ask, isolation, context) for ask in topic.partitions
+                    _failure(asks[0], ErrorCode.INVALID_REQUEST)
+                    if len(asks) > 1
+                    else _look_up(name, asks[0], isolation, context)
+                    for asks in partitions.values()
                 ],
             )
-            for topic in request.topics
+            for name, partitions in _asked(request).items()
         ]
     )
 
 
+def _asked(request: ListOffsetsRequest) -> dict[str, dict[int, list[ListOffsetsPartition]]]:
+    """What is asked of each partition: more than one thing is refused, and answered once."""
+    asked: dict[str, dict[int, list[ListOffsetsPartition]]] = {}
+    for topic in request.topics:
+        for ask in topic.partitions:
+            partitions = asked.setdefault(topic.name, {})
+            partitions.setdefault(ask.partition_index, []).append(ask)
+    return asked
+
+
 def _look_up(
-    name: str, ask: ListOffsetsPartition, isolation: Isolation, context: RequestContext
+    name: str, ask: ListOffsetsPartition, isolation: Isolation | None, context: RequestContext
 ) -> ListOffsetsPartitionResponse:
     if not context.may(Operation.DESCRIBE, Resource.TOPIC, name):
         return _failure(ask, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if isolation is None:
+        return _failure(ask, ErrorCode.UNKNOWN_SERVER_ERROR)
     if ask.timestamp < 0 and context.api_version < _SINCE.get(ask.timestamp, 0):
         return _failure(ask, ErrorCode.UNSUPPORTED_VERSION)
     if ask.timestamp < EARLIEST_PENDING:

@@ -26,6 +26,7 @@ from bus.protocol.generated.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+FIRST_NOT_FOUND_VERSION = 9
 FIRST_ID_VERSION = 10
 NO_RETENTION = -1
 
@@ -38,13 +39,13 @@ class _Parts:
     waiting: list[OffsetCommitResponsePartition]
 
 
-def handle(
-    request: OffsetCommitRequest, context: RequestContext
-) -> OffsetCommitResponse | None:
+def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse | None:
     """Commit what is valid."""
     parts = _Parts([], [])
     response = OffsetCommitResponse(
-        topics=[_topic(topic, request, parts, context) for topic in request.topics]
+        topics=[
+            _topic(topic, request, parts, context) for topic in request.topics if topic.partitions
+        ]
     )
 
     def stored(error: ErrorCode) -> None:
@@ -60,6 +61,7 @@ def handle(
         group_instance_id=request.group_instance_id,
         generation=request.generation_id_or_member_epoch,
         offsets=parts.offsets,
+        knows_missing_groups=context.api_version >= FIRST_NOT_FOUND_VERSION,
     )
     context.services.groups.commit(commit, stored)
     return None
@@ -95,9 +97,7 @@ def _topic(
         if not failure:
             parts.waiting.append(result)
             parts.offsets.append((name, ask.partition_index, _offset(ask, request, context)))
-    return OffsetCommitResponseTopic(
-        name=topic.name, topic_id=topic.topic_id, partitions=results
-    )
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results)
 
 
 def _partition_error(

@@ -4,8 +4,8 @@ Behaviour: what groups have committed; a null topic list means everything. A par
 commit is answered with offset -1 and no error. `require_stable` has nothing to wait for while
 there are no transactions.
 
-Versions: 1-10. 2 may ask for everything, 8 asks for several groups, 9 names the member (KIP-848),
-10 has topic ids.
+Versions: 1-10. 2 may ask for everything, 8 asks for several groups, 9 names the member (KIP-848;
+of no meaning to a classic group), 10 has topic ids.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
     """Look every group up."""
     if context.api_version >= FIRST_BATCHED_VERSION:
         return OffsetFetchResponse(groups=[_group(ask, context) for ask in request.groups])
-    error = _group_error(request.group_id, None, -1, context)
+    error = _group_error(request.group_id, context)
     held = {} if error else context.services.groups.offsets_of(request.group_id)
-    asked = _everything(held) if request.topics is None else [
-        (topic.name, topic.partition_indexes) for topic in request.topics
-    ]
+    asked = (
+        _everything(held)
+        if request.topics is None
+        else [(topic.name, topic.partition_indexes) for topic in request.topics]
+    )
     per_partition = error if context.api_version < FIRST_GROUP_ERROR_VERSION else ErrorCode.NONE
     return OffsetFetchResponse(
         error_code=error,
@@ -56,7 +58,7 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
 
 
 def _group(ask: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup:
-    error = _group_error(ask.group_id, ask.member_id, ask.member_epoch, context)
+    error = _group_error(ask.group_id, context)
     if error:
         return OffsetFetchResponseGroup(group_id=ask.group_id, error_code=error)
     held = context.services.groups.offsets_of(ask.group_id)
@@ -78,12 +80,10 @@ def _group(ask: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetch
     return OffsetFetchResponseGroup(group_id=ask.group_id, topics=topics)
 
 
-def _group_error(
-    group_id: str, member_id: str | None, member_epoch: int, context: RequestContext
-) -> ErrorCode:
+def _group_error(group_id: str, context: RequestContext) -> ErrorCode:
     if not context.may(Operation.DESCRIBE, Resource.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return context.services.groups.check_fetch(group_id, member_id, member_epoch)
+    return context.services.groups.check_fetch(group_id)
 
 
 def _everything(held: Offsets) -> list[tuple[str, list[int]]]:
@@ -142,9 +142,7 @@ def _one_of_many(name: str, index: int, held: Offsets) -> OffsetFetchResponsePar
     )
 
 
-def _single(
-    name: str, index: int, held: Offsets, error: ErrorCode
-) -> OffsetFetchResponsePartition:
+def _single(name: str, index: int, held: Offsets, error: ErrorCode) -> OffsetFetchResponsePartition:
     found = held.get((name, index))
     if found is None:
         return OffsetFetchResponsePartition(

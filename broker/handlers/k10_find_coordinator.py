@@ -1,8 +1,9 @@
 """FindCoordinator (10).
 
 Behaviour: the broker that leads the partition of `__consumer_offsets` a group belongs to; the
-topic is made when it is first needed. Transactional ids and share groups have no coordinator here
-yet and are told so in a way that ends their waiting.
+topic is made when it is first needed. Share groups have no coordinator here yet, as in a Kafka
+that has them switched off. A transactional id has none either: it is not authorized, which is what
+librdkafka and Java's client take as final; any other error has librdkafka ask until its own limit.
 
 Versions: 0-6. 1 has the key's type, 4 asks for several keys, 6 knows share groups.
 """
@@ -19,8 +20,11 @@ from bus.protocol.generated.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-GROUP = 0
+GROUP, TRANSACTION, SHARE = range(3)
 FIRST_BATCHED_VERSION = 4
+NO_ERROR_TEXT = "NONE"
+"""What Kafka answers below version 4 where nothing is wrong."""
+NO_TRANSACTIONS = "transactions are not served here"
 
 
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
@@ -32,7 +36,7 @@ def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoor
     found = _find(request.key, request.key_type, context)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message or NO_ERROR_TEXT,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -40,10 +44,11 @@ def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoor
 
 
 def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
+    if key_type == TRANSACTION:
+        return _failure(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
     if key_type != GROUP:
-        return _failure(
-            key, ErrorCode.INVALID_REQUEST, "only consumer groups have a coordinator here"
-        )
+        silent = key_type == SHARE and context.api_version >= FIRST_BATCHED_VERSION
+        return _failure(key, ErrorCode.INVALID_REQUEST, "" if silent else None)
     if not context.may(Operation.DESCRIBE, Resource.GROUP, key):
         return _failure(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     services = context.services
@@ -63,6 +68,10 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
 
 def _failure(key: str, error: ErrorCode, message: str | None = None) -> Coordinator:
     return Coordinator(
-        key=key, node_id=-1, host="", port=-1, error_code=error,
-        error_message=message or error.text,
+        key=key,
+        node_id=-1,
+        host="",
+        port=-1,
+        error_code=error,
+        error_message=error.text if message is None else message,
     )

@@ -61,7 +61,9 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> None:
 
 def _fresh_id(request: JoinGroupRequest, context: RequestContext) -> str:
     """An id for a new member, in Kafka's form: who it is, then something unique."""
-    name = request.group_instance_id or context.client_id or ""
+    name = request.group_instance_id
+    if name is None:
+        name = context.client_id or ""
     return f"{name}-{uuid.UUID(bytes=context.services.clock.new_uuid())}"
 
 

@@ -32,6 +32,8 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
     if not context.may(Operation.READ, Resource.GROUP, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = context.services.groups
+    if not request.group_id:
+        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     if context.api_version < FIRST_BATCHED_VERSION:
         error, _ = groups.leave(request.group_id, request.member_id, None)
         return LeaveGroupResponse(error_code=error)
@@ -43,9 +45,7 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
 
 
 def _leave(group_id: str, member: MemberIdentity, context: RequestContext) -> MemberResponse:
-    error, _ = context.services.groups.leave(
-        group_id, member.member_id, member.group_instance_id
-    )
+    error, _ = context.services.groups.leave(group_id, member.member_id, member.group_instance_id)
     return MemberResponse(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

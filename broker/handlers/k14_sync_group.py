@@ -1,7 +1,7 @@
 """SyncGroup (14).
 
 Behaviour: the leader brings everybody's assignment, each member gets its own once the assignment
-is stored.
+is stored. Who can name the protocol must.
 
 Versions: 0-5. 3 has static members, 5 the protocol's type and name.
 """
@@ -14,11 +14,17 @@ from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.sync_group import SyncGroupRequest, SyncGroupResponse
 
+FIRST_NAMED_PROTOCOL_VERSION = 5
+
 
 def handle(request: SyncGroupRequest, context: RequestContext) -> None:
     """Hand the member to its group; the group answers."""
     if not context.may(Operation.READ, Resource.GROUP, request.group_id):
         context.reply(_response(SyncResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+        return
+    named = request.protocol_type is not None and request.protocol_name is not None
+    if context.api_version >= FIRST_NAMED_PROTOCOL_VERSION and not named:
+        context.reply(_response(SyncResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))
         return
     context.services.groups.sync(
         request.group_id,
@@ -29,9 +35,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> None:
             token=lambda result: context.reply(_response(result)),
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignments={
-                given.member_id: bytes(given.assignment) for given in request.assignments
-            },
+            assignments={given.member_id: bytes(given.assignment) for given in request.assignments},
         ),
     )
 

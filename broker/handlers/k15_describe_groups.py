@@ -28,6 +28,8 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeG
     groups = [_describe(group_id, context) for group_id in request.groups]
     if request.include_authorized_operations:
         for group in groups:
+            if group.error_code:
+                continue
             group.authorized_operations = context.services.authorizer.allowed(
                 context.session.principal, Resource.GROUP, group.group_id
             )

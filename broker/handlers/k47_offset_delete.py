@@ -24,9 +24,7 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
     if not context.may(Operation.DELETE, Resource.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     places = [
-        (topic.name, part.partition_index)
-        for topic in request.topics
-        for part in topic.partitions
+        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     ]
 
     def done(error: ErrorCode, subscribed: frozenset[str]) -> None:
@@ -45,6 +43,8 @@ def _topics(
     known = context.services.image.topics
     topics = []
     for topic in request.topics:
+        if not topic.partitions:
+            continue
         count = len(known[topic.name].partitions) if topic.name in known else 0
         error = ErrorCode.NONE
         if topic.name in subscribed:

@@ -118,7 +118,7 @@ def test_a_new_leader_shows_offsets_only_when_all_of_its_log_is_replicated() -> 
         stage.metadata(leader=1, epoch=4)
         for _ in range(10):
             await asyncio.sleep(0)
-        assert stage.groups.check_fetch("group", None, -1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert stage.groups.check_fetch("group") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         partition.on_follower_fetch(2, 1)
         await until(lambda: stage.committed() == 5)
 

@@ -26,6 +26,7 @@ BY_NAME: Mapping[str, Collection[str]] = {
             "broker_id", "controller_id"),
     "epochs": ("leader_epoch", "broker_epoch", "current_leader_epoch"),
     "offsets": ("high_watermark", "log_end_offset"),
+    "records": ("records",),
     "order": (),
 }  # fmt: skip
 """What a row may leave out by name, where it is not what the row is about. `order`: of entries in

@@ -8,7 +8,7 @@ import pytest
 
 from broker.server.embedded import RunningBroker
 from deploy.testservers.process import JavaServer
-from tests.conformance.answers import rows_admin, rows_groups, rows_produce
+from tests.conformance.answers import rows_admin, rows_fetch, rows_groups, rows_produce
 from tests.conformance.answers.case import Row
 from tests.conformance.answers.conversation import answers
 from tests.conformance.answers.normalise import differences
@@ -17,6 +17,7 @@ from tests.conformance.answers.recordings import record, recorded
 AREAS = {
     "admin": rows_admin.ROWS,
     "groups": rows_groups.ROWS,
+    "fetch": rows_fetch.ROWS,
     "produce": rows_produce.ROWS,
     "validated": rows_produce.VALIDATED,
 }
