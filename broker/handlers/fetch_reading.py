@@ -168,7 +168,10 @@ def unread_bytes(entry: Entry, reader: Reader, enough: int = 1) -> int:
         return 0
     if enough <= 1:
         return 1
-    return min(log.readable_bytes(entry.fetch_offset, end), entry.max_bytes)
+    try:
+        return min(log.readable_bytes(entry.fetch_offset, end), entry.max_bytes)
+    except LogError:
+        return -1  # reading says what is wrong
 
 
 def _aborted(partition: Partition, fetch_offset: int) -> list[AbortedTransaction]:

@@ -114,7 +114,10 @@ class Background:
         for partition in self._manager.logs():
             try:
                 paths = retain(partition, self._disk, self._clock.now_ms())
-            except (LogError, DiskError) as error:
+            except DiskError as error:
+                self._manager.failed(partition, error)
+                continue
+            except LogError as error:
                 log.error("retention of %s: %s", partition.directory, error)
                 continue
             shortened = shortened or bool(paths)

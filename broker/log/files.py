@@ -7,8 +7,9 @@ files of closed segments open at a time; active segments hold their own, one per
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 
-from broker.disk.port import Disk, File
+from broker.disk.port import Disk, DiskError, File
 from broker.log.errors import LogError
 from bus.errors import ErrorCode
 
@@ -61,6 +62,13 @@ def is_partition(name: str) -> bool:
     return True
 
 
+def close_quietly(file: File) -> None:
+    """Close a file nobody needs any more. What an error says of its bytes a flush says too, and a
+    broken disk must not keep its logs from being given up."""
+    with suppress(DiskError):
+        file.close()
+
+
 class FilePool:
     """Open files of closed segments, the least recently used one closed first."""
 
@@ -80,16 +88,16 @@ class FilePool:
             return file
         file = self._open[path] = self._disk.open(path)
         if len(self._open) > self._limit:
-            self._open.popitem(last=False)[1].close()
+            close_quietly(self._open.popitem(last=False)[1])
         return file
 
     def forget(self, path: str) -> None:
         """Close the file if it is open; it is going to be renamed, cut or removed."""
         file = self._open.pop(path, None)
         if file is not None:
-            file.close()
+            close_quietly(file)
 
     def close(self) -> None:
         """Close all."""
         while self._open:
-            self._open.popitem()[1].close()
+            close_quietly(self._open.popitem()[1])

@@ -343,7 +343,10 @@ class Log:
         """About how many bytes lie between two offsets; exact enough to decide on waiting."""
         if offset >= upper_offset:
             return 0
-        return self._segments.distance(offset, upper_offset)
+        try:
+            return self._segments.distance(offset, upper_offset)
+        except DiskError as error:
+            raise storage_error(error) from error
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in [start, end), oldest first."""

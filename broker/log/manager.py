@@ -325,25 +325,48 @@ class LogManager:
         known = self._logs.get((topic, index))
         if known is not None:
             if known.topic_id is None or (topic, index) in self._unconfirmed:
-                self._confirm(known, topic_id)
+                try:
+                    self._confirm(known, topic_id)
+                except DiskError as error:
+                    raise self._directory_failed(parent_of(known), error) from error
             if known.topic_id != topic_id:
                 raise LogError(
                     ErrorCode.INCONSISTENT_TOPIC_ID,
                     f"{known.directory} holds another topic of that name",
                 )
             return known
-        try:
-            path = f"{self._home_of((topic, index))}/{topic}-{index}"
-            created = self._open(path, config, False, 0, 0)
-            if not created.is_new:
-                self._check_left_behind(created, topic_id)
-            self._mark(created, topic_id)
-        except DiskError as error:
-            raise storage_error(error) from error
+        created = self._create_somewhere((topic, index), topic_id, config)
         self._logs[topic, index] = created
         if self._unvouching.pop((topic, index), None) == parent_of(created):
             self.hold_until_checkpointed(created)
         return created
+
+    def _create_somewhere(self, key: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
+        """A new log; a directory whose disk refuses it has failed, and the next one is tried."""
+        while True:
+            try:
+                home = self._home_of(key)
+            except DiskError as error:
+                raise storage_error(error) from error
+            try:
+                path = f"{home}/{key[0]}-{key[1]}"
+                created = self._open(path, config, False, 0, 0)
+                if not created.is_new:
+                    self._check_left_behind(created, topic_id)
+                self._mark(created, topic_id)
+            except DiskError as error:
+                failure = self._directory_failed(home, error)
+                if self.is_usable(home):
+                    raise failure from error
+            else:
+                return created
+
+    def _directory_failed(self, directory: str, error: DiskError) -> LogError:
+        """The disk refuses what every log needs: the directory goes offline, unless it is full."""
+        failure = storage_error(error)
+        if self.on_directory_failure is not None:
+            self.on_directory_failure(directory, failure)
+        return failure
 
     def _check_left_behind(self, found: Log, topic_id: bytes) -> None:
         """A directory that could not be put aside when its partition went is not the new one's."""
@@ -590,8 +613,7 @@ class LogManager:
             self.checkpoints.put(directory, name, offsets, write)
 
     def _checkpoint_failed(self, directory: str, error: DiskError) -> None:
-        if self.on_directory_failure is not None:
-            self.on_directory_failure(directory, storage_error(error))
+        self._directory_failed(directory, error)
 
 
 def parent_of(partition: Log) -> str:

@@ -10,7 +10,15 @@ from struct import Struct
 
 from broker.disk.port import Buffer, Disk, DiskError, File
 from broker.log.errors import LogError
-from broker.log.files import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, FilePool, segment_path
+from broker.log.files import (
+    LOG,
+    OFFSET_INDEX,
+    TIME_INDEX,
+    TXN_INDEX,
+    FilePool,
+    close_quietly,
+    segment_path,
+)
 from broker.log.index import OffsetIndex, TimeIndex
 from broker.log.txnindex import TransactionIndex
 from bus.errors import ErrorCode
@@ -135,7 +143,7 @@ class Segment:
         """Close the files without writing anything."""
         file, self._file = self._file, None
         if file is not None:
-            file.close()
+            close_quietly(file)
         for path in (self.path, self.offsets.path, self.times.path):
             self._files.forget(path)
 

@@ -42,6 +42,15 @@ def first_at_or_after(partition: Log, timestamp_ms: int) -> TimestampOffset | No
 
 def with_largest_timestamp(partition: Log) -> TimestampOffset | None:
     """The first record that has the largest timestamp of the log; ``None`` if it is empty."""
+    try:
+        return _with_largest_timestamp(partition)
+    except DiskError as error:
+        raise storage_error(error) from error
+    except RecordsError as error:
+        raise LogError(error.code, error.detail) from error
+
+
+def _with_largest_timestamp(partition: Log) -> TimestampOffset | None:
     segments = partition.segments.since(partition.log_start_offset)
     newest = max(segments, key=lambda segment: segment.max_timestamp_ms)
     if newest.max_timestamp_ms < 0 or not newest.size_bytes:

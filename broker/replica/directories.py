@@ -11,6 +11,7 @@ import logging
 
 from broker.clock.port import Clock
 from broker.clock.tasks import Errand
+from broker.disk.port import DiskError
 from broker.log.errors import LogError, found_no_room
 from broker.peer.errors import PeerError
 from broker.replica.partition import Partition
@@ -42,8 +43,11 @@ def takes_directory_offline(partition: Partition, error: LogError) -> bool:
 
     A full disk under a partition that has replicas elsewhere is given up, so that they take over.
     Where there is no other replica that would only make it worse: the append fails, and succeeds
-    again when there is room.
+    again when there is room. Bytes that make no sense are the trouble of whoever reads them: the
+    disk has not refused anything, and the other partitions are none the worse.
     """
+    if not isinstance(error.__cause__, DiskError):
+        return False
     if found_no_room(error):
         return len(partition.replicas) > 1
     return True

@@ -116,11 +116,19 @@ class Moves:
             return
         if self._host.offline_dirs:  # one of them may hold a future log of this very partition
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is offline")
-        future = self._logs.futures.make(partition.log, directory)
+        future = self._make(partition.log, directory)
         self._logs.write_checkpoints()  # whatever an older log of that name was vouched for
         self._logs.hold_until_checkpointed(future)
         log.info("%s moves to %s", partition.log.directory, directory)
         self._begin(Move(partition, future))
+
+    def _make(self, current: Log, directory: str) -> Log:
+        try:
+            return self._logs.futures.make(current, directory)
+        except LogError as error:
+            if not found_no_room(error):
+                self._host.take_offline(directory, error)
+            raise
 
     def _check(self, topic: str, index: int, directory: str) -> None:
         if not name_fits(topic, index):
@@ -137,7 +145,10 @@ class Moves:
         future = self._logs.futures.get(partition.key)
         if future is None:
             return
-        unflushed = future.readable_bytes(future.recovery_point, future.end_offset)
+        try:
+            unflushed = future.readable_bytes(future.recovery_point, future.end_offset)
+        except LogError:
+            unflushed = FLUSH_EVERY_BYTES  # its first flush or copy says what is wrong
         move = Move(partition, future, unflushed)
         if parent_of(partition.log) == move.target or future.topic_id != partition.topic_id:
             self._give_up(move, "it is of no use any more")

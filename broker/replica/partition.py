@@ -450,10 +450,15 @@ class Partition:
         self, timestamp_ms: int, isolation: Isolation
     ) -> TimestampOffset | None:
         """The first visible record at or after a time, or with -3 the one with the largest time."""
-        if timestamp_ms == MAX_TIMESTAMP:
-            found = with_largest_timestamp(self.log)
-        else:
-            found = first_at_or_after(self.log, timestamp_ms)
+        try:
+            if timestamp_ms == MAX_TIMESTAMP:
+                found = with_largest_timestamp(self.log)
+            else:
+                found = first_at_or_after(self.log, timestamp_ms)
+        except LogError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._host.failed(self, error)
+            raise
         if found is None or found.offset >= self.end_for(isolation):
             return None
         return found

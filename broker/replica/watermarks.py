@@ -6,14 +6,19 @@ restarted replica learns the true watermark from its leader, or as leader from i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
+from broker.disk.port import DiskError
 from broker.log.checkpoint import TopicPartition, read_offsets
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
 from broker.replica.partition import Partition
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+
+log = logging.getLogger("broker.replica")
 
 
 class WatermarkCheckpoint:
@@ -29,10 +34,17 @@ class WatermarkCheckpoint:
         if self._stored is None:
             self._stored = {}
             for directory in self._logs.directories:
-                self._stored.update(read_offsets(self._logs.disk, f"{directory}/{HIGH_WATERMARKS}"))
+                self._stored.update(self._read(directory))
         stored = self._stored.pop((partition_log.topic, partition_log.index), 0)
         watermark = min(max(stored, partition_log.log_start_offset), partition_log.end_offset)
         partition_log.advance_high_watermark(watermark)
+
+    def _read(self, directory: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._logs.disk, f"{directory}/{HIGH_WATERMARKS}")
+        except DiskError as error:
+            log.error("%s/%s cannot be read: %s", directory, HIGH_WATERMARKS, error)
+            return {}  # the watermark begins at the log's start, and the leader says the true one
 
     def forget(self) -> None:
         """A log has moved between the directories, or a file was not written: write all again
