@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.config.views import BrokerConfig, TopicConfig
-from broker.disk.port import DiskError
+from broker.disk.port import Disk, DiskError
 from broker.disk.real import RealDisk
 from broker.handlers import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
 from broker.handlers.context import RequestContext, Session
@@ -303,7 +303,7 @@ class Story:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         clock = SimClock(loop, Life(f"broker-{number}"), random.Random(number))
-        logs = LogManager(config=config, disk=BreakableDisk(), clock=clock)
+        logs = LogManager(config=config, disk=self._disk(number), clock=clock)
         logs.prepare("story")
         logs.load(lambda topic: self.topic_config)
         replicas = ReplicaManager(
@@ -325,6 +325,9 @@ class Story:
         node.services.image = self.controller.image
         replicas.start()
         return node
+
+    def _disk(self, number: int) -> Disk:
+        return BreakableDisk()
 
     def _channel(self, source: int, target: int) -> LocalChannel:
         channel = LocalChannel(self, source, target)
