@@ -40,7 +40,7 @@ class ErrorCode(IntEnum):
         True,
         "The batch is damaged: wrong checksum, wrong size or a malformed header.",
     )
-    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "No such topic or partition here."
+    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "This server does not host this topic-partition."
     INVALID_FETCH_SIZE = 4, False, "The requested fetch size is not usable."
     LEADER_NOT_AVAILABLE = (
         5,
@@ -190,7 +190,7 @@ class ErrorCode(IntEnum):
     GROUP_MAX_SIZE_REACHED = 81, False, "The group is full."
     FENCED_INSTANCE_ID = 82, False, "Another member with the same group.instance.id took over."
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "No replica that may become leader is available."
-    ELECTION_NOT_NEEDED = 84, True, "The partition already has the leader asked for."
+    ELECTION_NOT_NEEDED = 84, True, "Leader election not needed for topic partition."
     NO_REASSIGNMENT_IN_PROGRESS = 85, False, "No reassignment of this partition is under way."
     GROUP_SUBSCRIBED_TO_TOPIC = 86, False, "The group is subscribed to the topic."
     INVALID_RECORD = 87, False, "A record breaks a rule of its topic and was refused."

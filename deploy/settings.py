@@ -160,7 +160,7 @@ def _kafka_value(entry: Entry) -> str:
     text = _kafka_text(entry.value)
     try:
         kafka, _ = split({entry.key: text})
-        BrokerConfig.from_mapping(kafka)
+        BrokerConfig.only_of_known(kafka)
     except (ConfigError, SettingError) as error:
         raise SettingsError(f"{entry.where}: {error}") from error
     return text

@@ -1,12 +1,23 @@
-"""What a configuration value must be beyond its type. Each check gives a reason, or none."""
+"""What a configuration value must be beyond its type. Each check gives a reason, or none.
+
+The reasons are Kafka's words: people's tests and tools match them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-Check = Callable[[Any], str | None]
+
+class Fault(NamedTuple):
+    """What is wrong with a part of a value: the part, and the reason."""
+
+    part: str
+    reason: str
+
+
+Check = Callable[[Any], str | Fault | None]
 
 _THROTTLED = re.compile(r"\d+:\d+")
 
@@ -44,8 +55,13 @@ def between(low: float, high: float, *, also: float | None = None) -> Check:
     """A number from ``low`` to ``high``, or the one exception."""
 
     def check(value: float) -> str | None:
-        fits = low <= value <= high or value == also
-        return None if fits else f"Value must be in [{low}, {high}]"
+        if low <= value <= high or value == also:
+            return None
+        if also is not None:
+            return f"Value must be between {low} and {high} or equal to {also}"
+        if value < low:
+            return f"Value must be at least {low}"
+        return f"Value must be no more than {high}"
 
     return check
 
@@ -70,18 +86,35 @@ def one_of_any_case(*allowed: str) -> Check:
 
 
 def each_one_of(*allowed: str) -> Check:
-    """A list of which every item is one of some words, none twice, not empty."""
+    """A list of which every item is one of some words; it may be empty."""
 
-    def check(values: Sequence[str]) -> str | None:
-        if values and len(set(values)) == len(values) and set(values) <= set(allowed):
-            return None
-        return f"List must hold some of: {', '.join(allowed)}, each once"
+    def check(values: Sequence[str]) -> Fault | None:
+        for value in values:
+            if value not in allowed:
+                return Fault(value, f"String must be one of: {', '.join(allowed)}")
+        return None
 
     return check
 
 
-def throttled_replicas(values: Sequence[str]) -> str | None:
+def not_empty(check: Check) -> Check:
+    """A list that must hold something, and passes the check."""
+
+    def checked(values: Sequence[str]) -> str | Fault | None:
+        return check(values) if values else "at least one value is needed"
+
+    return checked
+
+
+def throttled_replicas(name: str) -> Check:
     """``partition:broker`` pairs, or ``*`` alone."""
-    if list(values) == ["*"] or all(_THROTTLED.fullmatch(value) for value in values):
-        return None
-    return "List must be * or pairs like 0:101,1:102"
+
+    def check(values: Sequence[str]) -> str | None:
+        if list(values) == ["*"] or all(_THROTTLED.fullmatch(value) for value in values):
+            return None
+        return (
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+
+    return check

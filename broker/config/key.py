@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
-from broker.config.checks import Check
+from broker.config.checks import Check, Fault
 
 MAX_INT = (1 << 31) - 1
 MAX_LONG = (1 << 63) - 1
@@ -20,6 +20,7 @@ MAX_DOUBLE = 1.7976931348623157e308
 class ConfigType(Enum):
     """Kafka's types, with the numbers DescribeConfigs uses for them."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -76,7 +77,7 @@ class ConfigKey(NamedTuple):
     @property
     def sensitive(self) -> bool:
         """Whether the value must never be shown."""
-        return self.type is ConfigType.PASSWORD
+        return self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
     def parse(self, text: str) -> Any:
         """The value a text stands for, or ConfigError."""
@@ -84,9 +85,13 @@ class ConfigKey(NamedTuple):
             value = _PARSERS[self.type](text.strip())
         except ValueError as error:
             raise self._error(text, str(error)) from None
-        reason = self.check(value) if self.check else None
-        if reason is not None:
-            raise self._error(text, reason)
+        if self.type is ConfigType.LIST and "" in value:
+            raise ConfigError(self.name, f"Configuration '{self.name}' values must not be empty.")
+        fault = self.check(value) if self.check else None
+        if isinstance(fault, Fault):
+            raise self._error(fault.part, fault.reason)
+        if fault is not None:
+            raise self._error(_as_java(value), fault)
         return value
 
     def text(self, value: Any) -> str | None:
@@ -95,15 +100,24 @@ class ConfigKey(NamedTuple):
             return None
         if self.type is ConfigType.LIST:
             return ",".join(value)
-        if self.type is ConfigType.BOOLEAN:
-            return "true" if value else "false"
-        return str(value)
+        return _as_java(value)
 
     def _error(self, text: str, reason: str) -> ConfigError:
         shown = "[hidden]" if self.sensitive else text
         return ConfigError(
             self.name, f"Invalid value {shown} for configuration {self.name}: {reason}"
         )
+
+
+def _as_java(value: Any) -> str:
+    """As Java prints a value, and Kafka shows it: `true`, `2.0`, `1.79E308`, `[a]`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value).replace("e+", "E").replace("e", "E")
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    return str(value)
 
 
 def _boolean(text: str) -> bool:
@@ -133,7 +147,8 @@ def _double(text: str) -> float:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.split(",")) if text else ()
+    """Each item once, as Kafka 4.3 takes a list in which one stands twice."""
+    return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
 
 
 _PARSERS: dict[ConfigType, Callable[[str], Any]] = {
@@ -146,6 +161,7 @@ _PARSERS: dict[ConfigType, Callable[[str], Any]] = {
     ConfigType.LIST: _list,
     ConfigType.CLASS: str,
     ConfigType.PASSWORD: str,
+    ConfigType.UNKNOWN: str,
 }
 
 
@@ -159,6 +175,13 @@ def key(
 ) -> ConfigKey:
     """A row of a broker table."""
     return ConfigKey(name, kind, default, doc, Scope.BROKER, dynamic, check)
+
+
+def unknown_key(name: str) -> ConfigKey:
+    """The row of a key that nobody here knows: it may be a secret, so its value is never shown."""
+    return ConfigKey(
+        name, ConfigType.UNKNOWN, None, "Not known here.", Scope.BROKER, READ_ONLY, None
+    )
 
 
 def topic_key(

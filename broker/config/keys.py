@@ -26,6 +26,7 @@ from broker.config.key import ConfigError, ConfigKey, ConfigType, Dynamic, Scope
 
 __all__ = [
     "BROKER_KEYS",
+    "SETTABLE_TOPIC_KEYS",
     "TOPIC_DEFAULTS",
     "TOPIC_KEYS",
     "ConfigError",
@@ -35,17 +36,28 @@ __all__ = [
     "Scope",
     "is_foreign",
     "parse",
+    "promises_security",
     "unknown",
 ]
 
 BROKER_KEYS: dict[str, ConfigKey] = {
     row.name: row
     for table in (
-        keys_log, keys_network, keys_replication, keys_groups, keys_controller, keys_zookeeper,
+        keys_log,
+        keys_network,
+        keys_replication,
+        keys_groups,
+        keys_controller,
+        keys_zookeeper,
     )
     for row in table.KEYS
 }
 TOPIC_KEYS: dict[str, ConfigKey] = {row.name: row for row in keys_topic.KEYS}
+SETTABLE_TOPIC_KEYS: dict[str, ConfigKey] = {
+    **TOPIC_KEYS,
+    **{row.name: row for row in keys_topic.HIDDEN},
+}
+"""What a topic may set: also what nobody is shown who did not."""
 
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
@@ -61,6 +73,8 @@ TOPIC_DEFAULTS: dict[str, tuple[tuple[str, int], ...]] = {
     "flush.messages": (("log.flush.interval.messages", 1),),
     "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
     "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+    "local.retention.ms": (("log.local.retention.ms", 1),),
     "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
     "max.message.bytes": (("message.max.bytes", 1),),
     "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
@@ -94,7 +108,6 @@ _FOREIGN_PREFIXES = (
     "group.streams.",
     "internal.",
     "listener.name.",
-    "log.local.retention.",
     "remote.",
     "rlmm.config.",
     "rsm.config.",
@@ -125,6 +138,15 @@ def is_foreign(name: str) -> bool:
     Such keys are accepted, so that a server.properties of Kafka is read as it is.
     """
     return name in _FOREIGN or name.startswith(_FOREIGN_PREFIXES)
+
+
+_SECURITY = frozenset({"allow.everyone.if.no.acl.found", "authorizer.class.name", "super.users"})
+_SECURITY_PREFIXES = ("delegation.token.", "listener.name.", "sasl.", "ssl.")
+
+
+def promises_security(name: str) -> bool:
+    """Whether an operator who set this key believes that the broker now keeps somebody out."""
+    return name in _SECURITY or name.startswith(_SECURITY_PREFIXES)
 
 
 def unknown(name: str, table: Mapping[str, ConfigKey]) -> ConfigError:

@@ -5,7 +5,7 @@ One row per key: type, Kafka 4.3's default, what it does here.
 
 from __future__ import annotations
 
-from broker.config.checks import at_least, each_one_of
+from broker.config.checks import at_least, each_one_of, not_empty
 from broker.config.key import (
     BOOLEAN,
     CLASS,
@@ -21,7 +21,7 @@ from broker.config.key import (
 KEYS: tuple[ConfigKey, ...] = (
     key("process.roles", LIST, ("broker", "controller",),
         "What this process is: broker, controller or both.",
-        check=each_one_of("broker", "controller")),
+        check=not_empty(each_one_of("broker", "controller"))),
     key("node.id", INT, 1,
         "The number of this process in the cluster.",
         check=at_least(0)),

@@ -22,7 +22,8 @@ from broker.config.key import (
 KEYS: tuple[ConfigKey, ...] = (
     topic_key("cleanup.policy", LIST, ("delete",),
         "What happens to old segments: \"delete\" removes them by age and size, \"compact\" "
-        "keeps the newest record of each key; both may be given.",
+        "keeps the newest record of each key; both may be given, and an empty list keeps "
+        "everything for ever.",
         check=each_one_of("compact", "delete")),
     topic_key("compression.type", STRING, "producer",
         "\"producer\" stores batches as they come; another codec is accepted and noted, "
@@ -53,14 +54,14 @@ KEYS: tuple[ConfigKey, ...] = (
     topic_key("follower.replication.throttled.replicas", LIST, (),
         "Replicas whose copying is throttled on the follower's side: partition:broker, "
         "separated by commas, or *.",
-        check=throttled_replicas),
+        check=throttled_replicas("follower.replication.throttled.replicas")),
     topic_key("index.interval.bytes", INT, 4096,
         "About one index entry is made per so many bytes of log.",
         check=at_least(0)),
     topic_key("leader.replication.throttled.replicas", LIST, (),
         "Replicas whose copying is throttled on the leader's side: partition:broker, "
         "separated by commas, or *.",
-        check=throttled_replicas),
+        check=throttled_replicas("leader.replication.throttled.replicas")),
     topic_key("local.retention.bytes", LONG, -2,
         "Accepted for compatibility; nothing is tiered here, so retention.bytes alone holds.",
         check=at_least(-2)),
@@ -123,4 +124,11 @@ KEYS: tuple[ConfigKey, ...] = (
     topic_key("unclean.leader.election.enable", BOOLEAN, False,
         "Whether a replica outside the in-sync set may lead when no other is left."),
 )
+
+HIDDEN: tuple[ConfigKey, ...] = (
+    topic_key("internal.segment.bytes", INT, None,
+        "As segment.bytes, without its lower bound; for tests, as in Kafka.",
+        check=at_least(14)),
+)
+"""Keys that a topic may have and that nobody is shown unless they are set."""
 # fmt: on

@@ -16,11 +16,13 @@ from typing import Any
 from broker.config.key import MAX_LONG
 from broker.config.keys import (
     BROKER_KEYS,
+    SETTABLE_TOPIC_KEYS,
     TOPIC_DEFAULTS,
     TOPIC_KEYS,
     ConfigError,
     is_foreign,
     parse,
+    promises_security,
     unknown,
 )
 from broker.config.without_effect import WITHOUT_EFFECT
@@ -61,19 +63,38 @@ class BrokerConfig:
 
     @classmethod
     def from_mapping(cls, static: Mapping[str, str]) -> BrokerConfig:
-        """From a ``server.properties``; raises ConfigError on unknown keys and bad values."""
+        """From a ``server.properties``; raises ConfigError on bad values.
+
+        A key that nobody here knows is kept, shown and warned of, as Kafka does: plugins and later
+        versions have theirs.
+        """
         for name in static:
-            if name not in BROKER_KEYS and is_foreign(name):
-                log.warning("%s is a key of Kafka that has no effect here", name)
-            elif name in WITHOUT_EFFECT:
-                log.warning("%s has no effect here: %s", name, WITHOUT_EFFECT[name])
+            _warn_of(name)
         return cls(static)
+
+    @classmethod
+    def only_of_known(cls, static: Mapping[str, str]) -> BrokerConfig:
+        """As `from_mapping` for settings of our own, where an unknown key is a slip: ConfigError
+        with the nearest known one."""
+        for name in static:
+            if name not in BROKER_KEYS and not is_foreign(name) and not promises_security(name):
+                raise unknown(name, BROKER_KEYS)
+        return cls.from_mapping(static)
 
     def with_dynamic(
         self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]
     ) -> BrokerConfig:
         """The same file with what operators have set while running, for all and for this one."""
         return BrokerConfig(self._texts[Source.STATIC_BROKER], dynamic_default, dynamic_broker)
+
+    def unknown_keys(self) -> dict[str, Source]:
+        """What is set and no row describes: name -> the layer in force."""
+        return {
+            name: source
+            for source in reversed(self._texts)
+            for name in self._texts[source]
+            if name not in BROKER_KEYS
+        }
 
     def __getitem__(self, name: str) -> Any:
         """The typed value in force."""
@@ -118,13 +139,22 @@ class BrokerConfig:
 
 
 def _parsed(texts: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, text in texts.items():
-        if name in BROKER_KEYS:
-            values[name] = parse(name, text, BROKER_KEYS)
-        elif not is_foreign(name):
-            raise unknown(name, BROKER_KEYS)
-    return values
+    return {
+        name: parse(name, text, BROKER_KEYS) for name, text in texts.items() if name in BROKER_KEYS
+    }
+
+
+def _warn_of(name: str) -> None:
+    if name in WITHOUT_EFFECT:
+        log.warning("%s has no effect here: %s", name, WITHOUT_EFFECT[name])
+    elif name in BROKER_KEYS:
+        return
+    elif promises_security(name):
+        log.warning("%s promises security that is not kept yet: it has no effect here", name)
+    elif is_foreign(name):
+        log.warning("%s is a key of Kafka that has no effect here", name)
+    else:
+        log.warning("%s; it has no effect here", unknown(name, BROKER_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +193,9 @@ class TopicConfig:
         """The broker's defaults with what the topic sets itself; raises ConfigError."""
         values = {name: topic_default(broker, name)[0] for name in TOPIC_KEYS}
         for name, text in overrides.items():
-            values[name] = parse(name, text, TOPIC_KEYS)
-        if values["remote.storage.enable"]:
-            raise ConfigError("remote.storage.enable", "Tiered storage is not offered here")
+            values[name] = topic_value(name, text)
+        if values.get("internal.segment.bytes") is not None:
+            values["segment.bytes"] = values["internal.segment.bytes"]
         policy = values["cleanup.policy"]
         return cls(
             compacted=COMPACT in policy,
@@ -183,6 +213,18 @@ _PLAIN = {
     for name in TOPIC_KEYS
     if name.replace(".", "_") in TopicConfig.__dataclass_fields__
 }
+
+
+def topic_value(name: str, text: str) -> Any:
+    """The typed value of a topic's key that this broker can obey; raises ConfigError."""
+    value = parse(name, text, SETTABLE_TOPIC_KEYS)
+    if name == "remote.storage.enable" and value:
+        raise ConfigError(
+            name,
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage.",
+        )
+    return value
 
 
 def topic_default(broker: BrokerConfig, name: str) -> tuple[Any, Source, str | None]:

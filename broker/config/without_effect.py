@@ -114,6 +114,8 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "tiered storage is not offered": (
         "local.retention.bytes",
         "local.retention.ms",
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
     ),

@@ -1,4 +1,5 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: rights, and the controller's word.
+"""What AlterConfigs and IncrementalAlterConfigs have in common: rights, what this broker refuses
+itself, and the controller's word.
 
 Never: a response of an API.
 """
@@ -7,42 +8,88 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broker.config.keys import TOPIC_KEYS, ConfigType
-from broker.config.views import topic_default
-from broker.controller.decisions.configs import ConfigResult, ResourceAlteration, alter_configs
+from broker.config.keys import BROKER_KEYS, TOPIC_KEYS, ConfigType
+from broker.config.views import BrokerConfig, topic_default
+from broker.controller.decisions.configs import (
+    ConfigResult,
+    InForce,
+    ResourceAlteration,
+    alter_configs,
+)
 from broker.controller.decisions.rules import Rules
 from broker.handlers.context import RequestContext
+from broker.handlers.own_configs import refused_here
 from broker.metadata.image import ResourceType
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 
 
 def alter(
+    key: int,
+    request: object,
     resources: Sequence[ResourceAlteration],
     validate_only: bool,
     context: RequestContext,
-    done: Callable[[list[ConfigResult]], None],
-    failed: Callable[[ErrorCode], None],
+    response: Callable[[list[ConfigResult]], object],
+    own: Callable[[ResourceAlteration], ConfigResult | None] = lambda _: None,
 ) -> None:
-    """Alter what the client may alter; `done` hears of every resource, or `failed` why none could
-    be altered."""
+    """Alter what the client may alter, and answer. `own` carries out what is this broker's affair
+    alone, and says so by a result; a request of nothing else is never sent on."""
     services = context.services
-    allowed = [resource for resource in resources if _may(resource, context)]
-    refused = [
-        ConfigResult(resource.resource_type, resource.name, _refusal(resource))
-        for resource in resources
-        if not _may(resource, context)
-    ]
-    lists = {
-        key.name: key.text(topic_default(services.config, key.name)[0]) or ""
-        for key in TOPIC_KEYS.values()
-        if key.type is ConfigType.LIST
-    }
+    in_force = _lists_in_force(services.config)
+    here: list[ConfigResult] = []
+    left: list[ResourceAlteration] = []
+    for resource in resources:
+        result = _refused(resource, context, in_force)
+        if result is None:
+            left.append(resource)
+        else:
+            here.append(result)
+    if not services.controller.is_active and any(map(_is_the_controllers, left)):
+        services.forward(key, request, context)
+        return
+    asked = []
+    for resource in left:
+        result = own(resource)
+        if result is None:
+            asked.append(resource)
+        else:
+            here.append(result)
+    if not asked:
+        context.reply(response(here))
+        return
     rules = Rules.of(services.config)
     services.controller.write(
-        lambda image: alter_configs(image, allowed, lists, validate_only, rules),
-        lambda results: done([*results, *refused]),
-        failed,
+        lambda image: alter_configs(image, asked, in_force, validate_only, rules),
+        lambda results: context.reply(response([*here, *results])),
+        lambda error: context.refuse(key, request, error),
+    )
+
+
+def _is_the_controllers(resource: ResourceAlteration) -> bool:
+    return resource.resource_type != ResourceType.BROKER_LOGGER
+
+
+def _refused(
+    resource: ResourceAlteration, context: RequestContext, in_force: InForce
+) -> ConfigResult | None:
+    if not _may(resource, context):
+        return ConfigResult(resource.resource_type, resource.name, _refusal(resource))
+    return refused_here(resource, context, in_force)
+
+
+def _lists_in_force(config: BrokerConfig) -> InForce:
+    return InForce(
+        topic={
+            key.name: key.text(topic_default(config, key.name)[0]) or ""
+            for key in TOPIC_KEYS.values()
+            if key.type is ConfigType.LIST
+        },
+        broker={
+            key.name: config.text(key.name) or ""
+            for key in BROKER_KEYS.values()
+            if key.type is ConfigType.LIST
+        },
     )
 
 

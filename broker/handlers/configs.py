@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from broker.config.keys import BROKER_KEYS, TOPIC_DEFAULTS, TOPIC_KEYS, ConfigKey, Dynamic
+from broker.config.key import unknown_key
+from broker.config.keys import (
+    BROKER_KEYS,
+    SETTABLE_TOPIC_KEYS,
+    TOPIC_DEFAULTS,
+    TOPIC_KEYS,
+    ZOOKEEPER_KEYS,
+    ConfigKey,
+    Dynamic,
+)
 from broker.config.views import BrokerConfig, Source, topic_default
 
 
@@ -38,39 +47,74 @@ class Entry:
         return None if self.key.sensitive else self.value
 
 
-def topic_entries(
-    config: BrokerConfig, overrides: Mapping[str, str | None]
-) -> Iterator[Entry]:
+def topic_entries(config: BrokerConfig, overrides: Mapping[str, str | None]) -> Iterator[Entry]:
     """Every key of a topic on which `overrides` were set."""
     for key in TOPIC_KEYS.values():
         value, source, _ = topic_default(config, key.name)
         text = key.text(value)
-        synonyms = [
-            Synonym(broker_key, shown, where)
-            for broker_key, _ in TOPIC_DEFAULTS.get(key.name, ())
-            for where, shown in config.sources(broker_key)
-            if shown is not None
-        ]
+        synonyms = list(_broker_synonyms(config, key.name))
         if overrides.get(key.name) is not None:
             text, source = overrides[key.name], Source.DYNAMIC_TOPIC
             synonyms.insert(0, Synonym(key.name, text, source))
         yield Entry(key, text, source, False, tuple(synonyms))
+    for name in overrides.keys() & SETTABLE_TOPIC_KEYS.keys() - TOPIC_KEYS.keys():
+        text, source = overrides[name], Source.DYNAMIC_TOPIC
+        own = (Synonym(name, text, source),)
+        yield Entry(SETTABLE_TOPIC_KEYS[name], text, source, False, own)
+
+
+def _broker_synonyms(config: BrokerConfig, name: str) -> Iterator[Synonym]:
+    """The broker keys a topic key's default is from. Of those in another unit (hours for
+    milliseconds) only what somebody set: Kafka names none of their defaults."""
+    for place, (broker_key, _) in enumerate(TOPIC_DEFAULTS.get(name, ())):
+        for where, shown in config.sources(broker_key):
+            if shown is not None and (place == 0 or where is not Source.DEFAULT):
+                yield Synonym(broker_key, shown, where)
+
+
+NOT_KAFKAS = frozenset(
+    {
+        "controlled.shutdown.max.retries",
+        "controlled.shutdown.retry.backoff.ms",
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "producer.id.expiration.check.interval.ms",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "unclean.leader.election.interval.ms",
+        *ZOOKEEPER_KEYS,
+    }
+)
+"""Kafka 4.3 shows these only where they are set."""
+
+MUST_BE_TOLD = frozenset({"controller.listener.names", "node.id", "process.roles"})
+"""Kafka has no default for these: what holds was told, in a file or by how a broker is started."""
 
 
 def broker_entries(config: BrokerConfig) -> Iterator[Entry]:
-    """Every key of this broker."""
+    """Every key of this broker, and what is set that nobody knows."""
     for key in BROKER_KEYS.values():
-        chain = tuple(
-            Synonym(key.name, text, where)
-            for where, text in config.sources(key.name)
-            if text is not None
-        )
-        read_only = key.dynamic is Dynamic.READ_ONLY
-        yield Entry(key, config.text(key.name), config.source(key.name), read_only, chain)
+        if key.name not in NOT_KAFKAS or config.source(key.name) is not Source.DEFAULT:
+            yield _broker_entry(config, key)
+    for name, source in config.unknown_keys().items():
+        yield Entry(unknown_key(name), None, source, True, ())
+
+
+def _broker_entry(config: BrokerConfig, key: ConfigKey) -> Entry:
+    sources = config.sources(key.name)
+    if key.name == "broker.id" and sources[0][0] is Source.DEFAULT:
+        sources = [(Source.STATIC_BROKER, str(config.node_id)), *sources]
+    if key.name in MUST_BE_TOLD:
+        sources = [(Source.STATIC_BROKER, sources[0][1])]
+    source, text = sources[0]
+    chain = tuple(Synonym(key.name, shown, where) for where, shown in sources if shown is not None)
+    return Entry(key, text, source, key.dynamic is Dynamic.READ_ONLY, chain)
 
 
 def shared_entries(dynamic_default: Mapping[str, str]) -> Iterator[Entry]:
     """What was set for all brokers while they run (the broker resource without a name)."""
+    source = Source.DYNAMIC_DEFAULT_BROKER
     for name, text in dynamic_default.items():
-        source = Source.DYNAMIC_DEFAULT_BROKER
-        yield Entry(BROKER_KEYS[name], text, source, False, (Synonym(name, text, source),))
+        if name in BROKER_KEYS:
+            yield Entry(BROKER_KEYS[name], text, source, False, (Synonym(name, text, source),))
+        else:
+            yield Entry(unknown_key(name), None, source, True, ())

@@ -8,6 +8,7 @@ Versions: 2-7. 4 allows -1 for the cluster's defaults, 5 shows configurations, 7
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from broker.controller.decisions.topics import NewTopic, TopicResult
@@ -52,12 +53,14 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
 
 
 def _asked(topic: CreatableTopic) -> NewTopic:
+    counted = Counter(given.partition_index for given in topic.assignments)
     return NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments={given.partition_index: tuple(given.broker_ids) for given in topic.assignments},
         configs={config.name: config.value for config in topic.configs},
+        assigned_twice=next((index for index, count in counted.items() if count > 1), None),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from broker.config.without_effect import explained
+from broker.controller.decisions.names import name_fault
 from broker.handlers.configs import Entry, broker_entries, shared_entries, topic_entries
 from broker.handlers.context import RequestContext
 from broker.handlers.loggers import levels
@@ -29,6 +30,18 @@ from bus.protocol.generated.describe_configs import (
 
 DYNAMIC_BROKER_LOGGER = 6
 STRING = 2
+
+NAMED: dict[int, str] = {
+    ResourceType.CLIENT_METRICS: "Client metrics subscription",
+    ResourceType.GROUP: "Group",
+}
+"""Kinds of which nothing is configured here yet, as Kafka calls them."""
+
+UNKNOWN_TYPE = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+"""Kafka's text for INVALID_REQUEST where it has no better one."""
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
@@ -57,9 +70,7 @@ def _describe(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[
-            _result(entry, request)
-            for entry in found
-            if wanted is None or entry.key.name in wanted
+            _result(entry, request) for entry in found if wanted is None or entry.key.name in wanted
         ],
     )
 
@@ -71,36 +82,45 @@ def _entries(
     if resource.resource_type == ResourceType.TOPIC:
         if not context.may(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED, name
+        misnamed = name_fault(name)
+        if misnamed is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, misnamed
         if name not in services.image.topics:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist."
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""
         return topic_entries(services.config, dict(services.image.topic_config(name)))
     if not context.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, name
     if resource.resource_type == ResourceType.BROKER:
         if not name:
             return shared_entries(services.image.configs.get((ResourceType.BROKER, ""), {}))
-        if name == str(services.node_id):
-            return broker_entries(services.config)
-        return ErrorCode.INVALID_REQUEST, _other_broker(services.node_id, name)
-    if resource.resource_type in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
-        return []
-    return ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}"
+        fault = _not_this_broker(services.node_id, name, "expected {} or empty string, but")
+        return broker_entries(services.config) if fault is None else fault
+    what = NAMED.get(resource.resource_type)
+    if what is None:
+        return ErrorCode.INVALID_REQUEST, UNKNOWN_TYPE
+    return [] if name else (ErrorCode.INVALID_REQUEST, f"{what} name must not be empty")
 
 
-def _other_broker(node_id: int, name: str) -> str:
-    return f"Unexpected broker id, expected {node_id} or empty string, but received {name}"
+def _not_this_broker(node_id: int, name: str, expected: str) -> tuple[ErrorCode, str] | None:
+    """In Kafka's words, which are not the same everywhere (`expected`)."""
+    if name == str(node_id):
+        return None
+    if not name.removeprefix("-").isdecimal():
+        return ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+    said = f"Unexpected broker id, {expected.format(node_id)} received {name}"
+    return ErrorCode.INVALID_REQUEST, said
 
 
-def _loggers(
-    resource: DescribeConfigsResource, context: RequestContext
-) -> DescribeConfigsResult:
+def _loggers(resource: DescribeConfigsResource, context: RequestContext) -> DescribeConfigsResult:
     """Of this broker only: no other knows its levels."""
     name, wanted = resource.resource_name, resource.configuration_keys
-    error, message = ErrorCode.NONE, None
+    error, message = ErrorCode.NONE, ""
     if not context.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, name
-    elif name != str(context.services.node_id):
-        error, message = ErrorCode.INVALID_REQUEST, _other_broker(context.services.node_id, name)
+    elif not name:
+        error, message = ErrorCode.INVALID_REQUEST, "Broker id must not be empty"
+    elif fault := _not_this_broker(context.services.node_id, name, "expected {} but"):
+        error, message = fault
     configs = [
         DescribeConfigsResourceResult(
             name=logger, value=level, config_source=DYNAMIC_BROKER_LOGGER,

@@ -25,18 +25,15 @@ from bus.protocol.generated.alter_configs import (
 
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> None:
-    """Ask the controller."""
+    """Ask the controller, or send the request on to it."""
 
-    def done(results: list[ConfigResult]) -> None:
-        context.reply(AlterConfigsResponse(responses=[_result(result) for result in results]))
-
-    alterations = [_alteration(resource) for resource in request.resources]
     alter(
-        alterations,
+        ApiKey.ALTER_CONFIGS,
+        request,
+        [_alteration(resource) for resource in request.resources],
         request.validate_only,
         context,
-        done,
-        lambda error: context.refuse(ApiKey.ALTER_CONFIGS, request, error),
+        lambda results: AlterConfigsResponse(responses=[_result(one) for one in results]),
     )
 
 
@@ -45,8 +42,7 @@ def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
         resource.resource_type,
         resource.resource_name,
         tuple(
-            Alteration(config.name, AlterOperation.SET, config.value)
-            for config in resource.configs
+            Alteration(config.name, AlterOperation.SET, config.value) for config in resource.configs
         ),
         replace_all=True,
     )

@@ -9,6 +9,8 @@ Versions: 0-2. 1 has the election type and an error for all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.controller.decisions.elections import ElectionResult, elect_leaders
 from broker.controller.decisions.partition_change import Election
 from broker.controller.decisions.rules import Rules
@@ -28,9 +30,6 @@ _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse | None:
     """Ask the controller."""
-    election = _ELECTIONS.get(request.election_type)
-    if election is None:
-        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
     if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         return ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted = None
@@ -38,6 +37,12 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
         wanted = [
             (topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
         ]
+    election = _ELECTIONS.get(request.election_type)
+    if election is None:
+        error, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+        response = _response([ElectionResult(*one, error, message) for one in wanted or ()])
+        response.error_code = error
+        return response
     rules = Rules.of(context.services.config)
     context.services.controller.write(
         lambda image: elect_leaders(image, rules, election, wanted),
@@ -47,7 +52,7 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
     return None
 
 
-def _response(results: tuple[ElectionResult, ...]) -> ElectLeadersResponse:
+def _response(results: Sequence[ElectionResult]) -> ElectLeadersResponse:
     topics: dict[str, list[PartitionResult]] = {}
     for result in results:
         topics.setdefault(result.topic, []).append(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from broker.controller.decisions.configs import (
     Alteration,
-    AlterOperation,
     ConfigResult,
     ResourceAlteration,
 )
@@ -31,51 +30,23 @@ from bus.protocol.generated.incremental_alter_configs import (
 )
 
 
-def handle(
-    request: IncrementalAlterConfigsRequest, context: RequestContext
-) -> IncrementalAlterConfigsResponse | None:
-    """Ask the controller."""
-    services = context.services
-    if not services.controller.is_active and not _is_about_loggers(request):
-        services.forward(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, context)
-        return None
-    unknown = [
-        config.config_operation
-        for resource in request.resources
-        for config in resource.configs
-        if config.config_operation not in set(AlterOperation)
-    ]
-    if unknown:
-        return IncrementalAlterConfigsResponse(
-            responses=[_unknown(resource, unknown[0]) for resource in request.resources]
-        )
+def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> None:
+    """Ask the controller, or send the request on to it."""
 
-    alterations = [_alteration(resource) for resource in request.resources]
-    here = [
-        _alter_loggers(one, request.validate_only, context)
-        for one in alterations
-        if one.resource_type == ResourceType.BROKER_LOGGER
-    ]
-    if len(here) == len(alterations):
-        return IncrementalAlterConfigsResponse(responses=[_result(one) for one in here])
-
-    def done(results: list[ConfigResult]) -> None:
-        everything = [*here, *results]
-        context.reply(IncrementalAlterConfigsResponse(responses=[_result(r) for r in everything]))
+    def own(resource: ResourceAlteration) -> ConfigResult | None:
+        if resource.resource_type != ResourceType.BROKER_LOGGER:
+            return None
+        return _alter_loggers(resource, request.validate_only, context)
 
     alter(
-        [one for one in alterations if one.resource_type != ResourceType.BROKER_LOGGER],
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        request,
+        [_alteration(resource) for resource in request.resources],
         request.validate_only,
         context,
-        done,
-        lambda error: context.refuse(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, error),
+        lambda results: IncrementalAlterConfigsResponse(responses=[_result(r) for r in results]),
+        own,
     )
-    return None
-
-
-def _is_about_loggers(request: IncrementalAlterConfigsRequest) -> bool:
-    kinds = {resource.resource_type for resource in request.resources}
-    return kinds == {ResourceType.BROKER_LOGGER}
 
 
 def _alter_loggers(
@@ -85,8 +56,9 @@ def _alter_loggers(
     if not context.may(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
     elif wanted.name != str(services.node_id):
-        error, message = ErrorCode.INVALID_REQUEST, (
-            f"Unexpected broker id, expected {services.node_id} but received {wanted.name}"
+        error, message = (
+            ErrorCode.INVALID_REQUEST,
+            (f"Unexpected node id. Expected {services.node_id}, but received {wanted.name}"),
         )
     else:
         error, message = alter_levels(wanted.alterations, validate_only)
@@ -102,16 +74,7 @@ def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
 
 
 def _one(config: AlterableConfig) -> Alteration:
-    return Alteration(config.name, AlterOperation(config.config_operation), config.value)
-
-
-def _unknown(resource: AlterConfigsResource, operation: int) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=ErrorCode.INVALID_REQUEST,
-        error_message=f"unknown operation {operation}",
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    return Alteration(config.name, config.config_operation, config.value)
 
 
 def _result(result: ConfigResult) -> AlterConfigsResourceResponse:

@@ -26,7 +26,7 @@ def handle(
     """List what moves."""
     if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return ListPartitionReassignmentsResponse(
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
         )
     topics = context.services.image.topics
     wanted: dict[str, set[int] | None] = dict.fromkeys(topics)
@@ -34,7 +34,7 @@ def handle(
         wanted = {topic.name: set(topic.partition_indexes) for topic in request.topics}
     found = [_moving(topics[name], only) for name, only in wanted.items() if name in topics]
     return ListPartitionReassignmentsResponse(
-        topics=[topic for topic in found if topic.partitions]
+        error_message=None, topics=[topic for topic in found if topic.partitions]
     )
 
 

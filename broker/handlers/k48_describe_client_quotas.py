@@ -48,6 +48,4 @@ def handle(
 
 
 def _failed(error: ErrorCode) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(
-        error_code=error, error_message=error.text, entries=None
-    )
+    return DescribeClientQuotasResponse(error_code=error, error_message=error.text, entries=None)

@@ -20,9 +20,7 @@ from bus.protocol.generated.describe_producers import (
 )
 
 
-def handle(
-    request: DescribeProducersRequest, context: RequestContext
-) -> DescribeProducersResponse:
+def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
     """Describe each partition."""
     return DescribeProducersResponse(
         topics=[
@@ -45,11 +43,15 @@ def _describe(name: str, index: int, context: RequestContext) -> PartitionRespon
         partition = context.services.replicas.get(name, index)
         partition.check_leader()
     except LogError as failure:
+        # Kafka explains only what its metadata does not know, not what is not led here.
+        known = name in context.services.image.topics
+        message = None if known else failure.code.text
         return PartitionResponse(
-            partition_index=index, error_code=failure.code, error_message=failure.detail
+            partition_index=index, error_code=failure.code, error_message=message
         )
     return PartitionResponse(
         partition_index=index,
+        error_message=None,
         active_producers=[
             ProducerState(
                 producer_id=producer.producer_id,

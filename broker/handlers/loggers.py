@@ -22,6 +22,7 @@ MODULES = (
     "broker.coordinator",
     "broker.handlers",
     "broker.log",
+    "broker.metadata",
     "broker.network",
     "broker.purgatory",
     "broker.replica",
@@ -56,7 +57,7 @@ def alter_levels(
             return fault
     if not validate_only:
         for change in changes:
-            level = LEVELS[change.value or ""] if change.operation is AlterOperation.SET else 0
+            level = LEVELS[change.value or ""] if change.operation == AlterOperation.SET else 0
             logging.getLogger(PREFIX if change.name == ROOT else change.name).setLevel(level)
     return ErrorCode.NONE, None
 
@@ -64,19 +65,21 @@ def alter_levels(
 def _fault(change: Alteration) -> tuple[ErrorCode, str] | None:
     if change.name not in (*MODULES, ROOT):
         return ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!"
-    if change.operation is AlterOperation.SET:
+    if change.operation == AlterOperation.SET:
         if change.value in LEVELS:
             return None
-        known = ", ".join(LEVELS)
+        known = ", ".join(sorted(LEVELS))
         return (
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {change.name} to {change.value} as it is not a "
             f"supported log level. Valid log levels are {known}",
         )
-    if change.operation is not AlterOperation.DELETE:
+    if change.operation != AlterOperation.DELETE:
+        words = {one.value: one.name for one in AlterOperation}
+        word = words.get(change.operation, "UNKNOWN")
         return (
             ErrorCode.INVALID_REQUEST,
-            f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource",
+            f"{word} operation is not allowed for the BROKER_LOGGER resource",
         )
     if change.name == ROOT:
         return (

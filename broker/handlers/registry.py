@@ -70,7 +70,7 @@ SERVED: Mapping[int, Served] = {
     30: Served("k30_create_acls", forwarded=True),
     31: Served("k31_delete_acls", forwarded=True),
     32: Served("k32_describe_configs"),
-    33: Served("k33_alter_configs", forwarded=True),
+    33: Served("k33_alter_configs", forwarded=True, decides=True),
     34: Served("k34_alter_replica_log_dirs"),
     35: Served("k35_describe_log_dirs"),
     37: Served("k37_create_partitions", forwarded=True),

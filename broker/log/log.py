@@ -398,10 +398,10 @@ class Log:
 
     def delete_records_before(self, offset: int) -> int:
         """Raise the log's start; the space is given back by retention. Returns the start."""
-        if offset > self.high_watermark:
+        if not 0 <= offset <= self.high_watermark:
             raise LogError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is above the high watermark {self.high_watermark}",
+                f"offset {offset} is not in 0..{self.high_watermark}, the high watermark",
             )
         self.raise_start(max(offset, self.log_start_offset))
         return self.log_start_offset

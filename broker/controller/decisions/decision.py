@@ -37,6 +37,6 @@ class Refusal:
 class RefusedError(Exception):
     """Carries a `Refusal` out of the checks of one item; never leaves its decision."""
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(message or error.text)
         self.refusal = Refusal(error, message)

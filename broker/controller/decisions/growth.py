@@ -23,6 +23,7 @@ from broker.controller.decisions.topics import (
     Results,
     TopicResult,
     partition_record,
+    too_many_partitions,
 )
 from broker.metadata.image import MetadataImage, TopicImage
 from bus.errors import ErrorCode
@@ -49,7 +50,7 @@ def create_partitions(
     records: list[object] = []
     results = []
     twice = {name for name, count in Counter(g.name for g in growths).items() if count > 1}
-    for growth in growths:
+    for growth in {growth.name: growth for growth in growths}.values():
         try:
             if growth.name in twice:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -65,23 +66,19 @@ def _grow(
 ) -> list[PartitionRecord]:
     topic = image.topics.get(growth.name)
     if topic is None:
-        raise RefusedError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{growth.name}' does not exist."
-        )
+        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     have = len(topic.partitions)
     more = growth.total - have
     if more <= 0:
         raise RefusedError(
             ErrorCode.INVALID_PARTITIONS,
-            f"Topic currently has {have} partitions, which is higher than the requested "
-            f"{growth.total}."
+            f"The topic {growth.name} currently has {have} partition(s); {growth.total} would "
+            f"not be an increase."
             if more
             else f"Topic already has {have} partition(s).",
         )
     if more > MAX_NEW_PARTITIONS:
-        raise RefusedError(
-            ErrorCode.POLICY_VIOLATION, f"more than {MAX_NEW_PARTITIONS} partitions in one request"
-        )
+        raise too_many_partitions()
     added = _added_replicas(image, topic, growth, more, start)
     return [
         partition_record(image, topic.topic_id, have + position, replicas, defaults)
@@ -99,8 +96,9 @@ def _added_replicas(
     if len(growth.assignments) != more:
         raise RefusedError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{more} partitions are added, {len(growth.assignments)} are assigned",
+            f"Attempted to add {more} additional partition(s), but only "
+            f"{len(growth.assignments)} assignment(s) were specified.",
         )
-    for replicas in growth.assignments:
-        check_replicas(image, replicas, factor)
+    for index, replicas in enumerate(growth.assignments, len(topic.partitions)):
+        check_replicas(image, index, replicas, factor)
     return growth.assignments

@@ -51,8 +51,7 @@ def place(
     usable = _rack_by_rack([one for one in brokers if not one.fenced])
     fenced = _rack_by_rack([one for one in brokers if one.fenced])
     return [
-        _replicas(usable, fenced, replication_factor, start + index)
-        for index in range(partitions)
+        _replicas(usable, fenced, replication_factor, start + index) for index in range(partitions)
     ]
 
 
@@ -96,7 +95,8 @@ def checked_factor(factor: int, brokers: Sequence[Place]) -> int:
     """The factor, if there are so many brokers and one of them can lead. Raises `RefusedError`."""
     if factor <= 0:
         raise RefusedError(
-            ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     if all(one.fenced for one in brokers):
         raise RefusedError(
@@ -108,7 +108,8 @@ def checked_factor(factor: int, brokers: Sequence[Place]) -> int:
         raise RefusedError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): The target replication factor "
-            f"of {factor} cannot be reached because only {len(brokers)} broker(s) are registered.",
+            f"of {factor} cannot be reached because only {len(brokers)} broker(s) are registered "
+            f"or some brokers have all their log directories cordoned.",
         )
     return factor
 
@@ -117,33 +118,51 @@ def given_assignments(
     image: MetadataImage, given: Mapping[int, tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
     """The replicas that a request names, in order. Raises `RefusedError`."""
+    factor: int | None = None
+    for index, replicas in given.items():
+        check_replicas(image, index, replicas, factor)
+        factor = len(replicas)
     if sorted(given) != list(range(len(given))):
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered 0, 1, 2, ..."
-        )
-    assignments = [tuple(given[index]) for index in range(len(given))]
-    for replicas in assignments:
-        check_replicas(image, replicas, len(assignments[0]))
-    return assignments
+        raise _unusable("partitions should be a consecutive 0-based integer sequence")
+    return [tuple(given[index]) for index in range(len(given))]
 
 
-def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int) -> None:
-    """One partition's replicas: registered brokers, one of them in service. Raises
-    `RefusedError`."""
-    if not replicas or len(replicas) != factor:
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "every partition needs the same number of replicas, at least one",
-        )
-    known = sorted(image.brokers)
-    if len(set(replicas)) != len(replicas) or not set(replicas) <= set(known):
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"replicas {list(replicas)} must be distinct brokers of {known}",
+def check_replicas(
+    image: MetadataImage, index: int, replicas: Sequence[int], factor: int | None
+) -> None:
+    """One partition's replicas: registered brokers, one of them in service, as many as the other
+    partitions have. Raises `RefusedError`."""
+    check_brokers(image, replicas)
+    if factor is not None and len(replicas) != factor:
+        raise _unusable(
+            f"The manual partition assignment includes a partition with {len(replicas)} "
+            f"replica(s), but this is not consistent with previous partitions, which have "
+            f"{factor} replica(s)."
         )
     if not any(image.is_active(one) for one in replicas):
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"All brokers specified in the manual partition assignment {list(replicas)} are "
-            f"fenced or in controlled shutdown.",
+        raise _unusable(
+            f"All brokers specified in the manual partition assignment for partition {index} are "
+            f"fenced or in controlled shutdown."
         )
+
+
+def check_brokers(image: MetadataImage, replicas: Sequence[int]) -> None:
+    """Registered brokers, each once, at least one. Raises `RefusedError`."""
+    if not replicas:
+        raise _unusable("The manual partition assignment includes an empty replica list.")
+    before = None
+    for broker in sorted(replicas):
+        if broker not in image.brokers:
+            raise _unusable(
+                f"The manual partition assignment includes broker {broker}, but no such broker "
+                f"is registered."
+            )
+        if broker == before:
+            raise _unusable(
+                f"The manual partition assignment includes the broker {broker} more than once."
+            )
+        before = broker
+
+
+def _unusable(message: str) -> RefusedError:
+    return RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

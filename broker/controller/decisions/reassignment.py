@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.controller.decisions.leadership import terms_for
 from broker.controller.decisions.partition_change import Election, Wanted, change_partition
+from broker.controller.decisions.placement import check_brokers
 from broker.controller.decisions.rules import Rules
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from bus.errors import ErrorCode
@@ -78,7 +79,9 @@ def _alter(
 ) -> object | None:
     topic = image.topics.get(move.topic)
     if topic is None or not 0 <= move.index < len(topic.partitions):
-        what = f"a topic named {move.topic}" if topic is None else f"partition {move.index}"
+        what = f"a topic named {move.topic}"
+        if topic is not None:
+            what = f"partition {move.topic}:{move.index}"
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find {what}.")
     partition = topic.partitions[move.index]
     if move.replicas is None:
@@ -90,18 +93,7 @@ def _alter(
 def _check_target(
     image: MetadataImage, partition: PartitionImage, target: Replicas, allow_factor_change: bool
 ) -> None:
-    if not target or len(set(target)) != len(target):
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The replica list {list(target)} is empty or has duplicates.",
-        )
-    unknown = [one for one in target if one not in image.brokers]
-    if unknown:
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The manual partition assignment includes broker {unknown[0]}, but no such broker "
-            f"is registered.",
-        )
+    check_brokers(image, target)
     factor = len(originals(partition))
     if not allow_factor_change and len(target) != factor:
         raise RefusedError(
@@ -143,8 +135,7 @@ def _cancel(
     """Back to what it was. If nobody of those replicas is in sync, that is an unclean election,
     and refused unless the topic allows it."""
     if not partition.is_reassigning:
-        error = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-        raise RefusedError(error, error.text)
+        raise RefusedError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
     before = originals(partition)
     isr = tuple(one for one in partition.isr if one in before)
     unclean = rules.unclean_allowed(image, topic.name)

@@ -7,7 +7,6 @@ ReplicationControlManager.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from broker.config.keys import ConfigError
 from broker.controller.decisions.configs import check_topic_config, config_records
 from broker.controller.decisions.decision import Decision, RefusedError
+from broker.controller.decisions.names import METADATA_TOPIC, collision_key, name_fault
 from broker.controller.decisions.placement import (
     checked_factor,
     given_assignments,
@@ -30,13 +30,8 @@ from bus.protocol.generated.metadata_records import (
     TopicRecord,
 )
 
-MAX_NAME_LENGTH = 249
-"""A topic's directory name must fit a file name with its partition and a delete suffix."""
-
 MAX_NEW_PARTITIONS = 10_000
 """Partitions of one request: they are one batch of the metadata log."""
-
-_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +46,17 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """One topic asked for; -1 is the cluster's default, `assignments` overrules both numbers."""
+    """One topic asked for; -1 is the cluster's default, `assignments` overrules both numbers.
+
+    `assigned_twice`: a partition whose replicas the request names more than once.
+    """
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     configs: Mapping[str, str | None] = field(default_factory=dict)
+    assigned_twice: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,42 +85,26 @@ def create_topics(
     """Create what is valid; each topic succeeds or fails for itself."""
     records: list[object] = []
     results = []
-    taken = {_collision_key(name): name for name in image.topics}
+    taken = {collision_key(name): name for name in image.topics}
     twice = {name for name, count in Counter(t.name for t in topics).items() if count > 1}
-    for topic in topics:
+    for topic in {topic.name: topic for topic in topics}.values():
         try:
+            if topic.name == METADATA_TOPIC:
+                raise RefusedError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Creation of internal topic {METADATA_TOPIC} is prohibited.",
+                )
             if topic.name in twice:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             made, result = _create(image, topic, defaults, topic_ids, start, taken)
             if len(records) + len(made) > MAX_NEW_PARTITIONS:
-                raise RefusedError(
-                    ErrorCode.POLICY_VIOLATION,
-                    f"more than {MAX_NEW_PARTITIONS} partitions in one request",
-                )
-            taken[_collision_key(topic.name)] = topic.name
+                raise too_many_partitions()
+            taken[collision_key(topic.name)] = topic.name
             records += made
             results.append(result)
         except RefusedError as error:
             results.append(TopicResult(topic.name, error.refusal.error, error.refusal.message))
     return Decision(() if validate_only else tuple(records), tuple(results))
-
-
-def name_fault(name: str) -> str | None:
-    """What is wrong with a topic's name, in a sentence, or None."""
-    if not name:
-        return "the empty string is not allowed as a topic name"
-    if name in (".", ".."):
-        return f"'{name}' is not allowed as a topic name"
-    if len(name) > MAX_NAME_LENGTH:
-        return f"the topic name is longer than {MAX_NAME_LENGTH} characters"
-    if not _NAME.fullmatch(name):
-        return f"'{name}' has characters other than ASCII letters, digits, '.', '_' and '-'"
-    return None
-
-
-def _collision_key(name: str) -> str:
-    """Metrics turn dots into underscores, so two names may not differ in these alone."""
-    return name.replace(".", "_")
 
 
 def _create(
@@ -157,13 +140,14 @@ def _create(
 def _check_name(image: MetadataImage, name: str, taken: Mapping[str, str]) -> None:
     fault = name_fault(name)
     if fault is not None:
-        raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+        raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
     if name in image.topics:
         raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = taken.get(_collision_key(name))
+    other = taken.get(collision_key(name))
     if other is not None:
         raise RefusedError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with topic '{other}'."
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
         )
 
 
@@ -171,25 +155,45 @@ def _assignments(
     image: MetadataImage, topic: NewTopic, defaults: Defaults, start: int
 ) -> list[tuple[int, ...]]:
     if topic.assignments:
-        if topic.partitions != -1 or topic.replication_factor != -1:
-            raise RefusedError(
-                ErrorCode.INVALID_REQUEST,
-                "with an assignment neither partitions nor replication factor may be given",
-            )
+        _check_only_assigned(topic)
         return given_assignments(image, topic.assignments)
     partitions = defaults.partitions if topic.partitions == -1 else topic.partitions
     if partitions <= 0:
         raise RefusedError(
-            ErrorCode.INVALID_PARTITIONS, "the number of partitions must be larger than 0"
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
         )
     if partitions > MAX_NEW_PARTITIONS:
-        raise RefusedError(
-            ErrorCode.POLICY_VIOLATION, f"more than {MAX_NEW_PARTITIONS} partitions in one request"
-        )
+        raise too_many_partitions()
     factor = topic.replication_factor
     factor = defaults.replication_factor if factor == -1 else factor
     brokers = places(image)
     return place(brokers, partitions, checked_factor(factor, brokers), start)
+
+
+def _check_only_assigned(topic: NewTopic) -> None:
+    """With replicas by hand both numbers are -1, and each partition has its replicas once."""
+    for number, what in (
+        (topic.replication_factor, "replication factor"),
+        (topic.partitions, "numPartitions"),
+    ):
+        if number != -1:
+            raise RefusedError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    if topic.assigned_twice is not None:
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Found multiple manual partition assignments for partition {topic.assigned_twice}",
+        )
+
+
+def too_many_partitions() -> RefusedError:
+    """They are one batch of the metadata log."""
+    return RefusedError(
+        ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+    )
 
 
 def partition_record(

@@ -62,7 +62,7 @@ def test_a_topics_own_settings_win_and_are_kept_as_text() -> None:
 
 def test_unknown_keys_name_the_nearest_known_one() -> None:
     with pytest.raises(ConfigError, match=r"did you mean log\.retention\.hours\?"):
-        BrokerConfig.from_mapping({"log.retention.hour": "1"})
+        BrokerConfig.only_of_known({"log.retention.hour": "1"})
     with pytest.raises(ConfigError, match=r"did you mean retention\.bytes\?"):
         parse("retention.byte", "1", TOPIC_KEYS)
 
@@ -76,7 +76,7 @@ def test_unknown_keys_name_the_nearest_known_one() -> None:
         ("auto.create.topics.enable", "yes", "true or false"),
         ("log.cleanup.policy", "shred", "compact, delete"),
         ("log.message.timestamp.type", "Never", "CreateTime"),
-        ("compression.gzip.level", "0", "must be in"),
+        ("compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
     ],
 )
 def test_values_that_do_not_fit_are_refused_with_the_reason(
@@ -86,6 +86,25 @@ def test_values_that_do_not_fit_are_refused_with_the_reason(
         BrokerConfig.from_mapping({name: text})
     assert caught.value.name == name
     assert name in str(caught.value)
+
+
+def test_a_file_of_kafkas_may_have_keys_that_nobody_here_knows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They are kept, shown and warned of; what promises to keep somebody out says that it does not.
+
+    The broker did not start with `super.users` in its file.
+    """
+    texts = {"super.users": "User:a", "my.plugin.key": "7", "num.partitions": "3"}
+    with caplog.at_level("WARNING", "broker.config"):
+        config = BrokerConfig.from_mapping(texts)
+    assert config["num.partitions"] == 3
+    assert config.unknown_keys() == dict.fromkeys(
+        ("super.users", "my.plugin.key"), Source.STATIC_BROKER
+    )
+    security, plugin = (record.getMessage() for record in caplog.records)
+    assert "promises security" in security
+    assert "my.plugin.key" in plugin
 
 
 def test_what_was_set_while_running_wins_in_kafkas_order() -> None:

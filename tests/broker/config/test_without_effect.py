@@ -13,13 +13,22 @@ from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS, TOPIC_DEFAULTS, TOPIC_KEYS, parse
 from broker.config.views import BrokerConfig
 from broker.config.without_effect import WITHOUT_EFFECT, explained
+from broker.handlers import own_configs
 
 ROOMS = ("broker", "deploy")
 ROOT = Path(__file__).parents[3]
 WRITTEN_AS_FLAG = {"cleanup.policy", "message.timestamp.type"}
 """`TopicConfig` makes attributes with other names of these."""
-KEPT = {"authorizer.class.name"}
-"""Read, to accept rules of access at all; nothing is enforced by it."""
+THREADS = {*own_configs.THREADS, own_configs.CLEANER_THREADS}
+LAGS = {"min.compaction.lag.ms", "max.compaction.lag.ms"}
+KEPT = {
+    "authorizer.class.name",
+    *THREADS,
+    *LAGS,
+    *(f"log.cleaner.{name}" for name in LAGS),
+}
+"""Read, to accept rules of access at all, or to refuse a change Kafka would refuse; nothing else
+depends on them."""
 
 
 @pytest.fixture(scope="module")

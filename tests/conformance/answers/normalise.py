@@ -28,6 +28,7 @@ BY_NAME: Mapping[str, Collection[str]] = {
     "offsets": ("high_watermark", "log_end_offset"),
     "records": ("records",),
     "order": (),
+    "ours": (),
 }  # fmt: skip
 """What a row may leave out by name, where it is not what the row is about. `order`: of entries in
 lists, which Kafka itself shuffles in some answers and takes from a hash map in others."""

@@ -8,21 +8,28 @@ import pytest
 
 from broker.server.embedded import RunningBroker
 from deploy.testservers.process import JavaServer
-from tests.conformance.answers import rows_admin, rows_fetch, rows_groups, rows_produce
+from tests.conformance.answers import (
+    rows_configs,
+    rows_fetch,
+    rows_groups,
+    rows_produce,
+    rows_topics,
+)
 from tests.conformance.answers.case import Row
 from tests.conformance.answers.conversation import answers
 from tests.conformance.answers.normalise import differences
 from tests.conformance.answers.recordings import record, recorded
 
 AREAS = {
-    "admin": rows_admin.ROWS,
+    "topics": rows_topics.ROWS,
+    "configs": rows_configs.ROWS,
     "groups": rows_groups.ROWS,
     "fetch": rows_fetch.ROWS,
     "produce": rows_produce.ROWS,
     "validated": rows_produce.VALIDATED,
 }
 ASKED = {"validated": "validating_broker"}
-"""The fixture of the broker of ours that is asked, where it is not `own_broker`."""
+"""The fixture of the broker of ours that is asked, where it is not `answering_broker`."""
 RECORDING = os.environ.get("DATABUS_RECORD") == "1"
 
 every_row = pytest.mark.parametrize(
@@ -47,7 +54,7 @@ def test_ours_is_what_apache_kafka_was_recorded_to_answer(
     request: pytest.FixtureRequest, area: str, row: Row
 ) -> None:
     """The same requests, field by field."""
-    ours: RunningBroker = request.getfixturevalue(ASKED.get(area, "own_broker"))
+    ours: RunningBroker = request.getfixturevalue(ASKED.get(area, "answering_broker"))
     assert row.label in recorded(area), "not recorded yet: see this folder's README"
     agree(answers(row, ours.bootstrap), recorded(area)[row.label])
 

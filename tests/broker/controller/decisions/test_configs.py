@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.controller.decisions.configs import (
     Alteration,
     AlterOperation,
+    InForce,
     ResourceAlteration,
     alter_configs,
 )
@@ -16,6 +17,7 @@ from bus.protocol.generated.metadata_records import ConfigRecord, TopicRecord
 TOPIC, BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
 SET, DELETE = AlterOperation.SET, AlterOperation.DELETE
 APPEND, SUBTRACT = AlterOperation.APPEND, AlterOperation.SUBTRACT
+IN_FORCE = InForce({"cleanup.policy": "delete"}, {"log.cleanup.policy": "delete"})
 
 
 def image(**configs: str) -> MetadataImage:
@@ -33,7 +35,7 @@ def alter(
 ) -> tuple[ErrorCode, dict[str, str]]:
     """The error, and the topic's configuration afterwards."""
     resource = ResourceAlteration(kind, name, changes, replace_all)
-    decision = alter_configs(base, [resource], {"cleanup.policy": "delete"})
+    decision = alter_configs(base, [resource], IN_FORCE)
     delta = MetadataDelta(base)
     for record in decision.records:
         delta.replay(record)
@@ -85,3 +87,53 @@ def test_unknown_resources_and_fixed_broker_keys_are_refused() -> None:
     assert alter(image(), fixed, kind=BROKER, name="1")[0] is ErrorCode.INVALID_REQUEST
     dynamic = Alteration("log.retention.ms", SET, "9")
     assert alter(image(), dynamic, kind=BROKER, name="1")[0] is ErrorCode.NONE
+
+
+def test_what_this_broker_cannot_do_is_refused_before_it_is_written() -> None:
+    """Tiered storage above all: the record was committed, and no broker started any more."""
+    for change in (
+        Alteration("remote.storage.enable", SET, "true"),
+        Alteration("nosuch.key", SET, "1"),
+        Alteration("min.compaction.lag.ms", SET, "9"),
+    ):
+        base = image(max_compaction_lag_ms="5")
+        code, after = alter(base, change)
+        assert (code, after) == (ErrorCode.INVALID_CONFIG, {"max.compaction.lag.ms": "5"})
+    assert alter(image(), Alteration("nosuch.key", DELETE, None))[0] is ErrorCode.NONE
+
+
+def test_a_stored_value_that_does_not_fit_is_no_reason_to_refuse_another_key() -> None:
+    """It may be of an older version; it can be unset, and everything else changed."""
+    base = image(remote_storage_enable="true")
+    changed = alter(base, Alteration("retention.ms", SET, "9"))
+    assert changed == (ErrorCode.NONE, {"remote.storage.enable": "true", "retention.ms": "9"})
+    unset = alter(base, Alteration("remote.storage.enable", DELETE, None))
+    assert unset == (ErrorCode.NONE, {})
+
+
+def broker_alter(operation: int, value: str, held: str | None = None) -> str | None:
+    """What `log.cleanup.policy` of broker 1 becomes."""
+    delta = MetadataDelta(image())
+    key, name = "log.cleanup.policy", "1"
+    if held is not None:
+        delta.replay(ConfigRecord(resource_type=BROKER, resource_name=name, name=key, value=held))
+    base = delta.apply(2, 1).image
+    resource = ResourceAlteration(BROKER, name, (Alteration(key, operation, value),))
+    [record] = alter_configs(base, [resource], IN_FORCE).records
+    assert isinstance(record, ConfigRecord)
+    return record.value
+
+
+def test_lists_of_brokers_start_from_what_is_in_force_too() -> None:
+    """APPEND compact made the whole broker compact: it started from nothing."""
+    assert broker_alter(APPEND, "compact") == "delete,compact"
+    assert broker_alter(SUBTRACT, "compact", "delete,compact") == "delete"
+    assert broker_alter(SUBTRACT, "delete") == ""
+
+
+def test_a_resource_stands_once_in_a_request() -> None:
+    """Neither is altered: nobody knows which one was meant last."""
+    resource = ResourceAlteration(TOPIC, "t", (Alteration("retention.ms", SET, "1"),))
+    decision = alter_configs(image(), [resource, resource])
+    assert [one.error for one in decision.reply] == [ErrorCode.INVALID_REQUEST] * 2
+    assert not decision.records

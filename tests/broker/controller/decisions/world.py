@@ -148,7 +148,7 @@ class ControlWorld:
         kind = ResourceType.TOPIC if topic else ResourceType.BROKER
         operation = AlterOperation.DELETE if value is None else AlterOperation.SET
         asked = ResourceAlteration(int(kind), topic, (Alteration(key, operation, value),))
-        reply = self.decide(configs.alter_configs(self.image, [asked], {}, rules=self.rules))
+        reply = self.decide(configs.alter_configs(self.image, [asked], rules=self.rules))
         return reply[0].error
 
     def partition(self, name: str, index: int = 0) -> PartitionImage:

@@ -1,0 +1,94 @@
+"""What the broker that a client asks checks itself before a change of brokers' configuration goes
+to the controller: whether it is meant, and whether its threads would change at a bearable rate.
+
+In: the resource, this broker's configuration in force. Out: a refusal in Kafka's words, or None.
+Never: a change. Only the broker that is asked can know this: to the controller, and to a broker
+that carries a request for its client, every broker's configuration is as good as another's.
+"""
+
+from __future__ import annotations
+
+from broker.config.key import ConfigError
+from broker.config.views import BrokerConfig
+from broker.controller.decisions.config_values import broker_values, check_alterations
+from broker.controller.decisions.configs import ConfigResult, InForce, ResourceAlteration
+from broker.controller.decisions.decision import RefusedError
+from broker.handlers.context import RequestContext, Services
+from broker.handlers.sides import Side
+from broker.metadata.image import ResourceType
+from bus.errors import ErrorCode
+
+THREADS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+CLEANER_THREADS = "log.cleaner.threads"
+
+
+def refused_here(
+    resource: ResourceAlteration, context: RequestContext, in_force: InForce
+) -> ConfigResult | None:
+    """Why this broker does not even ask the controller."""
+    if resource.resource_type != ResourceType.BROKER or context.session.side is Side.CONTROLLER:
+        return None
+    try:
+        check_alterations(resource.alterations)
+        fault = _not_this_broker(resource.name, context.services.node_id)
+        fault = fault or _bad_rate(resource, context.services, in_force)
+    except (RefusedError, ConfigError):
+        return None  # the controller says the same, or something stored before does not fit
+    if fault is None:
+        return None
+    return ConfigResult(resource.resource_type, resource.name, ErrorCode.INVALID_REQUEST, fault)
+
+
+def _not_this_broker(name: str, node_id: int) -> str | None:
+    if not name:
+        return None
+    try:
+        number = int(name)
+    except ValueError:
+        return f"Node id must be an integer, but it is: {name}"
+    if number == node_id:
+        return None
+    return f"Unexpected broker id, expected {node_id}, but received {name}"
+
+
+def _bad_rate(resource: ResourceAlteration, services: Services, in_force: InForce) -> str | None:
+    layers = {
+        name: dict(services.image.configs.get((ResourceType.BROKER, name), {}))
+        for name in ("", str(services.node_id))
+    }
+    name = str(int(resource.name)) if resource.name else ""
+    held = {} if resource.replace_all else layers[name]
+    changed = broker_values(name, held, resource.alterations, in_force.broker)
+    layers[name] = {key: text for key, text in (held | changed).items() if text is not None}
+    wanted = services.config.with_dynamic(layers[""], layers[str(services.node_id)])
+    fault = _thread_fault(services.config, wanted)
+    if fault is None:
+        return None
+    return (
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} for configuration "
+        f"Invalid dynamic configuration"
+    )
+
+
+def _thread_fault(now: BrokerConfig, wanted: BrokerConfig) -> str | None:
+    for key in THREADS:
+        old, new = now[key], wanted[key]
+        said = f"Dynamic thread count update validation failed for {key}={new}, value should"
+        if new < old // 2:
+            return f"{said} be at least half the current value {old}"
+        if new > old * 2:
+            return f"{said} not be greater than double the current value {old}"
+    old, new = now[CLEANER_THREADS], wanted[CLEANER_THREADS]
+    if new < old // 2:
+        return f"Log cleaner threads cannot be reduced to less than half the current value {old}"
+    if new > old * 2:
+        return (
+            f"Log cleaner threads cannot be increased to more than double the current value {old}"
+        )
+    return None
