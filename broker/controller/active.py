@@ -135,9 +135,7 @@ class ActiveController:
 
         self._controller.write(decide, registered, failed)
 
-    def heartbeat(
-        self, beat: Heartbeat, done: Callable[[Answer], None], failed: Failed
-    ) -> None:
+    def heartbeat(self, beat: Heartbeat, done: Callable[[Answer], None], failed: Failed) -> None:
         """A broker says that it lives, and what it wants."""
         now = self._clock.monotonic()
         before: list[BrokerState | None] = [None]
@@ -177,6 +175,8 @@ class ActiveController:
         broker_id = broker.broker_id
         if self._tick_task is None or not self._watches_sessions or broker_id in self._probes:
             return
+        if not broker.endpoints:
+            return  # found by its session
         self._probes[broker_id] = self._clock.spawn(
             self._probe(broker_id, broker.epoch), name=f"probe-{broker_id}"
         )
@@ -273,6 +273,8 @@ class ActiveController:
             self._controller.write(decide, done, _ignore)
         except BusError as error:
             log.error("the controller cannot store a decision: %s", error)
+        except Exception:  # committed records no rule foresaw: the next controller has them too
+            log.exception("the controller cannot decide")
 
 
 def _ignore(error: ErrorCode) -> None:

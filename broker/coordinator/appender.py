@@ -8,6 +8,7 @@ took too long. Never: what the records mean.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from broker.clock.port import Clock
@@ -17,10 +18,12 @@ from broker.log.records_in import Origin
 from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Isolation, Partition
 from bus.errors import ErrorCode
-from bus.records.batch import header_at
+from bus.records.batch import BatchHeader, RecordsError, check_crc, header_at, iter_batches
 from bus.records.build import build_batch
-from bus.records.read import read_all
+from bus.records.read import read_records
 from bus.records.record import Record
+
+log = logging.getLogger("broker.coordinator")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 LOAD_BYTES = 1024 * 1024
@@ -142,9 +145,7 @@ class Appender:
         offset = partition.log.log_start_offset
         while offset < partition.log.end_offset:
             data = bytes(
-                partition.read(
-                    offset, LOAD_BYTES, min_one=True, isolation=Isolation.LOG_END
-                ).data
+                partition.read(offset, LOAD_BYTES, min_one=True, isolation=Isolation.LOG_END).data
             )
             for record in _records(data):
                 yield record
@@ -167,15 +168,34 @@ def client_error(error: ErrorCode) -> ErrorCode:
 
 
 def _records(data: bytes) -> list[CoordinatorRecord]:
-    found = []
-    for header, record in read_all(data):
-        if header.is_control or record.key is None:
-            continue
-        value = None if record.value is None else bytes(record.value)
-        known = decode(bytes(record.key), value)
-        if known is not None:
-            found.append(known)
+    """What a damaged batch held, or a record that is none, is left out and said: it is there at
+    every start. Raises RecordsError where not even the batches can be told apart."""
+    found: list[CoordinatorRecord] = []
+    for at, header in iter_batches(data):
+        try:
+            check_crc(data, at)
+            for record in read_records(data, at) if not header.is_control else ():
+                _take(header, record, found)
+        except RecordsError as error:
+            log.error(
+                "__consumer_offsets: what offsets %d to %d held is lost, commits among it perhaps: "
+                "%s", header.base_offset, header.last_offset, error,
+            )  # fmt: skip
     return found
+
+
+def _take(header: BatchHeader, record: Record, found: list[CoordinatorRecord]) -> None:
+    if record.key is None:
+        return
+    value = None if record.value is None else bytes(record.value)
+    try:
+        known = decode(bytes(record.key), value)
+    except Exception as error:  # other people's bytes: a later version's, or a foreign producer's
+        log.error("__consumer_offsets: a record in the batch at offset %d is left out: %r",
+                  header.base_offset, error)  # fmt: skip
+        return
+    if known is not None:
+        found.append(known)
 
 
 def _end_offset(data: bytes) -> int:

@@ -27,6 +27,7 @@ from broker.coordinator.shard import GroupLimits, Shard
 from broker.log.errors import LogError
 from broker.purgatory.timer import Timer
 from bus.errors import ErrorCode
+from bus.records.batch import RecordsError
 
 log = logging.getLogger("broker.coordinator")
 
@@ -101,7 +102,7 @@ class Leadership:
             try:
                 count = await self._read(shard)
                 break
-            except LogError as error:
+            except (LogError, RecordsError) as error:
                 # Members are told to wait as long as this lasts: it must not be for ever. What was
                 # read is read again, which changes nothing.
                 log.error(

@@ -11,7 +11,7 @@ import logging
 from broker.clock.port import Clock, TaskHandle
 from broker.controller.decisions.topics import NewTopic
 from broker.peer.controller_link import ControllerLink
-from broker.peer.errors import PeerError
+from broker.peer.errors import PeerError, making_sense_of
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 
@@ -45,9 +45,7 @@ class AutoTopics:
         if until > self._clock.monotonic():
             return error
         if topic.name not in self._tasks and len(self._tasks) < MAX_WAITING:
-            self._tasks[topic.name] = self._clock.spawn(
-                self._create(topic), name="topic creation"
-            )
+            self._tasks[topic.name] = self._clock.spawn(self._create(topic), name="topic creation")
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     async def _create(self, topic: NewTopic) -> None:
@@ -55,18 +53,16 @@ class AutoTopics:
             answer = await self._link.request(
                 ApiKey.CREATE_TOPICS, _request(topic), timeout_ms=TIMEOUT_MS
             )
+            with making_sense_of("the controller"):
+                self._took(topic.name, ErrorCode.of(answer.topics[0].error_code))
         except PeerError as error:
             log.info("topic %s was not created: %s", topic.name, error)
-        else:
-            self._took(topic.name, ErrorCode.of(answer.topics[0].error_code))
         finally:
             self._tasks.pop(topic.name, None)
 
     def _took(self, name: str, error: ErrorCode) -> None:
         now = self._clock.monotonic()
-        self._refused = {
-            held: entry for held, entry in self._refused.items() if entry[0] > now
-        }
+        self._refused = {held: entry for held, entry in self._refused.items() if entry[0] > now}
         if error and error is not ErrorCode.TOPIC_ALREADY_EXISTS and not error.retriable:
             log.info("topic %s was not created: %s", name, error.name)
             self._refused[name] = (now + REMEMBER_REFUSALS_S, error)

@@ -7,6 +7,7 @@ where.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
@@ -19,6 +20,8 @@ from broker.peer.errors import PeerError, PeerErrorKind
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.frames import LENGTH, encode_request
+
+log = logging.getLogger("broker.handlers")
 
 MAX_FORWARDED = 512
 """Requests on their way at a time. Administrators' requests are few; a client in a loop must not
@@ -43,9 +46,7 @@ class Forwarder:
     Invariant: each request is answered exactly once, by the controller or by a refusal.
     """
 
-    def __init__(
-        self, clock: Clock, link: ControllerLink, timeout_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, clock: Clock, link: ControllerLink, timeout_ms: Callable[[], int]) -> None:
         self._clock = clock
         self._link = link
         self._timeout_ms = timeout_ms
@@ -67,15 +68,16 @@ class Forwarder:
         for task in list(self._tasks.values()):
             task.cancel()
 
-    async def _carry(
-        self, number: int, key: int, request: object, context: RequestContext
-    ) -> None:
+    async def _carry(self, number: int, key: int, request: object, context: RequestContext) -> None:
         try:
             answer = await self._link.request(
                 ApiKey.ENVELOPE, _envelope(key, request, context), timeout_ms=self._timeout_ms()
             )
         except PeerError as error:
             context.refuse(key, request, _as_error_code(error))
+        except Exception:  # what a client sent cannot be put into an envelope
+            log.exception("a request of %s cannot be forwarded", context.session.host)
+            context.refuse(key, request, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             if answer.error_code or answer.response_data is None:
                 context.refuse(key, request, ErrorCode.of(answer.error_code))

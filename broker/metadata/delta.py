@@ -100,6 +100,11 @@ class MetadataDelta:
             previous=self.base,
         )
 
+    @property
+    def left_out(self) -> list[str]:
+        """What `apply` could not put into the image, in words."""
+        return self._topics.left_out
+
     def _map(self, name: str) -> dict[Any, Any]:
         """The image's mapping of this name, copied at the first change."""
         held = self._maps.get(name)
@@ -214,8 +219,10 @@ class MetadataDelta:
 
     def _client_quota(self, record: Any) -> None:
         entity: QuotaEntity = tuple(
-            sorted(((part.entity_type, part.entity_name) for part in record.entity),
-                   key=lambda part: part[0])
+            sorted(
+                ((part.entity_type, part.entity_name) for part in record.entity),
+                key=lambda part: part[0],
+            )
         )
         quotas = self._map("client_quotas")
         values = dict(quotas.get(entity, {}))

@@ -2,7 +2,8 @@
 
 In: records. Out: the topics of the next image, what was deleted, which partitions changed.
 Never: a copy of topics that no record touches; ten thousand partitions may stand around the one
-that changes.
+that changes. A record of what there is not raises LookupError: it is stored, so the one who replays
+it decides.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker.metadata.image import MetadataImage, PartitionImage, Recovery, TopicImage, frozen
-from bus.errors import check
 
 LEADER_NOT_CHANGED = -2
 """PartitionChangeRecord's way of saying that the leader stays."""
@@ -31,6 +31,8 @@ class TopicsDelta:
     base: MetadataImage
     deleted: list[TopicImage] = field(default_factory=list)
     changed: dict[tuple[bytes, int], None] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    """Partitions whose number leaves a gap; known only when all records have been replayed."""
     _topics: dict[str, TopicImage] | None = None
     _names: dict[bytes, str] | None = None
     _open: dict[bytes, dict[int, PartitionImage]] = field(default_factory=dict)
@@ -43,6 +45,8 @@ class TopicsDelta:
 
     def partition(self, record: Any) -> None:
         """A partition as a whole."""
+        if record.topic_id not in (self.base.topic_names if self._names is None else self._names):
+            raise LookupError("a partition of a topic that does not exist")
         replicas = tuple(record.replicas)
         partition = PartitionImage(
             index=record.partition_id,
@@ -86,8 +90,9 @@ class TopicsDelta:
         """A topic goes, with all its partitions."""
         topics, names = self._writable()
         name = names.pop(record.topic_id, None)
-        check(name is not None, "a topic that is removed exists")
-        topic = self._merged(topics.pop(str(name)))
+        if name is None:
+            raise LookupError("a topic is removed that does not exist")
+        topic = self._merged(topics.pop(name))
         self._open.pop(record.topic_id, None)
         self.deleted.append(topic)
         return topic
@@ -126,7 +131,7 @@ class TopicsDelta:
         """Changed partitions of topics that still exist."""
         for topic_id, index in self.changed:
             topic = image.topic_by_id(topic_id)
-            if topic is not None:
+            if topic is not None and index < len(topic.partitions):
                 yield topic, topic.partitions[index]
 
     def _writable(self) -> tuple[dict[str, TopicImage], dict[bytes, str]]:
@@ -156,9 +161,10 @@ class TopicsDelta:
         for index in sorted(opened):
             if index < len(partitions):
                 partitions[index] = opened[index]
-            else:
-                check(index == len(partitions), "partitions are numbered without a gap")
+            elif index == len(partitions):
                 partitions.append(opened[index])
+            else:
+                self.left_out.append(f"partition {index} of {topic.name}")
         return TopicImage(topic.name, topic.topic_id, tuple(partitions))
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
+
+from bus.errors import BusError
+
+log = logging.getLogger("broker.peer")
 
 
 class PeerErrorKind(Enum):
@@ -20,3 +27,20 @@ class PeerError(Exception):
     def __init__(self, kind: PeerErrorKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+@contextmanager
+def making_sense_of(peer: str) -> Iterator[None]:
+    """For code that reads an answer: whatever it stumbles over is no answer, so a `PeerError`.
+
+    Typed errors pass, and so does a failed check.
+    """
+    try:
+        yield
+    except (BusError, PeerError):
+        raise
+    except Exception as error:
+        log.exception("an answer of %s makes no sense", peer)
+        raise PeerError(
+            PeerErrorKind.DISCONNECTED, f"{peer}: its answer makes no sense: {error!r}"
+        ) from error

@@ -6,14 +6,11 @@ thread. Never: a second wheel; delayed produce, fetch, join and session timeouts
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 
 from broker.clock.port import Clock, TimerHandle
 from broker.purgatory.wheel import Entry, TimingWheel
-
-log = logging.getLogger("broker.purgatory")
 
 Callback = Callable[[], None]
 
@@ -92,7 +89,4 @@ class Timer:
 
     def _call(self, entry: Entry) -> None:
         callback, entry.payload = entry.payload, None
-        try:
-            callback()
-        except Exception:  # one waiter's fault must not stop the time of all others
-            log.exception("a timed callback failed")
+        callback()  # what it raises ends the process, as that of any timer

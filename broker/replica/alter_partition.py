@@ -12,7 +12,7 @@ import logging
 from broker.clock.port import Clock
 from broker.clock.tasks import Errand
 from broker.metrics.registry import Meter
-from broker.peer.errors import PeerError
+from broker.peer.errors import PeerError, making_sense_of
 from broker.peer.silence import Silence
 from broker.replica.leadership import IsrProposal
 from broker.replica.partition import Partition
@@ -122,7 +122,12 @@ class AlterPartitions:
         again = []
         for partition, proposal in items:
             answer = answers.get((partition.topic_id, partition.index))
-            if answer is None or not self._settle(partition, proposal, answer):
+            try:
+                with making_sense_of("the controller"):
+                    done = answer is not None and self._settle(partition, proposal, answer)
+            except PeerError:
+                done = False
+            if not done:
                 again.append((partition, proposal))
         return again
 

@@ -206,10 +206,16 @@ class Fetcher:
                 copy = self.copies.get(key)
                 if copy is None or not copy.asked or copy.rests:
                     continue
-                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    await self._start_again(key, copy)
-                else:
-                    self._take_partition(key, copy, data, now_ms)
+                try:
+                    if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                        await self._start_again(key, copy)
+                    else:
+                        self._take_partition(key, copy, data, now_ms)
+                except Exception:
+                    # What the leader sent: it would send it again after a restart. The partition
+                    # rests, the others go on (Kafka: markPartitionFailed).
+                    log.exception("%s: %s-%d", self.name, topic.topic, data.partition_index)
+                    self._on_error(key, copy, ErrorCode.UNKNOWN_SERVER_ERROR)
         if self._storing:
             await self._until_stored()
 

@@ -116,6 +116,9 @@ class Place:
             except (DuplicateBroker, znodes.ZnodeError) as error:
                 if silence.worth_saying(now_s):
                     log.error("%s", error)
+            except Exception:  # a node that somebody else wrote, and that is there after a restart
+                if silence.worth_saying(now_s):
+                    log.exception("this broker's place in ZooKeeper is left as it is for now")
             self._ports.clock.call_later(RETRY_S, self._wake.set)
 
     async def _keep(self) -> None:

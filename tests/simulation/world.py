@@ -43,6 +43,8 @@ class World:
         self._ops = 0
         self._clients = 0
         self._ended = False
+        self._traces = TraceHandler(self.complain)
+        logging.getLogger("broker").addHandler(self._traces)
 
     # --- what everybody uses ---------------------------------------------------------------------
 
@@ -147,6 +149,7 @@ class World:
     def end(self) -> None:
         """No step runs any more; what still waits somewhere is closed without a word."""
         self._ended = True
+        logging.getLogger("broker").removeHandler(self._traces)
         self.loop.bury()
         self.loop._ready.clear()
         self.loop._timers.clear()
@@ -158,6 +161,20 @@ class World:
         gc.collect()
         sys.unraisablehook = hook
         self.loop.close()
+
+
+class TraceHandler(logging.Handler):
+    """A trace in a broker's log is a finding: where code goes on after an error that it did not
+    expect (a peer's bytes, a stored record), a world without such bytes must not bring it there."""
+
+    def __init__(self, complain: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._complain = complain
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line of the log."""
+        if record.exc_info and record.exc_info[1] is not None:
+            self._complain(f"logged: {record.getMessage()}: {record.exc_info[1]!r}")
 
 
 def _life_of(context: dict[str, Any]) -> Life | None:

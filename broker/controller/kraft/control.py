@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from bus.protocol.generated import raft_records
-from bus.protocol.wire import Buffer, Write
+from bus.protocol.wire import Buffer, ProtocolError, Write
 from bus.records.control import ControlType, control_key
 from bus.records.record import Record
 
@@ -60,6 +60,8 @@ def _listed(voter: Voter) -> raft_records.VotersRecordVoter:
 def read_voters(value: Buffer) -> VoterSet:
     """The voters in a VotersRecord's value."""
     message, _ = raft_records.VOTERS_RECORD_DECODERS[0](value, 0)
+    if len({listed.voter_id for listed in message.voters}) != len(message.voters):
+        raise ProtocolError("a VotersRecord names a voter twice")
     return VoterSet.of(
         Voter(
             ReplicaKey(listed.voter_id, listed.voter_directory_id),

@@ -18,6 +18,7 @@ from broker.controller.kraft.messages import Effect, Fetch, Moment, Request
 from broker.controller.kraft.wire import answer_of, endpoints_in, request_of
 from broker.disk.port import DiskError
 from broker.log.errors import LogError
+from broker.peer.errors import PeerError, making_sense_of
 from bus.errors import BusError, ErrorCode
 
 if TYPE_CHECKING:
@@ -148,8 +149,13 @@ class Driver:
         )
 
         def done(response: object) -> None:
-            node.links.learn(endpoints_in(response))
-            answer = answer_of(request, response)
+            try:
+                with making_sense_of(f"quorum node {to}"):
+                    node.links.learn(endpoints_in(response))
+                    answer = answer_of(request, response)
+            except PeerError:
+                failed(False)
+                return
             if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
                 self._met_stranger(to)
             if isinstance(request, Fetch):

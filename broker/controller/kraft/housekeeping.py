@@ -135,7 +135,14 @@ class Housekeeping:
         self.clean()
 
     def clean(self) -> None:
-        """Give back what a newer snapshot covers, by size and by age."""
+        """Give back what a newer snapshot covers, by size and by age; what the disk refuses to
+        give back stays until the next time."""
+        try:
+            self._clean()
+        except (DiskError, LogError) as error:
+            log.error("metadata that a snapshot covers is kept for now: %s", error)
+
+    def _clean(self) -> None:
         node = self._node
         snapshots = node.log.snapshots
         max_bytes = node.config["metadata.max.retention.bytes"]

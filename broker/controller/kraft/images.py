@@ -69,7 +69,8 @@ class Images:
                 continue
             delta = MetadataDelta(self.newest)
             self.take_in(delta, batch.records)
-            self.add(Waiting(batch.last_offset + 1, delta.apply(batch.last_offset, batch.epoch)))
+            changes = self.applied(delta, batch.last_offset, batch.epoch)
+            self.add(Waiting(batch.last_offset + 1, changes))
 
     def take_in(self, delta: MetadataDelta, records: Iterable[object]) -> None:
         """Replay what stands in the log."""
@@ -78,6 +79,13 @@ class Images:
                 delta.replay(record)
             except Exception as error:
                 self._refused(record, error)
+
+    def applied(self, delta: MetadataDelta, offset: int, epoch: int) -> Changes:
+        """The next image, `offset` being that of the last record taken in."""
+        changes = delta.apply(offset, epoch)
+        for what in delta.left_out:
+            self._refused(what, LookupError("it leaves a gap"))
+        return changes
 
     def commit(self, offset: int) -> None:
         """Everything below `offset` is committed: publish and answer, in order."""
@@ -108,7 +116,7 @@ class Images:
         delta = MetadataDelta(MetadataImage(cluster_id=previous.cluster_id))
         for batch in batches:
             self.take_in(delta, batch.records)
-        changes = _against(previous, delta.apply(offset - 1, epoch))
+        changes = _against(previous, self.applied(delta, offset - 1, epoch))
         self._pending.clear()
         self.committed = self.newest = changes.image
         self.replayed_offset = offset

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from broker.controller.kraft.messages import OffsetAndEpoch, Vote
 from broker.controller.kraft.voters import ReplicaKey
 from broker.controller.kraft.wire import answer_of, request_of
-from broker.peer.errors import PeerError
+from broker.peer.errors import PeerError, making_sense_of
 from bus.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ async def _refuses(node: RaftNode, voter: ReplicaKey) -> bool:
     for _ in range(ATTEMPTS):
         ask = Vote(node.me, epoch, OffsetAndEpoch(0, 0), pre_vote=True, voter=voter)
         key, body = request_of(ask, node.cluster_id, 0, ())
-        answer = answer_of(ask, await channel.request(key, body, timeout_ms=TIMEOUT_MS))
+        response = await channel.request(key, body, timeout_ms=TIMEOUT_MS)
+        with making_sense_of("whoever has this node's place"):
+            answer = answer_of(ask, response)
         if answer.error is not ErrorCode.FENCED_LEADER_EPOCH or answer.epoch <= epoch:
             return answer.error is ErrorCode.INVALID_VOTER_KEY
         epoch = answer.epoch

@@ -288,7 +288,7 @@ class RaftNode:
         delta = MetadataDelta(image)
         self.images.take_in(delta, records)
         self.images.replayed_offset = last_offset + 1
-        return delta.apply(last_offset, self.machine.epoch), last_offset + 1
+        return self.images.applied(delta, last_offset, self.machine.epoch), last_offset + 1
 
     def write_noop(self) -> None:
         """A record that says nothing, so that observers' lag is told truthfully."""

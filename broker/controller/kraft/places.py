@@ -44,7 +44,11 @@ def configured(voters: tuple[str, ...], servers: tuple[str, ...], listener: str)
     """Read controller.quorum.voters and controller.quorum.bootstrap.servers."""
     static = None
     if voters:
-        static = VoterSet.of(_voter(text, listener) for text in voters)
+        named = [_voter(text, listener) for text in voters]
+        twice = {one.key.id for one in named if [o.key.id for o in named].count(one.key.id) > 1}
+        if twice:
+            raise PlaceError(f"controller.quorum.voters names {min(twice)} more than once")
+        static = VoterSet.of(named)
     return Places(
         static, tuple(_address(text, "controller.quorum.bootstrap.servers") for text in servers)
     )
@@ -55,9 +59,7 @@ def _voter(text: str, listener: str) -> Voter:
     if not at or not number.isdecimal():
         raise PlaceError(f"controller.quorum.voters: {text} is not ID@HOST:PORT")
     address = _address(place, "controller.quorum.voters")
-    return Voter(
-        ReplicaKey(int(number)), (Endpoint(address.host, address.port, listener),), 0
-    )
+    return Voter(ReplicaKey(int(number)), (Endpoint(address.host, address.port, listener),), 0)
 
 
 def _address(text: str, key: str) -> Address:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.protocol.generated.metadata_records import (
@@ -77,9 +79,7 @@ def test_changes_name_what_differs_and_nothing_else() -> None:
 
 def test_a_named_leader_raises_the_leader_epoch_even_if_it_is_the_same() -> None:
     """As Kafka's PartitionRegistration does; every change raises the partition epoch."""
-    image = apply(
-        with_topic(), PartitionChangeRecord(partition_id=0, topic_id=ID, leader=1)
-    ).image
+    image = apply(with_topic(), PartitionChangeRecord(partition_id=0, topic_id=ID, leader=1)).image
     first = image.topics["t"].partitions[0]
     assert (first.leader, first.leader_epoch, first.partition_epoch) == (1, 1, 1)
     again = apply(image, PartitionChangeRecord(partition_id=0, topic_id=ID, isr=[1])).image
@@ -103,8 +103,8 @@ def test_a_topic_deleted_and_made_again_in_one_batch_is_both() -> None:
 def test_a_null_value_unsets_a_configuration() -> None:
     """And an empty resource is no resource."""
     changes = apply(
-        with_topic(), ConfigRecord(resource_type=2, resource_name="t", name="retention.ms",
-                                   value=None)
+        with_topic(),
+        ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value=None),
     )
     assert changes.changed_configs == ((ResourceType.TOPIC, "t"),)
     assert (ResourceType.TOPIC, "t") not in changes.image.configs
@@ -131,3 +131,28 @@ def test_features_producer_ids_and_records_without_effect() -> None:
     assert image.offset == 2
     gone = apply(image, FeatureLevelRecord(name="metadata.version", feature_level=0)).image
     assert gone.features == {}
+
+
+def test_records_of_topics_that_are_not_there_are_told_apart_from_broken_code() -> None:
+    """They are stored: whoever replays them must go on without them at every start."""
+    delta = MetadataDelta(MetadataImage())
+    for record in (
+        RemoveTopicRecord(topic_id=ID),
+        partition_record(ID, 0, [1]),
+        PartitionChangeRecord(topic_id=ID, partition_id=0, leader=1),
+    ):
+        with pytest.raises(LookupError):
+            delta.replay(record)
+    assert delta.apply(3, 1).image.topics == {}
+
+
+def test_a_partition_whose_number_leaves_a_gap_is_left_out_and_named() -> None:
+    """In whatever order the others come."""
+    delta = MetadataDelta(MetadataImage())
+    delta.replay(TopicRecord(name="t", topic_id=ID))
+    for index in (1, 0, 3):
+        delta.replay(partition_record(ID, index, [1]))
+    changes = delta.apply(4, 1)
+    assert [one.index for one in changes.image.topics["t"].partitions] == [0, 1]
+    assert [one.index for _, one in changes.changed_partitions] == [1, 0]
+    assert delta.left_out == ["partition 3 of t"]

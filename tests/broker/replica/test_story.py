@@ -421,3 +421,29 @@ def test_a_consumer_reads_from_the_replica_in_its_rack() -> None:
         story, count=2,
         replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector",
     )  # fmt: skip
+
+
+def test_an_answer_that_stumbles_makes_its_partition_rest_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would come again after a restart; the fetcher of that leader goes on."""
+
+    async def story(world: Story) -> None:
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("first"))
+        append, times = type(world[2].partition).append_as_follower, [0]
+
+        def stumble(partition: object, *rest: object) -> object:
+            if partition is world[2].partition and times[0] < 2:
+                times[0] += 1
+                raise KeyError("planted")
+            return append(partition, *rest)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(type(world[2].partition), "append_as_follower", stumble)
+        answer, _ = await world.produce(1, batch("second"))
+        assert not answer.error_code
+        await until(lambda: world.content(2) == world.content(1), "it goes on")
+        assert times == [2]
+
+    run(story)
+    assert caplog.text.count("KeyError: 'planted'") == 2

@@ -1,0 +1,58 @@
+"""What `__consumer_offsets` may hold besides what we wrote: read at every start, fatal at none."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from broker.coordinator.appender import _records
+from broker.coordinator.records import CommittedOffset, OffsetRecord, encode
+from bus.records.batch import RecordsError
+from bus.records.build import build_batch
+from bus.records.record import Record
+
+
+def offset_record(group: str, offset: int) -> OffsetRecord:
+    return OffsetRecord(group, "t", 0, CommittedOffset(offset, -1, "", 1))
+
+
+def batch(*pairs: tuple[bytes | None, bytes | None], base_offset: int = 0) -> bytes:
+    records = [Record(key, value, timestamp_ms=1) for key, value in pairs]
+    return bytes(build_batch(records, base_offset=base_offset))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        (b"\x00\x01", b"a key that is cut off"),
+        (b"\x00\x01\x7f\xffg", b"a length past the end"),
+        (encode(offset_record("g", 1))[0], b"\x00\x63 a version of another time"),
+        (encode(offset_record("g", 1))[0], b""),
+        (b"", b""),
+        (None, b"no key at all"),
+    ],
+)
+def test_a_record_that_is_none_is_left_out(odd: tuple[bytes | None, bytes | None]) -> None:
+    """What stands before and behind it in the same batch counts."""
+    first, last = offset_record("first", 1), offset_record("last", 2)
+    assert _records(batch(encode(first), odd, encode(last))) == [first, last]
+
+
+def test_a_damaged_batch_is_left_out_whole_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    """A flipped bit must not become an offset that nobody committed."""
+    first, last = offset_record("first", 1), offset_record("last", 2)
+    damaged = bytearray(batch(encode(offset_record("lost", 7)), base_offset=1))
+    damaged[-3] ^= 1
+    data = batch(encode(first)) + bytes(damaged) + batch(encode(last), base_offset=2)
+    with caplog.at_level(logging.ERROR, "broker.coordinator"):
+        assert _records(data) == [first, last]
+    assert "offsets 1 to 1" in caplog.text
+
+
+def test_batches_that_cannot_be_told_apart_are_an_error_of_the_partition() -> None:
+    """Its groups wait, and the log says why; no other partition is concerned."""
+    data = bytearray(batch(encode(offset_record("first", 1))))
+    data[8:12] = b"\x00\x00\x00\x01"
+    with pytest.raises(RecordsError):
+        _records(bytes(data))
