@@ -17,7 +17,10 @@ from ingest.normalise.faults import texts
 
 # How many records of a request get their damage located; a broken file has the same one everywhere.
 MAX_EXPLAINED = 20
-_UNREADABLE = frozenset({Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_AN_OBJECT})
+# Reasons whose place, or whose sender's interface, is worth more than the reason alone.
+_EXPLAINED = frozenset(
+    {Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_AN_OBJECT, Reason.NO_CHECKPOINT}
+)
 
 
 class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +58,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     message: str
     message_zh: str
+    see: str = "docs/how-to-send.md"
 
 
 def answer(taken: Sequence[Taken], values: Sequence[bytes] = (), zone: str = "UTC") -> Answer:
@@ -72,7 +76,7 @@ def answer(taken: Sequence[Taken], values: Sequence[bytes] = (), zone: str = "UT
     for index, record in enumerate(taken):
         if record.reason:
             english, chinese = texts(record.reason)
-            if record.reason in _UNREADABLE and values and len(rejected) < MAX_EXPLAINED:
+            if record.reason in _EXPLAINED and values and len(rejected) < MAX_EXPLAINED:
                 english, chinese = _where(values[index], record.reason, zone)
             rejected.append(
                 RejectedItem(

@@ -17,6 +17,7 @@ import uvicorn
 
 from bus.settings import BusSettings, SiteSettings
 from ingest.edge.courier import Courier
+from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import Edge, create_app
 from ingest.pictures import PictureKeeper, open_pictures
 from ingest.settings import EdgeSettings, PictureSettings
@@ -70,6 +71,7 @@ async def serve(
             limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=_STOP_S,
             server_header=False,
+            http=EdgeProtocol,
             proxy_headers=bool(edge.trusted_proxies),
             forwarded_allow_ips=edge.trusted_proxies,
         )

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import msgspec
 
+from ingest.normalise.foreign import maker_of
+
 JSON_TYPES = frozenset({"", "application/json", "text/json", "text/plain"})
 LINES_TYPES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
 )
 MULTIPART = "multipart/form-data"
+# Besides these, whatever ends in +json (RFC 6839), as application/VIID+JSON
 
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class UnknownType(Exception):
-    """A content type that records do not come in."""
+    """A content type that records do not come in, and whose interface the body belongs to."""
+
+    def __init__(self, kind: str, maker: str) -> None:
+        super().__init__(kind)
+        self.maker = maker
 
 
 def media_type(content_type: str) -> str:
@@ -31,8 +38,8 @@ def split(body: bytes, content_type: str) -> list[bytes]:
     kind = media_type(content_type)
     if kind in LINES_TYPES:
         return _lines(body)
-    if kind not in JSON_TYPES:
-        raise UnknownType(kind)
+    if kind not in JSON_TYPES and not kind.endswith("+json"):
+        raise UnknownType(kind, maker_of(body))
     start = body.lstrip()[:1]
     if start == b"[":
         return _elements(body)

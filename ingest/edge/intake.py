@@ -73,6 +73,8 @@ def take(
     dice: bytes,
     beside: Mapping[str, bytes],
     url_of: Callable[[str], str],
+    *,
+    may_warn: bool = True,
 ) -> Taken:
     """Judge one record; `beside` are pictures of other parts of the request, by wire key."""
     record_id = _identity(value, index, arrival, dice)
@@ -93,7 +95,7 @@ def take(
     is_clock_fault = row.clock_off_ms != 0
     warnings: Sequence[Fault] = ()
     doubtful = [key for key, data in given.items() if _is_doubtful(data, arrival)]
-    if doubtful or oddly_typed or is_clock_fault or _repeats_a_key(value):
+    if may_warn and (doubtful or oddly_typed or is_clock_fault or _repeats_a_key(value)):
         warnings = _warnings(value, arrival, beside)
     lost = [key for key in doubtful if len(given[key]) > arrival.max_picture_bytes]
     pictures = {key: data for key, data in pictures.items() if key not in lost}

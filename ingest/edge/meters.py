@@ -53,6 +53,11 @@ class Meters:
             ["camera_ip"],
             registry=self._device_registry,
         )
+        self.abandoned = Counter(
+            "databus_edge_abandoned_requests",
+            "Requests whose sender left, or fell silent, before they were whole.",
+            registry=self.registry,
+        )
         self.answer_seconds = Histogram(
             "databus_edge_answer_seconds",
             "From the whole request to its answer.",

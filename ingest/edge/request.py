@@ -6,6 +6,7 @@ the bound.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from starlette.requests import Request
 from bus.contracts.keys import INLINE_PICTURES
 
 RECORD_PART = "record"
+_GZIP_OR_ZLIB = 47  # zlib finds out which of its two headers it is
 
 
 class TooLarge(Exception):
@@ -24,6 +26,14 @@ class TooLarge(Exception):
 
 class BadForm(Exception):
     """The multipart body is not what the contract says; the text says how."""
+
+
+class UnknownEncoding(Exception):
+    """A content encoding that is not unpacked here."""
+
+
+class BadEncoding(Exception):
+    """The body is not what its content encoding says; the text says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +45,62 @@ class Form:
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
-    """The whole body; raises `TooLarge`."""
+    """The whole body, unpacked; raises `TooLarge`, `UnknownEncoding`, `BadEncoding`."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise TooLarge
-    chunks, size = [], 0
+    unpacker = _unpacker(request.headers.get("content-encoding", ""))
+    chunks, size, packed = [], 0, 0
     async for chunk in request.stream():
-        size += len(chunk)
-        if size > max_bytes:
+        packed += len(chunk)
+        data = unpacker.feed(chunk, max_bytes - size + 1) if unpacker else chunk
+        size += len(data)
+        if max(size, packed) > max_bytes:
             raise TooLarge
-        chunks.append(chunk)
+        chunks.append(data)
+    if unpacker is not None:
+        unpacker.end()
     return b"".join(chunks)
+
+
+def _unpacker(encoding: str) -> Unpacker | None:
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return None
+    if name not in ("gzip", "x-gzip", "deflate"):
+        raise UnknownEncoding(name[:40])
+    return Unpacker(name)
+
+
+class Unpacker:
+    """gzip or deflate, never more bytes than asked for: a small body may unpack to a huge one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._begin()
+
+    def feed(self, packed: bytes, most: int) -> bytes:
+        """At most `most` bytes of what these unpack to; raises `BadEncoding`."""
+        found: list[bytes] = []
+        while packed and most > 0:
+            if self._inflate.eof:  # a gzip body may have several members
+                self._begin()
+            try:
+                data = self._inflate.decompress(packed, most)
+            except zlib.error as error:
+                raise BadEncoding(f"the body is no {self._name}: {error}") from error
+            packed = self._inflate.unconsumed_tail or self._inflate.unused_data
+            most -= len(data)
+            found.append(data)
+        return b"".join(found)
+
+    def end(self) -> None:
+        """Raise `BadEncoding` if the body ends in the middle."""
+        if not self._inflate.eof:
+            raise BadEncoding(f"the {self._name} body is cut off")
+
+    def _begin(self) -> None:
+        self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
 
 
 async def read_form(request: Request, body: bytes) -> Form:

@@ -11,9 +11,12 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from http import HTTPStatus
 
 import msgspec
 from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from bus.contracts import headers, topics
 from bus.contracts.meters import Sent
@@ -25,15 +28,26 @@ from ingest.edge.courier import Courier
 from ingest.edge.intake import Arrival, Taken, take
 from ingest.edge.meters import Meters
 from ingest.edge.principal import Operation, Principal, authenticate, authorise
-from ingest.edge.request import BadForm, TooLarge, read_body, read_form
+from ingest.edge.request import (
+    BadEncoding,
+    BadForm,
+    TooLarge,
+    UnknownEncoding,
+    read_body,
+    read_form,
+)
 from ingest.normalise import clock_limits
+from ingest.normalise.foreign import maker_of_path, sentences
 from ingest.pictures import PictureKeeper
 from ingest.pictures.names import content_type, is_safe_name, safe
 from ingest.settings import EdgeSettings
 from ingest.spool import Entry, Spool, SpoolFull
 
+CLIENT_LEFT = 499  # nginx's number; it is written nowhere, because nobody is there to read it
 # Per request, so that one batch with inline pictures does not take all threads
 MAX_PICTURES_AT_ONCE = 32
+# Records of a request that get warnings: who sends a thousand of one kind learns no more from all
+MAX_WARNED = 100
 RECORDS_AT_ONCE = 200  # about 4 ms of work before the loop serves the next request
 _SENT_LIST = msgspec.json.Decoder(list[Sent])
 _SENT = msgspec.json.Decoder(Sent)
@@ -134,11 +148,14 @@ class Edge:
         self, values: list[bytes], arrival: Arrival, beside: dict[str, bytes]
     ) -> list[Taken]:
         """Judge all; a large batch lets others be answered in between."""
-        taken, url_of = [], self.keeper.store.url
+        taken, url_of, warned = [], self.keeper.store.url, 0
         for index, value in enumerate(values):
             if index % RECORDS_AT_ONCE == RECORDS_AT_ONCE - 1:
                 await asyncio.sleep(0)
-            taken.append(take(value, index, arrival, os.urandom(10), beside, url_of))
+            may_warn = warned < MAX_WARNED
+            one = take(value, index, arrival, os.urandom(10), beside, url_of, may_warn=may_warn)
+            warned += bool(one.warnings)
+            taken.append(one)
         return taken
 
     async def _keep_pictures(self, taken: list[Taken]) -> None:
@@ -206,7 +223,34 @@ def create_app(edge: Edge) -> FastAPI:
     app.add_middleware(HeardRequests, failures=edge.meters.failures)
     for method, path, handler, operation in ROUTES:
         app.add_route(path, _guarded(edge, handler, operation), methods=[method])
+    app.add_exception_handler(HTTPException, _no_such_route)
     return app
+
+
+async def _no_such_route(request: Request, error: Exception) -> Response:
+    """404 and 405 of the router, in the shape of every other answer."""
+    assert isinstance(error, HTTPException)
+    path, method = request.url.path[:200], request.method
+    maker = maker_of_path(path)
+    if maker:
+        text, text_zh = sentences(maker)
+    else:
+        sending = [(m, p) for m, p, _, operation in ROUTES if operation is Operation.SEND]
+        known = ", ".join(f"{m} {p}" for m, p in sending)
+        text, text_zh = f"records go to: {known}", f"可用的接口：{known}"
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        response = _problem(
+            405, "wrong-method", f"{method} is not for {path}; {text}", f"方法不允许；{text_zh}"
+        )
+    else:
+        response = _problem(
+            error.status_code,
+            "no-such-path",
+            f"there is no {path}; {text}",
+            f"路径错误；{text_zh}",
+        )
+    response.headers.update(error.headers or {})
+    return response
 
 
 ROUTES: tuple[tuple[str, str, _Handler, Operation], ...] = (
@@ -249,12 +293,27 @@ async def _answered(
     except TooLarge:
         return _problem(413, "too-large", _bounds(edge.settings), "请求超过允许的大小。")
     except UnknownType as error:
+        text, text_zh = "send JSON or multipart", "请发送 JSON 或 multipart。"
+        if error.maker:
+            text, text_zh = sentences(error.maker)
         return _problem(
             415,
             "unknown-type",
-            f"{error} is not understood; send JSON or multipart",
-            "不支持的内容类型。",
+            f"{error} is not understood; {text}",
+            f"不支持的内容类型；{text_zh}",
         )
+    except UnknownEncoding as error:
+        response = _problem(
+            415, "unknown-encoding", f"{error} is not unpacked; send gzip or plain",
+            "不支持的压缩方式；请使用 gzip 或不压缩。",
+        )  # fmt: skip
+        response.headers["Accept-Encoding"] = "gzip, deflate, identity"
+        return response
+    except BadEncoding as error:
+        return _problem(400, "bad-encoding", str(error), "压缩内容损坏或不完整。")
+    except ClientDisconnect:
+        edge.meters.abandoned.inc()
+        return Response(status_code=CLIENT_LEFT)
     except BadForm as error:
         return _problem(400, "bad-form", str(error), "multipart 请求格式不正确。")
     except SpoolFull as error:

@@ -23,6 +23,7 @@ from bus.contracts.headers import Reason
 from bus.contracts.plates import plate_key, says_no_plate
 from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
 from ingest.normalise.faults import texts
+from ingest.normalise.foreign import maker_of, maker_of_object, sentences
 from ingest.normalise.local_time import BadTime, local_time
 from ingest.normalise.record import MAX_CHECKPOINT_CHARACTERS
 from ingest.normalise.wire import Unreadable, as_text, read_object
@@ -107,10 +108,14 @@ def _faults(value: bytes, given: Circumstances) -> Iterator[Fault]:
     try:
         found = read_object(value)
     except Unreadable as error:
-        yield _error(error.reason, "", _where(value, error))
+        yield _error(error.reason, "", _where(value, error), _maker_zh(maker_of(value)))
         recovered = _from_chinese_encoding(value)
         if recovered:
             yield from _object_faults(recovered, given)
+        return
+    maker = maker_of_object(found)
+    if maker:  # every other fault would only say again that it is none of our messages
+        yield _error(Reason.NO_CHECKPOINT, "卡口编号", *sentences(maker))
         return
     yield from _repeated(value)
     yield from _object_faults(found, given)
@@ -314,6 +319,9 @@ def _where(value: bytes, error: Unreadable) -> str:
     """The place of the damage, as an editor shows it."""
     if error.reason is Reason.NOT_UTF8:
         return _utf8_place(value)
+    maker = maker_of(value)
+    if maker:
+        return sentences(maker)[0]
     if value.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark; leave it out"
     try:
@@ -353,15 +361,20 @@ def _base64(text: str) -> bytes:
         return b""
 
 
-def _error(reason: Reason, field: str, detail: str = "") -> Fault:
+def _maker_zh(maker: str) -> str:
+    return sentences(maker)[1] if maker else ""
+
+
+def _error(reason: Reason, field: str, detail: str = "", detail_zh: str = "") -> Fault:
     english, chinese = texts(reason.value)
     more = f" ({detail})" if detail else ""
+    more_zh = f"（{detail_zh}）" if detail_zh else more
     return Fault(
         level="error",
         reason=reason.value,
         field=field,
         message=english + more,
-        message_zh=chinese + more,
+        message_zh=chinese + more_zh,
     )
 
 

@@ -103,6 +103,11 @@ WIRE_TYPES: dict[str, type[Wire]] = {
     "face": FaceWire,
     "video": VideoWire,
 }
+# Attribute -> wire key; looked up once, because msgspec works it out anew with every question.
+_TEXT_FIELDS: dict[type[Wire], dict[str, str]] = {
+    wire: {f.name: f.encode_name for f in msgspec.structs.fields(wire) if f.name != "oddly_typed"}
+    for wire in WIRE_TYPES.values()
+}
 _DECODERS = {kind: msgspec.json.Decoder(wire) for kind, wire in WIRE_TYPES.items()}
 _ANY = msgspec.json.Decoder()
 
@@ -142,8 +147,7 @@ def as_text(value: Any) -> str:
 
 def _read_leniently(found: dict[str, Any], wire: type[Wire]) -> Wire:
     """Fields of wrong type are read as text or left out; the caller judges what is missing."""
-    fields = [f for f in msgspec.structs.fields(wire) if f.name != "oddly_typed"]
-    values = {f.name: found.get(f.encode_name) for f in fields}
+    values = {name: found.get(key) for name, key in _TEXT_FIELDS[wire].items()}
     is_odd = any(not isinstance(v, str) and v is not None for v in values.values())
     texts: dict[str, Any] = {name: as_text(value) for name, value in values.items()}
     return wire(**texts, oddly_typed=is_odd)

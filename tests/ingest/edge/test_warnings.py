@@ -138,3 +138,10 @@ async def test_an_unreadable_record_is_told_where_it_is_damaged(
     assert reply.status_code == 422
     (rejected,) = reply.json()["rejected"]
     assert says in rejected["message"]
+
+
+async def test_warnings_of_one_request_are_bounded(http: httpx.AsyncClient) -> None:
+    """All records are taken; the first hundred tell what the others would say again."""
+    body = text([{**GOOD, "车牌号码": ["x"]}] * 150)
+    reply = (await http.post(URL, content=body)).json()
+    assert (reply["accepted"], len(reply["warnings"])) == (150, 100)

@@ -1,0 +1,197 @@
+"""Requests as vendors really send them: packed, of another interface, begun and not finished."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import zlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from ingest.edge import protocol
+from ingest.edge.protocol import EdgeProtocol
+from ingest.edge.routes import ROUTES, Edge, create_app
+from ingest.settings import EdgeSettings
+
+URL = "/v1/records/vehicle"
+RECORD = json.dumps({"卡口编号": "c1", "抓拍时间": "2017-08-24 17:25:34.123"}).encode()
+
+
+@pytest.fixture(autouse=True)
+def courier_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no bus here."""
+    monkeypatch.setattr("ingest.edge.courier.Courier.start", lambda self: None)
+    monkeypatch.setattr("ingest.edge.courier.Courier.stop", lambda self: None)
+
+
+@pytest.fixture
+def edge_settings() -> EdgeSettings:
+    return EdgeSettings(spool_min_free_bytes=0, max_body_bytes=100_000)
+
+
+async def post(http: httpx.AsyncClient, body: bytes, **headers: str) -> httpx.Response:
+    return await http.post(
+        URL, content=body, headers={k.replace("_", "-"): v for k, v in headers.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(RECORD)),
+        ("GZIP ", gzip.compress(RECORD)),
+        ("x-gzip", gzip.compress(RECORD[:20]) + gzip.compress(RECORD[20:])),
+        ("deflate", zlib.compress(RECORD)),
+        ("identity", RECORD),
+    ],
+)
+async def test_a_packed_body_is_unpacked(
+    http: httpx.AsyncClient, encoding: str, body: bytes
+) -> None:
+    """Before, it was "not UTF-8, perhaps GB18030"."""
+    reply = await post(http, body, content_encoding=encoding)
+    assert (reply.status_code, reply.json()["accepted"]) == (200, 1)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "status", "error"),
+    [
+        ("gzip", gzip.compress(b"x" * 50_000_000), 413, "too-large"),
+        ("gzip", gzip.compress(gzip.compress(b"x" * 50_000_000)), 422, ""),
+        ("gzip", gzip.compress(RECORD)[:-9], 400, "bad-encoding"),
+        ("gzip", b"", 400, "bad-encoding"),
+        ("gzip", RECORD, 400, "bad-encoding"),
+        ("gzip", gzip.compress(RECORD) + b"rest", 400, "bad-encoding"),
+        ("br", RECORD, 415, "unknown-encoding"),
+        ("gzip, gzip", RECORD, 415, "unknown-encoding"),
+    ],
+)
+async def test_unpacking_has_a_bound_and_what_cannot_be_unpacked_is_told(
+    http: httpx.AsyncClient, edge: Edge, encoding: str, body: bytes, status: int, error: str
+) -> None:
+    """A few kilobytes may unpack to gigabytes; no more than the bound is ever in memory."""
+    reply = await post(http, body, content_encoding=encoding)
+    assert (reply.status_code, reply.json().get("error", "")) == (status, error)
+    assert edge.spool.end_sequence == (1 if status == 422 else 0)
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/VIID+JSON", "application/vnd.acme.alpr+json; charset=utf-8"]
+)
+async def test_any_kind_of_json_is_json(http: httpx.AsyncClient, kind: str) -> None:
+    """RFC 6839; Chinese platforms write application/VIID+JSON."""
+    reply = await post(http, RECORD, content_type=kind)
+    assert (reply.status_code, reply.json()["accepted"]) == (200, 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status", "says"),
+    [
+        ("POST", "/VIID/MotorVehicles", {}, 404, "GA/T 1400"),
+        ("POST", "/NotificationInfo/TollgateInfo", {}, 404, "Dahua"),
+        ("POST", "/ISAPI/Event/notification", {}, 404, "Hikvision"),
+        ("GET", "/", {}, 404, "POST /v1/records/{kind}"),
+        ("GET", URL, {}, 405, "POST /v1/records/{kind}"),
+        ("POST", "/v1/records/boat", {}, 404, "vehicle, face or video"),
+        ("POST", URL, {"content-type": "application/xml"}, 415, "application/xml"),
+    ],
+)
+async def test_what_is_not_understood_points_to_how_to_send(
+    http: httpx.AsyncClient, method: str, path: str, headers: dict[str, str], status: int, says: str
+) -> None:
+    """In the shape of every other answer, not the framework's own."""
+    reply = await http.request(method, path, content=b"<a/>", headers=headers)
+    found = reply.json()
+    assert (reply.status_code, found["see"]) == (status, "docs/how-to-send.md")
+    assert says in found["message"]
+    assert found["message_zh"]
+    assert found["error"]
+    assert status != 405 or reply.headers["allow"] == "POST"
+
+
+async def test_an_xml_alert_is_known_for_whose_it_is(http: httpx.AsyncClient) -> None:
+    """Most cameras of the world send this one."""
+    alert = b'<?xml version="1.0"?><EventNotificationAlert><eventType>ANPR</eventType></EventNotificationAlert>'
+    reply = await post(http, alert, content_type="application/xml")
+    assert reply.status_code == 415
+    assert "Hikvision" in reply.json()["message"]
+
+
+def test_every_route_names_its_operation() -> None:
+    """None is open by being forgotten."""
+    assert {(method, path): operation.value for method, path, _, operation in ROUTES} == {
+        ("POST", "/v1/records/{kind}"): "send",
+        ("POST", "/v1/counters"): "send",
+        ("PUT", "/v1/pictures/{name}"): "send",
+        ("GET", "/pictures/{name:path}"): "read",
+        ("GET", "/healthz"): "probe",
+        ("GET", "/metrics"): "probe",
+        ("GET", "/v1/status"): "probe",
+    }
+
+
+@pytest.fixture
+async def port(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+    """The edge behind a real socket, looking a hundred times as often."""
+    monkeypatch.setattr(protocol, "LOOK_S", 0.05)
+    config = uvicorn.Config(create_app(edge), http=EdgeProtocol, access_log=False)
+    config.load()
+    state = ServerState()
+
+    def connection() -> Any:
+        return EdgeProtocol(config=config, server_state=state, app_state={})
+
+    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"POST /v1/rec", b"POST /v1/records/vehicle HTTP/1.1\r\nHost: e\r\nContent-Le",
+     b"POST /v1/records/vehicle HTTP/1.1\r\nHost: e\r\nContent-Length: 100\r\n\r\n{",
+     b"GET /healthz HTTP/1.1\r\nHost: e\r\n\r\nPOST /v1/records/vehicle HTTP/1.1\r\n"],
+)  # fmt: skip
+async def test_a_request_that_is_not_finished_ends(port: int, begun: bytes) -> None:
+    """Before, it stayed open for as long as the sender liked."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(begun)
+    answer = await asyncio.wait_for(reader.read(), 30)  # to the end of the connection
+    assert b"HTTP/1.1 408" in answer
+    assert b'"error":"unfinished"' in answer
+    writer.close()
+
+
+async def test_a_slow_sender_is_not_a_silent_one(port: int) -> None:
+    """A byte now and then keeps the request alive; it is answered when it is whole."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"POST {URL} HTTP/1.1\r\nHost: e\r\nConnection: close\r\nContent-Length: {len(RECORD)}"
+    whole = head.encode() + b"\r\n\r\n" + RECORD
+    for start in range(0, len(whole), 16):
+        writer.write(whole[start : start + 16])
+        await asyncio.sleep(protocol.LOOK_S / 2)
+    assert (await asyncio.wait_for(reader.read(), 30)).startswith(b"HTTP/1.1 200")
+    writer.close()
+
+
+async def test_a_client_that_leaves_is_counted_and_writes_no_traceback(
+    edge: Edge, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before, twenty lines of it."""
+    caplog.set_level(logging.DEBUG)
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /v1/records/vehicle HTTP/1.1\r\nHost: e\r\nContent-Length: 100\r\n\r\n{")
+    await writer.drain()
+    writer.close()
+    async with asyncio.timeout(30):
+        while edge.meters.abandoned._value.get() == 0:
+            await asyncio.sleep(0.01)
+    assert "Traceback" not in caplog.text
+    assert edge.spool.end_sequence == 0
