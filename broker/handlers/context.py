@@ -46,6 +46,9 @@ class Line(Protocol):
     def cut(self, wanted_bytes: int) -> int:
         """How many bytes a read for this connection may bring now; 0 still means one batch."""
 
+    def expects(self, size_bytes: int) -> None:
+        """A read of so many bytes is under way elsewhere; 0: it is over, its answer comes now."""
+
     def is_from_broker(self, broker_id: int, most_bytes: int) -> None:
         """A broker speaks; from 0 on it fetches as this one, at most so much at a time."""
 
@@ -59,6 +62,9 @@ class NoLine:
     def cut(self, wanted_bytes: int) -> int:
         """All of it."""
         return wanted_bytes
+
+    def expects(self, size_bytes: int) -> None:
+        """It is not counted."""
 
     def is_from_broker(self, broker_id: int, most_bytes: int) -> None:
         """It has no turn."""

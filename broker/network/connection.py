@@ -28,8 +28,8 @@ class CloseConnection(Exception):
 class Connection(asyncio.BufferedProtocol):
     """One accepted connection. `session` belongs to the dispatcher (principal, client names).
 
-    Invariant: outside of its turn `holder` is charged with what `_responses` hold and with
-    `_unsent`, all that was written since the transport had nothing left.
+    Invariant: outside of its turn `holder` is charged with what `_responses` hold or expect and
+    with `_unsent`, all that was written since the transport had nothing left.
     """
 
     def __init__(self, listener: Listener) -> None:
@@ -171,6 +171,14 @@ class Connection(asyncio.BufferedProtocol):
     def cut(self, wanted_bytes: int) -> int:
         """How many bytes a read for this connection may bring now."""
         return self.holder.memory.cut(wanted_bytes)
+
+    def expects(self, size_bytes: int) -> None:
+        """So many bytes are being read for it; 0: no more, their answer follows."""
+        responses = self._responses
+        if not responses.is_closed:
+            responses.held_bytes += size_bytes - responses.expected_bytes
+            responses.expected_bytes = size_bytes
+            self.holder.charge(responses.held_bytes + self._unsent)
 
     def is_from_broker(self, broker_id: int, most_bytes: int) -> None:
         """It sends what brokers send, and from 0 on fetches as this one: no client's turn is waited

@@ -38,14 +38,15 @@ class ResponseQueue:
     """One connection's outgoing order.
 
     Invariant: slots leave from the head only, and only when filled; `held_bytes` is the sum of the
-    filled ones, also behind one that is not.
+    filled ones, also behind one that is not, and of `expected_bytes`, which are being read.
     """
 
-    __slots__ = ("_holder", "_slots", "held_bytes", "is_closed", "on_filled")
+    __slots__ = ("_holder", "_slots", "expected_bytes", "held_bytes", "is_closed", "on_filled")
 
     def __init__(self, on_filled: Callable[[], None]) -> None:
         self.on_filled = on_filled
         self.held_bytes = 0
+        self.expected_bytes = 0
         self.is_closed = False
         self._slots: deque[Slot] = deque()
         self._holder: Slot | None = None

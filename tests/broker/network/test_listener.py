@@ -51,6 +51,7 @@ class World:
             raise ZeroDivisionError
         if body.startswith(b"h"):
             connection.hold()
+            connection.expects(BIG)
         if body.startswith(b"b"):
             slot.fill([framed(bytes(BIG))])
         elif body.startswith((b"w", b"h")):
@@ -303,7 +304,8 @@ def test_answers_that_are_not_read_keep_further_requests_from_being_taken(run: R
 
 
 def test_nothing_is_taken_behind_a_request_that_holds_its_connection() -> None:
-    """Its answer may be large, and nobody knows when it comes; an end of the client is heard."""
+    """Its answer may be large, and nobody knows when it comes; what is read for it elsewhere counts;
+    an end of the client is heard."""
 
     async def story(world: World) -> None:
         reader, writer = await world.connect()
@@ -313,13 +315,17 @@ def test_nothing_is_taken_behind_a_request_that_holds_its_connection() -> None:
         other_writer.write(framed(b"other"))
         assert await read(other_reader) == b"other"
         assert world.seen == 2
+        assert world.listener.memory.used_bytes == BIG
         slot, body = world.waiting.pop()
+        next(iter(world.listener._connections)).expects(0)
         slot.fill([framed(body)])
         assert [await read(reader), await read(reader)] == [b"hold", b"second"]
+        assert world.listener.memory.used_bytes == 0
         writer.write(framed(b"hold"))
         await until(lambda: bool(world.waiting))
         writer.close()
         await until(lambda: world.listener.connection_count == 1)
+        assert world.listener.memory.used_bytes == 0
 
     told(story)
 
