@@ -84,7 +84,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._full_reads:
             self._turn_ends = now + TURN_S
         self._full_reads = self._full_reads + 1 if nbytes == self._lent else 0
-        if self._turns.may_work(self._class, now):
+        of = self._class
+        if (now < of.round_ends and not of.fresh) or self._turns.may_work(of, now):
             self._work()
             if self._full_reads >= MAX_FULL_READS:
                 self._stand_in_line()
@@ -152,7 +153,8 @@ class Connection(asyncio.BufferedProtocol):
         self._in_line = False
         self._full_reads = 0
         self._turn_ends = now + TURN_S
-        self._work()
+        if not self.closed:
+            self._work()
 
     def pump(self) -> None:
         """Go on after a response was filled, the client caught up or memory came free."""
@@ -188,11 +190,6 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.memory_of_brokers.give_to(broker_id, self.holder, most_bytes)
 
     # -- turns ------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        self._listener.begin_turn()
-        self._pump()
-        self._listener.end_turn()
 
     def _defer(self) -> None:
         """Others have worked long enough in this round: only keep what came."""
@@ -241,32 +238,39 @@ class Connection(asyncio.BufferedProtocol):
             self.holder.charge(self._responses.held_bytes + self._unsent)
             self._listener.wake(self)
 
-    def _pump(self) -> None:
+    def _work(self) -> None:
+        """One turn, and with its end what it has made ready on other connections."""
         if self._pumping:
             return
         self._pumping = True
         has_more = False
+        listener = self._listener
+        listener.begin_turn()
         try:
             has_more = self._take_requests()
-            if not self.closed and not self._cutter.keep_rest() and not has_more:
+            if not self._cutter.keep_rest() and not has_more:
                 self._wait_for_room()
         except (FrameError, CloseConnection) as error:
             self.abort(str(error))
         except Exception:
             # Whatever a request provoked, only its own connection may suffer.
-            self._listener.complain_of_failure(self.host)
+            listener.complain_of_failure(self.host)
             self.abort("internal error")
         finally:
             self._pumping = False
         if has_more:
             self._stand_in_line()
         self._update_reading()
+        listener.end_turn()
 
     def _has_place(self) -> bool:
         """Whether one more request may be taken: its answer must not make us hold too much."""
-        if self._responses.is_full or not self._listener.is_open:
+        responses = self._responses
+        if not responses.slots and not self._unsent:
+            return self._listener.is_open
+        if responses.is_full or not self._listener.is_open:
             return False
-        held = self._responses.held_bytes + self._unsent
+        held = responses.held_bytes + self._unsent
         return not held or (held < MAX_UNSENT_BYTES and not self.holder.memory.is_short)
 
     def _take_requests(self) -> bool:
@@ -274,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         is over and more could be done."""
         dispatch: Callable[[memoryview, Connection, Slot], None] = self._listener.dispatch
         cutter, responses = self._cutter, self._responses
-        while not self.closed:
+        while True:
             if not self._has_place():
                 self._send_ready()
                 if not self._has_place():
@@ -283,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
             if frame is None:
                 break
             dispatch(frame, self, responses.open())
-            if not cutter.held_bytes:
+            if not cutter.held_bytes or self.closed:
                 break
             if self._listener.monotonic() >= self._turn_ends:
                 self._send_ready()
@@ -296,13 +300,15 @@ class Connection(asyncio.BufferedProtocol):
     def _send_ready(self) -> None:
         """Write what is ready, in one piece, and count what the kernel does not take."""
         responses = self._responses
-        held_bytes = responses.held_bytes
+        before_bytes = responses.held_bytes
         chunks = responses.take_ready()
         if chunks and not self.closed:
             self._write(chunks)
             if self._draining:
-                self._unsent += held_bytes - responses.held_bytes
-        self.holder.charge(responses.held_bytes + self._unsent)
+                self._unsent += before_bytes - responses.held_bytes
+        held_bytes = responses.held_bytes + self._unsent
+        if held_bytes != self.holder.charged:
+            self.holder.charge(held_bytes)
 
     def _write(self, chunks: list[bytes | bytearray | memoryview]) -> None:
         transport = cast(asyncio.Transport, self._transport)
@@ -321,17 +327,15 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.budget.wait(self.pump)
 
     def _update_reading(self) -> None:
-        if self.closed:
-            return
         wanted = (
             self._room
             and not self._in_line
-            and self._listener.is_open
             # Nothing is read behind a request that has no place. Without one reading goes on, so
             # that a client's end is heard while it waits for an answer.
             and (not self._cutter.held_bytes or self._has_place())
+            and self._listener.is_open
         )
-        if wanted == self._reading:
+        if wanted == self._reading or self.closed:
             return
         self._reading = wanted
         transport = cast(asyncio.Transport, self._transport)

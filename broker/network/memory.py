@@ -69,22 +69,22 @@ class MemoryOfBrokers:
 class MemoryHolder:
     """Somebody whose held bytes are counted somewhere.
 
-    Invariant: `_charged` of `memory.used_bytes` are his.
+    Invariant: `charged` of `memory.used_bytes` are his.
     """
 
     def __init__(self, memory: ResponseMemory) -> None:
         self.usual_memory = memory
         self.memory = memory
-        self._charged = 0
+        self.charged = 0
 
     def charge(self, held_bytes: int) -> None:
         """He holds so much now."""
-        if held_bytes != self._charged:
-            self.memory.take(held_bytes - self._charged)
-            self._charged = held_bytes
+        if held_bytes != self.charged:
+            self.memory.take(held_bytes - self.charged)
+            self.charged = held_bytes
 
     def charge_to(self, memory: ResponseMemory) -> None:
         """What he holds counts there from now on."""
-        self.memory.take(-self._charged)
-        memory.take(self._charged)
+        self.memory.take(-self.charged)
+        memory.take(self.charged)
         self.memory = memory

@@ -41,39 +41,39 @@ class ResponseQueue:
     filled ones, also behind one that is not, and of `expected_bytes`, which are being read.
     """
 
-    __slots__ = ("_holder", "_slots", "expected_bytes", "held_bytes", "is_closed", "on_filled")
+    __slots__ = ("_holder", "expected_bytes", "held_bytes", "is_closed", "on_filled", "slots")
 
     def __init__(self, on_filled: Callable[[], None]) -> None:
         self.on_filled = on_filled
         self.held_bytes = 0
         self.expected_bytes = 0
         self.is_closed = False
-        self._slots: deque[Slot] = deque()
+        self.slots: deque[Slot] = deque()
         self._holder: Slot | None = None
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self.slots)
 
     @property
     def is_full(self) -> bool:
         """Whether no request may follow: there are many, or the newest is waited for."""
-        return len(self._slots) >= MAX_IN_FLIGHT or self._holder is not None
+        return len(self.slots) >= MAX_IN_FLIGHT or self._holder is not None
 
     def open(self) -> Slot:
         """A slot behind all others."""
         slot = Slot(self)
-        self._slots.append(slot)
+        self.slots.append(slot)
         return slot
 
     def hold(self) -> None:
         """No request may follow the newest one until its response has left."""
-        if self._slots:
-            self._holder = self._slots[-1]
+        if self.slots:
+            self._holder = self.slots[-1]
 
     def take_ready(self) -> list[bytes | bytearray | memoryview]:
         """Chunks of every response up to the first one that is not ready."""
         ready: list[bytes | bytearray | memoryview] = []
-        slots = self._slots
+        slots = self.slots
         while slots:
             slot = slots[0]
             chunks = slot.chunks
@@ -90,4 +90,4 @@ class ResponseQueue:
         """Nothing will leave any more: what is held is let go, what comes is not kept."""
         self.is_closed = True
         self.held_bytes = 0
-        self._slots.clear()
+        self.slots.clear()

@@ -8,6 +8,7 @@ and nothing a broker says of itself is taken for proof that it is right.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from tests.checker.history import Ack, Event, Send
@@ -36,6 +37,8 @@ class Observer:
         self._sends: dict[int, Send] = {}
         self._lost_power: dict[tuple[int, Key], None] = {}
         self._told: set[str] = set()
+        self.also: list[Callable[[], None]] = []
+        """What others want to be looked at each time."""
 
     async def run(self) -> None:
         """Look for ever."""
@@ -53,6 +56,8 @@ class Observer:
             life = machine.process.life.name if machine.process else ""
             self._partition(machine.node_id, life, partition)
         self._in_sync()
+        for look in self.also:
+            look()
 
     def on_power_loss(self, node_id: int) -> None:
         """Its replicas may lack what they had until they were out of sync or caught up."""

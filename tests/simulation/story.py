@@ -19,6 +19,7 @@ from tests.simulation.aftermath import is_in_sync, replica_states, what_is_wrong
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import Consumer
 from tests.simulation.faults import Faults
+from tests.simulation.guests import COME, Guests
 from tests.simulation.loop import Stuck
 from tests.simulation.member import Member
 from tests.simulation.observer import Observer
@@ -101,9 +102,11 @@ class Story:
         if len(self.cluster.log_dirs) > 1:
             mover = Mover(self.cluster, self._admin("mover"), world.dice_of("mover"))
             self._moving = loop.create_task(mover.run(loop.time() + self.trouble_s))
+        visit = loop.create_task(self._guests(loop.time() + self.trouble_s))
         await self.faults.run(loop.time() + self.trouble_s)
         self.faults.heal()
         await busy
+        await visit
         if self._moving is not None:
             await self._moving
             await self._mend_directories()
@@ -159,6 +162,15 @@ class Story:
 
     def _spawn(self, coroutine: object) -> None:
         self._tasks.append(self.world.loop.create_task(coroutine))  # type: ignore[arg-type]
+
+    async def _guests(self, until: float) -> None:
+        """In some worlds others come who do not behave."""
+        dice = self.world.dice_of("guests")
+        if dice.random() >= COME:
+            return
+        guests = Guests(self.cluster, dice)
+        self.observer.also.append(guests.look)
+        await guests.run(until)
 
     # --- after healing ---------------------------------------------------------------------------
 

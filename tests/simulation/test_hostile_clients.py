@@ -1,4 +1,5 @@
-"""Clients that ask without end: the others are served, in virtual time, and nobody is fenced."""
+"""Clients that ask without end or do not read: the others are served, in virtual time, nobody is
+fenced, and brokers hold little."""
 
 from __future__ import annotations
 
@@ -7,11 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker.network.connection import Connection
+from broker.network.memory import ResponseMemory
+from broker.network.responses import ResponseQueue
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
+from tests.simulation.admin import Admin
 from tests.simulation.client import Client
 from tests.simulation.cluster import Cluster
-from tests.simulation.hostile import Hostile, many_api_versions
+from tests.simulation.guests import TOPIC, Guests
+from tests.simulation.hostile import Hostile, many_api_versions, many_fetches
 from tests.simulation.machine import PORT
 from tests.simulation.processor import Costs
 from tests.simulation.world import World
@@ -95,3 +101,42 @@ def test_ten_connections_of_pipelined_requests_stop_nobody_else(town: Town) -> N
     assert len(late) <= len(town.waits_s) // 100, (len(town.waits_s), sorted(late)[-5:])
     assert town.worst == []
     assert all(one.read_bytes for one in town.flooders)
+
+
+UNREAD_CONNECTIONS, UNREAD_FETCHES, STORED_BATCHES = 4, 16, 3
+
+
+async def leave_unread(town: Town) -> int:
+    """Large batches, then fetches of all of them that nobody reads; the most a broker held."""
+    await town.begin()
+    guests = Guests(town.cluster, town.world.dice)
+    admin = Admin("founder", guests.around)
+    assert await admin.create_surely(TOPIC, 1, 3, {}, town.world.loop.time() + 20)
+    while guests._written < STORED_BATCHES:
+        await guests._write()
+    for _ in range(UNREAD_CONNECTIONS):
+        _, leader = await guests._client.leader(TOPIC, 0)
+        one = await guests._come(*guests._client.brokers[leader], reads=False)
+        one.write(many_fetches(UNREAD_FETCHES, TOPIC, 0))
+    await town.ask_for(2, town.controller[0].host)
+    guests.look()
+    return guests.most_held_bytes
+
+
+def test_a_broker_holds_one_answer_for_each_that_does_not_read(town: Town) -> None:
+    """All sixteen fetches of each were answered into memory: 190 MB of what is 3 MB on disk."""
+    held_bytes = town.world.run(leave_unread(town))
+    assert 0 < held_bytes <= UNREAD_CONNECTIONS * STORED_BATCHES * 1_000_100
+    assert town.worst == []
+
+
+def test_a_broker_that_does_not_count_what_is_unsent_is_found_out(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bug, planted: the guests' look complains."""
+    full = property(lambda self: len(self) >= UNREAD_FETCHES)
+    monkeypatch.setattr(ResponseQueue, "is_full", full)
+    monkeypatch.setattr(Connection, "_has_place", lambda self: not self._responses.is_full)
+    monkeypatch.setattr(ResponseMemory, "cut", lambda self, wanted_bytes: wanted_bytes)
+    town.world.run(leave_unread(town))
+    assert any("bytes that are not read" in one for one in town.world.complaints)
