@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from broker.handlers.context import RequestContext
 
+NO_AUTHORIZER = "No Authorizer is configured."
+"""What Kafka says to who changes rules; to who asks for them it says it a little differently."""
+
 
 def security_is_off(context: RequestContext) -> bool:
     """Whether this cluster has no authorizer at all."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from broker.controller.decisions.names import name_fault
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import (
     auto_create,
@@ -38,14 +39,13 @@ from bus.protocol.generated.metadata import (
 )
 
 NO_ID = bytes(16)
+FIRST_ID_VERSION = 12
 
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | None:
     """At once, or when it is known who leads now."""
     services = context.services
-    if services.departures.hold(
-        services.image, lambda: context.reply(_describe(request, context))
-    ):
+    if services.departures.hold(services.image, lambda: context.reply(_describe(request, context))):
         return None
     return _describe(request, context)
 
@@ -53,19 +53,32 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
 def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     """Create what may be created, then describe."""
     asked = request.topics
-    if asked is not None and (asked or context.api_version > 0):
-        topics = [_asked_topic(ask, request, context) for ask in asked]
+    if asked is None or not (asked or context.api_version > 0):
+        return _response(_all_topics(request, context), request, context)
+    by_id = {ask.topic_id: ask for ask in asked if ask.topic_id != NO_ID}
+    if by_id or any(ask.name is None for ask in asked):
+        if context.api_version < FIRST_ID_VERSION:
+            return _refused(asked)
+        # One id, and every name in the request counts for nothing: a name may have passed to
+        # another topic by now, an id never does.
+        wanted = by_id or {ask.topic_id: ask for ask in asked}
+        topics = [_topic_by_id(topic_id, request, context) for topic_id in wanted]
     else:
-        topics = _all_topics(request, context)
+        names = dict.fromkeys(ask.name or "" for ask in asked)
+        topics = [_topic_by_name(name, request, context) for name in names]
     return _response(topics, request, context)
+
+
+def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
+    """Ids before the version that has them: the fields were there, their meaning was not."""
+    error = ErrorCode.INVALID_REQUEST
+    return MetadataResponse(topics=[_failed(ask.name or "", error, ask.topic_id) for ask in asked])
 
 
 def _all_topics(request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
     """All that the client may see; as they are on the wire, where nothing of them is its own."""
     image = context.services.image
-    names = (
-        name for name in image.topics if context.may(Operation.DESCRIBE, Resource.TOPIC, name)
-    )
+    names = (name for name in image.topics if context.may(Operation.DESCRIBE, Resource.TOPIC, name))
     if request.include_topic_authorized_operations:
         return [_topic(image.topics[name], request, context) for name in names]
     blocks = context.services.topic_blocks.of(
@@ -110,29 +123,35 @@ def brokers(context: RequestContext) -> list[MetadataResponseBroker]:
     return found
 
 
-def _asked_topic(
-    ask: MetadataRequestTopic, request: MetadataRequest, context: RequestContext
+def _topic_by_id(
+    topic_id: bytes, request: MetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    topic = context.services.image.topic_by_id(topic_id)
+    if topic is None:
+        return _failed(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+    return _topic(topic, request, context)
+
+
+def _topic_by_name(
+    name: str, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponseTopic:
     services = context.services
-    if ask.name is None:
-        topic = services.image.topic_by_id(ask.topic_id)
-        if topic is None:
-            return _failed(None, ErrorCode.UNKNOWN_TOPIC_ID, ask.topic_id)
-        return _topic(topic, request, context)
-    if not context.may(Operation.DESCRIBE, Resource.TOPIC, ask.name):
-        return _failed(ask.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if ask.name not in services.image.topics:
-        error = _create(ask.name, request, context)
+    if not context.may(Operation.DESCRIBE, Resource.TOPIC, name):
+        return _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name not in services.image.topics:
+        error = _create(name, request, context)
         if error:
-            return _failed(ask.name, error)
-    topic = services.image.topics.get(ask.name)
+            return _failed(name, error)
+    topic = services.image.topics.get(name)
     if topic is None:
-        return _failed(ask.name, ErrorCode.LEADER_NOT_AVAILABLE)
+        return _failed(name, ErrorCode.LEADER_NOT_AVAILABLE)
     return _topic(topic, request, context)
 
 
 def _create(name: str, request: MetadataRequest, context: RequestContext) -> ErrorCode:
     services = context.services
+    if name_fault(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     wanted = request.allow_auto_topic_creation and services.config["auto.create.topics.enable"]
     if not wanted or (is_internal(name) and name != "__consumer_offsets"):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -172,9 +191,7 @@ def _partition(partition: PartitionImage, context: RequestContext) -> MetadataRe
     )
 
 
-def _failed(
-    name: str | None, error: ErrorCode, topic_id: bytes = NO_ID
-) -> MetadataResponseTopic:
+def _failed(name: str | None, error: ErrorCode, topic_id: bytes = NO_ID) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=error,
         name=name,

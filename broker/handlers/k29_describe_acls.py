@@ -26,7 +26,7 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
     if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if security_is_off(context):
-        return _failed(ErrorCode.SECURITY_DISABLED)
+        return _failed(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     wanted = AclFilter(
         request.resource_type_filter,
         request.resource_name_filter,
@@ -58,5 +58,5 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
     )
 
 
-def _failed(error: ErrorCode) -> DescribeAclsResponse:
-    return DescribeAclsResponse(error_code=error, error_message=error.text)
+def _failed(error: ErrorCode, message: str | None = None) -> DescribeAclsResponse:
+    return DescribeAclsResponse(error_code=error, error_message=message or error.text)

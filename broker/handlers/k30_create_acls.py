@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import repeat
 
 from broker.controller.decisions.acls import AclResult, create_acls
-from broker.handlers.acls import security_is_off
+from broker.handlers.acls import NO_AUTHORIZER, security_is_off
 from broker.handlers.context import RequestContext
 from broker.metadata.image import AclImage
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -30,7 +30,7 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsRes
     if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         return _all_failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if security_is_off(context):
-        return _all_failed(request, ErrorCode.SECURITY_DISABLED)
+        return _all_failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     clock = context.services.clock
     ids = (clock.new_uuid() for _ in repeat(None))
     asked = [_asked(creation) for creation in request.creations]
@@ -65,6 +65,8 @@ def _asked(creation: AclCreation) -> AclImage:
     )
 
 
-def _all_failed(request: CreateAclsRequest, error: ErrorCode) -> CreateAclsResponse:
-    failed = AclCreationResult(error_code=error, error_message=error.text)
+def _all_failed(
+    request: CreateAclsRequest, error: ErrorCode, message: str | None = None
+) -> CreateAclsResponse:
+    failed = AclCreationResult(error_code=error, error_message=message or error.text)
     return CreateAclsResponse(results=[failed for _ in request.creations])

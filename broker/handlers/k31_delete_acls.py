@@ -9,7 +9,7 @@ Versions: 1-3. 3 has user resources.
 from __future__ import annotations
 
 from broker.controller.decisions.acls import AclFilter, delete_acls
-from broker.handlers.acls import security_is_off
+from broker.handlers.acls import NO_AUTHORIZER, security_is_off
 from broker.handlers.context import RequestContext
 from broker.metadata.image import AclImage
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -29,7 +29,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
     if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         return _all_failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if security_is_off(context):
-        return _all_failed(request, ErrorCode.SECURITY_DISABLED)
+        return _all_failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     filters = [_asked(one) for one in request.filters]
 
     def done(found: tuple[tuple[AclImage, ...], ...]) -> None:
@@ -74,6 +74,8 @@ def _result(acls: tuple[AclImage, ...]) -> DeleteAclsFilterResult:
     )
 
 
-def _all_failed(request: DeleteAclsRequest, error: ErrorCode) -> DeleteAclsResponse:
-    failed = DeleteAclsFilterResult(error_code=error, error_message=error.text)
+def _all_failed(
+    request: DeleteAclsRequest, error: ErrorCode, message: str | None = None
+) -> DeleteAclsResponse:
+    failed = DeleteAclsFilterResult(error_code=error, error_message=message or error.text)
     return DeleteAclsResponse(filter_results=[failed for _ in request.filters])

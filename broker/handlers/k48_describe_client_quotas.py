@@ -7,11 +7,14 @@ Versions: 0-1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.controller.decisions.quotas import CLIENT_ID, IP, USER, Filter, Match, find_quotas
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.describe_client_quotas import (
+    ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
     EntityData,
@@ -26,17 +29,15 @@ def handle(
     """Look through the quotas."""
     if not context.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    kinds = [one.entity_type for one in request.components]
-    if len(set(kinds)) != len(kinds) or not set(kinds) <= {USER, CLIENT_ID, IP}:
-        return _failed(ErrorCode.INVALID_REQUEST)
-    if any(one.match_type not in set(Match) for one in request.components):
-        return _failed(ErrorCode.INVALID_REQUEST)
+    refused = _refusal(request.components)
+    if refused is not None:
+        return _failed(*refused)
     filters = [
         Filter(one.entity_type, Match(one.match_type), one.match) for one in request.components
     ]
     found = find_quotas(context.services.image, filters, request.strict)
     return DescribeClientQuotasResponse(
-        error_message=None,
+        error_message="",
         entries=[
             EntryData(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
@@ -47,5 +48,35 @@ def handle(
     )
 
 
-def _failed(error: ErrorCode) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(error_code=error, error_message=error.text, entries=None)
+def _refusal(components: Sequence[ComponentData]) -> tuple[ErrorCode, str] | None:
+    """What is wrong with the first part that is, in Kafka's words."""
+    kinds = [one.entity_type for one in components]
+    for at, one in enumerate(components):
+        kind = one.entity_type
+        if one.match_type not in set(Match):
+            return ErrorCode.INVALID_REQUEST, f"Unknown match type {one.match_type}"
+        if one.match_type == Match.EXACT and one.match is None:
+            what = "EXACT, but set match string to null."
+            return ErrorCode.INVALID_REQUEST, f"Request specified MATCH_TYPE_{what}"
+        if one.match_type != Match.EXACT and one.match is not None:
+            what = f"{Match(one.match_type).name}, but also specified a match string."
+            return ErrorCode.INVALID_REQUEST, f"Request specified MATCH_TYPE_{what}"
+        if not kind:
+            return ErrorCode.INVALID_REQUEST, "Invalid empty entity type."
+        if kind in kinds[:at]:
+            message = f"Entity type {kind} cannot appear more than once in the filter."
+            return ErrorCode.INVALID_REQUEST, message
+        if kind not in (USER, CLIENT_ID, IP):
+            return ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}"
+    if IP in kinds and len(kinds) > 1:
+        return ErrorCode.INVALID_REQUEST, (
+            "Invalid entity filter component combination. IP filter component should not be used "
+            "with user or clientId filter component."
+        )
+    return None
+
+
+def _failed(error: ErrorCode, message: str | None = None) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(
+        error_code=error, error_message=message or error.text, entries=None
+    )

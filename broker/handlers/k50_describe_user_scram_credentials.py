@@ -32,7 +32,7 @@ def handle(
     held = _by_user(context.services.image)
     names = [user.name for user in request.users or ()] or sorted(held)
     return DescribeUserScramCredentialsResponse(
-        error_message=None, results=[_result(name, names, held) for name in dict.fromkeys(names)]
+        results=[_result(name, names, held) for name in dict.fromkeys(names)]
     )
 
 
@@ -50,7 +50,8 @@ def _result(
         return DescribeUserScramCredentialsResult(
             name,
             ErrorCode.DUPLICATE_RESOURCE,
-            f"Cannot describe the SCRAM credentials of {name} twice in one request",
+            "Cannot describe SCRAM credentials for the same user twice in a single request: "
+            f"{name}",
         )
     if name not in held:
         message = f"Attempt to describe a user credential that does not exist: {name}"

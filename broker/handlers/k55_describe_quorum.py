@@ -36,20 +36,27 @@ def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQ
     if node is None:
         raise CloseClient("there is no quorum in ZooKeeper mode")
     found = describe(node)
+    topics = [_topic(topic, found) for topic in request.topics]
+    described = any(not one.error_code for topic in topics for one in topic.partitions)
     return DescribeQuorumResponse(
-        error_message="",
-        topics=[_topic(topic, found) for topic in request.topics],
-        nodes=[
-            Node(
-                node_id=voter.key.id,
-                listeners=[
-                    Listener(name=end.listener, host=end.host, port=end.port)
-                    for end in voter.endpoints
-                ],
-            )
-            for voter in found.places.voters
-        ],
+        error_message="", topics=topics, nodes=_nodes(found) if described else []
     )
+
+
+def _nodes(found: Described) -> list[Node]:
+    """Where the voters are; one alone in its process listens nowhere for other controllers, and a
+    port of 0 would be told as an address."""
+    return [
+        Node(
+            node_id=voter.key.id,
+            listeners=[
+                Listener(name=end.listener, host=end.host, port=end.port)
+                for end in voter.endpoints
+                if end.port > 0
+            ],
+        )
+        for voter in found.places.voters
+    ]
 
 
 def _topic(topic: TopicDataInRequest, found: Described) -> TopicDataInResponse:

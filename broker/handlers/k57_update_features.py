@@ -1,8 +1,8 @@
 """UpdateFeatures (57).
 
 Behaviour: raises or lowers feature levels, all or none; kraft.version from 0 to 1 only, which the
-quorum does before the others are written. From version 2 on the answer has one error for all,
-before that one per feature.
+quorum does before the others are written. The answer has one error for all; before version 2 each
+feature is named where all went well.
 
 Versions: 0-2. 1 has the upgrade type and a dry run.
 """
@@ -44,10 +44,6 @@ def handle(
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return UpdateFeaturesResponse(error_code=error, error_message=error.text)
     updates = [_update(one, context.api_version) for one in request.feature_updates]
-    if any(update.way is UpgradeType.UNKNOWN for update in updates):
-        return UpdateFeaturesResponse(
-            error_code=ErrorCode.INVALID_REQUEST, error_message="unknown upgrade type"
-        )
     kraft = next((update for update in updates if update.name == KRAFT_VERSION), None)
     node = context.services.quorum
     if kraft is None or node is None:
@@ -83,7 +79,9 @@ def _write(
     node, rules = context.services.quorum, Rules.of(context.services.config)
     level = None if node is None else node.kraft_version
     context.services.controller.write(
-        lambda image: update_features(image, rules, updates, validate_only, level),
+        lambda image: update_features(
+            image, rules, updates, validate_only, level, context.services.node_id
+        ),
         told,
         lambda error: context.refuse(ApiKey.UPDATE_FEATURES, request, error),
     )
@@ -105,23 +103,15 @@ def _update(asked: FeatureUpdateKey, version: int) -> FeatureUpdate:
 
 def _response(results: tuple[FeatureResult, ...], version: int) -> UpdateFeaturesResponse:
     failed = [result for result in results if result.error]
-    if version < FIRST_WHOLE_VERSION:
+    if failed:
         return UpdateFeaturesResponse(
-            error_message=None,
-            results=[
-                UpdatableFeatureResult(
-                    feature=result.name, error_code=result.error, error_message=result.message
-                )
-                for result in results
-            ],
+            error_code=failed[0].error,
+            error_message=(
+                f"The update failed for all features since the following feature had an error: "
+                f"{failed[0].message}"
+            ),
         )
-    if not failed:
-        return UpdateFeaturesResponse(error_message=None)
-    first = failed[0]
+    done = [UpdatableFeatureResult(feature=result.name, error_message=None) for result in results]
     return UpdateFeaturesResponse(
-        error_code=first.error,
-        error_message=(
-            f"The update failed for all features since the following feature had an error: "
-            f"{first.message}"
-        ),
+        error_message=None, results=done if version < FIRST_WHOLE_VERSION else []
     )

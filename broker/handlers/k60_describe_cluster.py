@@ -21,16 +21,22 @@ from bus.protocol.generated.describe_cluster import (
 )
 
 BROKERS, CONTROLLERS = 1, 2
+NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     """Describe the brokers, or the controllers."""
     image = context.services.image
     here = CONTROLLERS if context.session.side is Side.CONTROLLER else BROKERS
-    if request.endpoint_type not in (BROKERS, CONTROLLERS):
-        return _refused(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, context)
-    if request.endpoint_type != here:
-        return _refused(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, context)
+    asked = request.endpoint_type
+    if asked not in NAMES:
+        return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
+    if asked != here:
+        return _refused(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint "
+            f"of type {NAMES[asked]}",
+        )
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
         authorized = context.services.authorizer.allowed(
@@ -53,15 +59,8 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
     )
 
 
-def _refused(
-    request: DescribeClusterRequest, error: ErrorCode, context: RequestContext
-) -> DescribeClusterResponse:
-    return DescribeClusterResponse(
-        error_code=error,
-        error_message=error.text,
-        endpoint_type=request.endpoint_type,
-        cluster_id=context.services.image.cluster_id,
-    )
+def _refused(error: ErrorCode, message: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=error, error_message=message)
 
 
 def _controllers(context: RequestContext) -> list[DescribeClusterBroker]:

@@ -8,10 +8,11 @@ Versions: 0.
 
 from __future__ import annotations
 
+from broker.controller.decisions.names import name_fault
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import is_internal, leader_for_clients, offline_replicas
 from broker.metadata.image import PartitionImage, TopicImage
-from broker.security.authorizer import Operation, Resource
+from broker.security.authorizer import NOT_ASKED, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.describe_topic_partitions import (
     CursorInResponse,
@@ -26,6 +27,11 @@ def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
     """One page."""
+    if not _is_usable(request):
+        return _page(
+            [_failed(topic.name, ErrorCode.INVALID_REQUEST, NOT_ASKED) for topic in request.topics],
+            None,
+        )
     left = _page_size(request, context)
     first_topic = "" if request.cursor is None else request.cursor.topic_name
     topics = []
@@ -36,7 +42,7 @@ def handle(
         start = request.cursor.partition_index if request.cursor and resumed else 0
         topic = context.services.image.topics.get(name)
         if topic is None:
-            topics.append(_unknown(name))
+            topics.append(_unknown(name, context))
             continue
         if left <= 0:
             return _page(topics, CursorInResponse(topic_name=name, partition_index=start))
@@ -56,9 +62,7 @@ def _page_size(request: DescribeTopicPartitionsRequest, context: RequestContext)
 
 def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
     names = {topic.name for topic in request.topics} or set(context.services.image.topics)
-    return sorted(
-        name for name in names if context.may(Operation.DESCRIBE, Resource.TOPIC, name)
-    )
+    return sorted(name for name in names if context.may(Operation.DESCRIBE, Resource.TOPIC, name))
 
 
 def _page(
@@ -67,11 +71,29 @@ def _page(
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _is_usable(request: DescribeTopicPartitionsRequest) -> bool:
+    """A cursor is a partition of a topic that is asked for."""
+    cursor = request.cursor
+    if cursor is None:
+        return True
+    asked = {topic.name for topic in request.topics}
+    return cursor.partition_index >= 0 and (not asked or cursor.topic_name in asked)
+
+
+def _unknown(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if name_fault(name) is not None:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    allowed = context.services.authorizer.allowed(context.session.principal, Resource.TOPIC, name)
+    return _failed(name, error, allowed)
+
+
+def _failed(name: str, error: ErrorCode, allowed: int) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_code=error,
         name=name,
         is_internal=is_internal(name),
+        topic_authorized_operations=allowed,
     )
 
 

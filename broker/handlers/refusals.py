@@ -41,9 +41,7 @@ def _response_name(module: Any) -> str:
 def _create_topics(module: Any, request: Any, error: ErrorCode) -> object:
     return module.CreateTopicsResponse(
         topics=[
-            module.CreatableTopicResult(
-                name=topic.name, error_code=error, error_message=error.text, configs=None
-            )
+            module.CreatableTopicResult(name=topic.name, error_code=error, error_message=error.text)
             for topic in request.topics
         ]
     )

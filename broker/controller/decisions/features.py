@@ -92,9 +92,13 @@ def update_features(
     updates: Sequence[FeatureUpdate],
     validate_only: bool = False,
     kraft_level: int | None = None,
+    node_id: int = -1,
 ) -> Decision[tuple[FeatureResult, ...]]:
-    """All or none. `kraft_level` is kraft.version as the quorum has it, None where there is no
-    quorum; raising it is the quorum's affair and leaves no record here."""
+    """All or none, as the controller `node_id` can have them.
+
+    `kraft_level` is kraft.version as the quorum has it, None where there is no quorum; raising it
+    is the quorum's affair and leaves no record here.
+    """
     results = []
     levels = dict(image.features)
     records: list[object] = []
@@ -104,7 +108,7 @@ def update_features(
             if update.name in seen:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "the feature is named twice")
             seen.add(update.name)
-            records += _update(image, rules, update, kraft_level)
+            records += _update(image, rules, update, kraft_level, node_id)
             levels[update.name] = update.level
             results.append(FeatureResult(update.name))
         except RefusedError as error:
@@ -116,82 +120,67 @@ def update_features(
 
 
 def _update(
-    image: MetadataImage, rules: Rules, update: FeatureUpdate, kraft_level: int | None
+    image: MetadataImage,
+    rules: Rules,
+    update: FeatureUpdate,
+    kraft_level: int | None,
+    node_id: int,
 ) -> list[object]:
+    if update.way is UpgradeType.UNKNOWN:
+        raise _invalid(update, "The controller does not support the given upgrade type.")
+    if update.level < 0:
+        raise _invalid(update, "A feature version cannot be less than 0.")
     if update.name == KRAFT_VERSION:
         if kraft_level is None:
             raise RefusedError(
                 ErrorCode.INVALID_UPDATE_VERSION,
                 f"{KRAFT_VERSION} is kept by a quorum of controllers; there is none here",
             )
-        _check_kraft_version(update, kraft_level)
+        _check_kraft_version(update, kraft_level, node_id)
         return []
-    _check_supported(image, update)
+    _check_supported(image, update, node_id)
     _check_way(image, update)
     if update.level == image.features.get(update.name, 0):
         return []
-    records: list[object] = [
-        FeatureLevelRecord(name=update.name, feature_level=update.level)
-    ]
+    records: list[object] = [FeatureLevelRecord(name=update.name, feature_level=update.level)]
     if update.name == ELR_VERSION:
         records += _elr_records(image, rules, update.level)
     return records
 
 
-def _check_kraft_version(update: FeatureUpdate, present: int) -> None:
+def _check_kraft_version(update: FeatureUpdate, present: int, node_id: int) -> None:
     """The voters know what they support; there is no way back from voters in the log."""
     low, high = SUPPORTED[KRAFT_VERSION]
     if not low <= update.level <= high:
-        raise RefusedError(
-            ErrorCode.INVALID_UPDATE_VERSION,
-            f"Invalid update version {update.level} for feature {KRAFT_VERSION}. Local controller "
-            f"only supports versions {low}-{high}",
-        )
+        raise _invalid(update, f"Local controller {node_id} only supports versions {low}-{high}")
     if update.level < present:
-        raise RefusedError(
-            ErrorCode.INVALID_UPDATE_VERSION,
-            f"Invalid update version {update.level} for feature {KRAFT_VERSION}. Can't downgrade "
-            "the version of this feature.",
-        )
+        raise _invalid(update, "Can't downgrade the version of this feature.")
 
 
-def _check_supported(image: MetadataImage, update: FeatureUpdate) -> None:
+def _check_supported(image: MetadataImage, update: FeatureUpdate, node_id: int) -> None:
     ours = SUPPORTED.get(update.name)
     if ours is None:
-        raise RefusedError(
-            ErrorCode.INVALID_UPDATE_VERSION,
-            f"Invalid update version {update.level} for feature {update.name}. Local controller "
-            f"does not support this feature.",
-        )
-    nodes = [("Local controller", ours)]
+        raise _invalid(update, f"Local controller {node_id} does not support this feature.")
+    nodes = [(f"Local controller {node_id}", ours)]
     for broker in image.alive_brokers():
         held = {one.name: (one.min_level, one.max_level) for one in broker.features}
         nodes.append((f"Broker {broker.broker_id}", held.get(update.name, (0, 0))))
     for who, (low, high) in nodes:
         if not low <= update.level <= high:
-            raise RefusedError(
-                ErrorCode.INVALID_UPDATE_VERSION,
-                f"Invalid update version {update.level} for feature {update.name}. {who} only "
-                f"supports versions {low}-{high}",
-            )
+            raise _invalid(update, f"{who} only supports versions {low}-{high}")
 
 
 def _check_way(image: MetadataImage, update: FeatureUpdate) -> None:
     present = image.features.get(update.name, 0)
     if update.level >= present:
         if update.level > present and update.way is not UpgradeType.UPGRADE:
-            raise RefusedError(
-                ErrorCode.INVALID_UPDATE_VERSION,
-                f"Invalid update version {update.level} for feature {update.name}. Can't "
-                f"downgrade to a newer version.",
-            )
+            raise _invalid(update, "Can't downgrade to a newer version.")
         return
     if update.way is UpgradeType.UPGRADE:
-        raise RefusedError(
-            ErrorCode.INVALID_UPDATE_VERSION,
-            f"Invalid update version {update.level} for feature {update.name}. Can't downgrade "
-            f"the version of this feature without setting the upgrade type to either safe or "
-            f"unsafe downgrade.",
+        raise _invalid(
+            update,
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade.",
         )
     if update.name == METADATA_VERSION:
         _check_metadata_downgrade(present, update)
@@ -199,17 +188,24 @@ def _check_way(image: MetadataImage, update: FeatureUpdate) -> None:
 
 def _check_metadata_downgrade(present: int, update: FeatureUpdate) -> None:
     if update.way is UpgradeType.UNSAFE_DOWNGRADE:
-        message = "Unsafe metadata downgrade is not supported in this version."
-    elif loses_metadata(present, update.level):
-        message = (
-            "Refusing to perform the requested downgrade because it might delete metadata "
-            "information."
+        shown = LEVEL_NAMES.get(update.level, str(update.level))
+        raise RefusedError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Invalid metadata.version {shown}. Unsafe metadata downgrade is not supported in "
+            f"this version.",
         )
-    else:
-        return
-    shown = LEVEL_NAMES.get(update.level, str(update.level))
-    raise RefusedError(
-        ErrorCode.INVALID_UPDATE_VERSION, f"Invalid metadata.version {shown}. {message}"
+    if loses_metadata(present, update.level):
+        raise RefusedError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Unsupported metadata.version downgrade from {present} to {update.level}. Refusing to "
+            f"perform the requested downgrade because it might delete metadata information.",
+        )
+
+
+def _invalid(update: FeatureUpdate, why: str) -> RefusedError:
+    return RefusedError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.level} for feature {update.name}. {why}",
     )
 
 
@@ -227,9 +223,7 @@ def _elr_records(image: MetadataImage, rules: Rules, level: int) -> list[object]
     return records
 
 
-def _with_dependencies(
-    levels: dict[str, int], results: list[FeatureResult]
-) -> list[FeatureResult]:
+def _with_dependencies(levels: dict[str, int], results: list[FeatureResult]) -> list[FeatureResult]:
     """Eligible leader replicas need records that can carry them."""
     if levels.get(ELR_VERSION, 0) == 0 or levels.get(METADATA_VERSION, 0) >= ELR_LEVEL:
         return results
@@ -238,7 +232,8 @@ def _with_dependencies(
         f"({LEVEL_NAMES[ELR_LEVEL]})"
     )
     return [
-        result if result.error
+        result
+        if result.error
         else FeatureResult(result.name, ErrorCode.INVALID_UPDATE_VERSION, message)
         for result in results
     ]

@@ -6,6 +6,7 @@ Never: a quota's enforcement. Kafka: ClientQuotaControlManager, ClientQuotasImag
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -24,6 +25,7 @@ _IP_KEYS = frozenset({"connection_creation_rate"})
 WHOLE_NUMBERS = frozenset({"producer_byte_rate", "consumer_byte_rate", *_IP_KEYS})
 _MAX_LONG = float(1 << 63)
 _MAX_INT = float(1 << 31)
+_ARTICLE = {"INT": "an", "LONG": "a"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,14 @@ def alter_quotas(
     """Each entity changes as a whole or not at all."""
     records: list[object] = []
     results = []
-    for change in changes:
+    counted = Counter(_ordered(change.entity) for change in changes)
+    for entity, change in {_ordered(change.entity): change for change in changes}.items():
+        keys = [key for key, _ in change.values]
         try:
+            if counted[entity] > 1 or len(set(keys)) < len(keys):
+                raise _invalid(
+                    f"Ignoring duplicate entity ClientQuotaEntity(entries={_shown(entity)})"
+                )
             records += _alter(image, change)
             results.append(QuotaResult(change.entity))
         except RefusedError as error:
@@ -59,21 +67,25 @@ def alter_quotas(
     return Decision(() if validate_only else tuple(records), tuple(results))
 
 
+def _ordered(entity: QuotaEntity) -> QuotaEntity:
+    return tuple(sorted(entity, key=lambda part: part[0]))
+
+
+def _shown(entity: QuotaEntity) -> str:
+    """As Java prints a map."""
+    parts = (f"{kind}={'null' if name is None else name}" for kind, name in entity)
+    return f"{{{', '.join(parts)}}}"
+
+
 def _alter(image: MetadataImage, change: QuotaChange) -> list[object]:
     allowed = _keys_of(change.entity)
-    entity = tuple(sorted(change.entity, key=lambda part: part[0]))
+    entity = _ordered(change.entity)
     held = image.client_quotas.get(entity, {})
-    seen: set[str] = set()
     records: list[object] = []
     for key, value in change.values:
-        if key in seen:
-            raise RefusedError(ErrorCode.INVALID_REQUEST, f"{key} is named twice")
-        seen.add(key)
-        if key not in allowed:
-            raise RefusedError(
-                ErrorCode.INVALID_REQUEST, f"Invalid configuration key {key}"
-            )
         if value is not None:
+            if key not in allowed:
+                raise _invalid(f"Invalid configuration key {key}")
             _check_value(key, value)
         if held.get(key) != value:
             records.append(_record(entity, key, value))
@@ -82,16 +94,28 @@ def _alter(image: MetadataImage, change: QuotaChange) -> list[object]:
 
 def _keys_of(entity: QuotaEntity) -> frozenset[str]:
     kinds = [kind for kind, _ in entity]
-    if not kinds or len(set(kinds)) != len(kinds):
-        raise RefusedError(ErrorCode.INVALID_REQUEST, "Invalid empty or repeated client quota")
-    if any(name == "" for _, name in entity):
-        raise RefusedError(ErrorCode.INVALID_REQUEST, "Empty entity name")
-    if kinds == [IP]:
-        _check_ip(entity[0][1])
-        return _IP_KEYS
-    if set(kinds) <= {USER, CLIENT_ID}:
+    if not kinds:
+        raise _invalid("Invalid empty client quota entity")
+    for kind, name in entity:
+        if kind not in (USER, CLIENT_ID, IP):
+            raise _invalid(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _invalid(f"Empty {kind} not supported")
+    if len(set(kinds)) != len(kinds):
+        raise _invalid("Invalid repeated part of a client quota entity")
+    if IP not in kinds:
         return _CLIENT_KEYS
-    raise RefusedError(ErrorCode.INVALID_REQUEST, f"Invalid client quota entity {kinds}")
+    if len(kinds) > 1:
+        raise _invalid(
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or "
+            "ClientId"
+        )
+    _check_ip(entity[0][1])
+    return _IP_KEYS
+
+
+def _invalid(message: str) -> RefusedError:
+    return RefusedError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _check_ip(name: str | None) -> None:
@@ -106,15 +130,14 @@ def _check_ip(name: str | None) -> None:
 
 
 def _check_value(key: str, value: float) -> None:
-    highest = _MAX_INT if key in _IP_KEYS else _MAX_LONG
-    if not 0 < value < highest:
-        raise RefusedError(
-            ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0 and not too large"
-        )
+    """Of NaN nothing is true: it is refused as not greater than 0."""
+    if not value > 0:
+        raise _invalid(f"Quota {key} must be greater than 0")
+    name, highest = ("INT", _MAX_INT) if key in _IP_KEYS else ("LONG", _MAX_LONG)
+    if value >= highest:
+        raise _invalid(f"Proposed value for {key} is too large for {_ARTICLE[name]} {name}.")
     if key in WHOLE_NUMBERS and value != int(value):
-        raise RefusedError(
-            ErrorCode.INVALID_REQUEST, f"{key} cannot be a fractional value."
-        )
+        raise _invalid(f"{key} cannot be a fractional value.")
 
 
 def _record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:

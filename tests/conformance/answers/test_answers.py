@@ -9,6 +9,7 @@ import pytest
 from broker.server.embedded import RunningBroker
 from deploy.testservers.process import JavaServer
 from tests.conformance.answers import (
+    rows_cluster,
     rows_configs,
     rows_fetch,
     rows_groups,
@@ -23,6 +24,7 @@ from tests.conformance.answers.recordings import record, recorded
 AREAS = {
     "topics": rows_topics.ROWS,
     "configs": rows_configs.ROWS,
+    "cluster": rows_cluster.ROWS,
     "groups": rows_groups.ROWS,
     "fetch": rows_fetch.ROWS,
     "produce": rows_produce.ROWS,
