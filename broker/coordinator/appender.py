@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from broker.clock.port import Clock
 from broker.coordinator.records import CoordinatorRecord, decode, encode
+from broker.disk.port import WouldWait
 from broker.log.errors import LogError
 from broker.log.records_in import Origin
 from broker.replica.manager import ReplicaManager
@@ -144,9 +145,14 @@ class Appender:
         partition = self._replicas.get(OFFSETS_TOPIC, index)
         offset = partition.log.log_start_offset
         while offset < partition.log.end_offset:
-            data = bytes(
-                partition.read(offset, LOAD_BYTES, min_one=True, isolation=Isolation.LOG_END).data
-            )
+            try:
+                found = partition.read(
+                    offset, LOAD_BYTES, min_one=True, isolation=Isolation.LOG_END, waits=False
+                )
+            except WouldWait as waiting:
+                await self._replicas.until_read(waiting)
+                continue
+            data = bytes(found.data)
             for record in _records(data):
                 yield record
             offset = _end_offset(data)

@@ -40,8 +40,22 @@ class DirectoryLocked(DiskError):
     """Another process holds the lock of the directory."""
 
 
+class WouldWait(Exception):
+    """What was to be read is not in memory: reading it would wait for the device."""
+
+    def __init__(self, file: File, position: int, size: int) -> None:
+        super().__init__(f"{file.path} at {position}")
+        self.file = file
+        self.path = file.path
+        self.position = position
+        self.size = size
+
+
 class File(Protocol):
     """One open file. Appends go to its end; reads name their position."""
+
+    @property
+    def path(self) -> str: ...
 
     def append(self, data: Buffer) -> None:
         """Write all of ``data`` at the end, in one system call where the system takes it whole."""
@@ -51,6 +65,16 @@ class File(Protocol):
 
     def read(self, position: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``position``; fewer only at the end of the file."""
+
+    def read_now(self, position: int, size: int) -> bytes | bytearray:
+        """As ``read`` where that need not wait for the device; else ``WouldWait``. A file system
+        that cannot tell counts as memory. Of large reads only the two ends are looked at."""
+
+    def pin(self) -> File:
+        """Another handle of the same file, whatever becomes of its name and of this one."""
+
+    def always_wait(self) -> None:
+        """From now on ``read_now`` reads as ``read`` does: nothing else gets on."""
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
         """Fill ``buffer`` from ``position``; returns how many bytes, fewer only at the end."""

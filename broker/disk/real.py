@@ -23,11 +23,17 @@ from broker.disk.port import (
     DiskFull,
     PathMissing,
     Result,
+    WouldWait,
 )
 from broker.disk.real_guard import NO_GUARD, ServiceGuard
 from broker.disk.workers import Workers
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+PROBED_FROM_BYTES = 256 << 10
+"""Larger reads are probed at their ends before they are made."""
+
+_ONE = bytearray(1)
 
 LOCK_FILE = ".lock"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -55,12 +61,13 @@ def _typed_errors(path: str) -> Iterator[None]:
 class RealFile:
     """One open descriptor. Invariant: ``_fd`` is -1 once closed."""
 
-    __slots__ = ("_fd", "_guard", "path")
+    __slots__ = ("_fd", "_guard", "_tells", "path")
 
     def __init__(self, path: str, fd: int, guard: ServiceGuard = NO_GUARD) -> None:
         self.path = path
         self._fd = fd
         self._guard = guard
+        self._tells = True
 
     def append(self, data: Buffer) -> None:
         try:
@@ -96,6 +103,43 @@ class RealFile:
             return data + self.read(position + len(data), size - len(data))
         except OSError as error:
             raise typed(error, self.path) from error
+
+    def read_now(self, position: int, size: int) -> bytes | bytearray:
+        if not self._tells:
+            return self.read(position, size)
+        try:
+            if size > PROBED_FROM_BYTES:
+                return self._read_probed(position, size)
+            buffer = bytearray(size)
+            got = os.preadv(self._fd, (buffer,), position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            raise WouldWait(self, position, size) from None
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise typed(error, self.path) from error
+            self._tells = False  # a disk in memory, mostly
+            return self.read(position, size)
+        if got == size:
+            return buffer
+        if position + got < self.size():
+            raise WouldWait(self, position, size)
+        del buffer[got:]
+        return buffer
+
+    def _read_probed(self, position: int, size: int) -> bytes:
+        """Memory is given back in the order in which it was used: between two ends that are there
+        the rest is, but for a rare hole. To fill a buffer of that size only to be refused, or to
+        have it zeroed before, costs more than the read."""
+        for at in (position, position + size - 1):
+            os.preadv(self._fd, (_ONE,), at, os.RWF_NOWAIT)
+        return self.read(position, size)
+
+    def pin(self) -> RealFile:
+        with _typed_errors(self.path):
+            return RealFile(self.path, os.dup(self._fd), self._guard)
+
+    def always_wait(self) -> None:
+        self._tells = False
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
         view = memoryview(buffer)

@@ -6,8 +6,10 @@ the choice of partitions; that is `k01_fetch`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 
+from broker.disk.port import WouldWait
 from broker.handlers.context import Line, Services
 from broker.handlers.topics import leader_of
 from broker.log.errors import LogError
@@ -21,8 +23,13 @@ from bus.protocol.generated.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from bus.records.batch import Buffer
 
 CONSUMER = -1
+
+MOST_COLD = 4
+"""Partitions of one fetch that are brought into memory at a time."""
+
 FIRST_CLIENT_RACK_VERSION = 11
 
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -40,6 +47,10 @@ class Reader:
     isolation: Isolation
     only_leader: bool
     rack: str = ""
+    wakes: Hashable = None
+    """Under what the fetch waits for more; None: under its partitions."""
+    cold: set[Entry] = field(default_factory=set)
+    """What is being brought into memory for it."""
 
     @property
     def is_follower(self) -> bool:
@@ -126,16 +137,35 @@ def read_entry(entry: Entry, reader: Reader, left_bytes: int, min_one: bool) -> 
 
 def _records(
     partition: Partition, entry: Entry, reader: Reader, left_bytes: int, min_one: bool
-) -> memoryview | bytes:
+) -> Buffer:
     replicas = reader.services.replicas
     if reader.is_follower and replicas.throttles.holds_back(partition, reader.replica_id):
         return b""
-    return partition.read(
-        entry.fetch_offset,
-        min(entry.max_bytes, left_bytes),
-        min_one=min_one,
-        isolation=reader.isolation,
-    ).data
+    try:
+        return partition.read(
+            entry.fetch_offset,
+            min(entry.max_bytes, left_bytes),
+            min_one=min_one,
+            isolation=reader.isolation,
+            waits=False,
+        ).data
+    except WouldWait as waiting:
+        _bring(entry, partition, reader, waiting)
+        return b""
+
+
+def _bring(entry: Entry, partition: Partition, reader: Reader, waiting: WouldWait) -> None:
+    """Have it brought into memory beside other work, then look again."""
+    if entry in reader.cold or len(reader.cold) >= MOST_COLD:
+        return
+    replicas = reader.services.replicas
+    reader.cold.add(entry)
+
+    def then() -> None:
+        reader.cold.discard(entry)
+        replicas.fetch_purgatory.wake(reader.wakes or partition.key)
+
+    reader.services.logs.cold_reads.begin(waiting, then)
 
 
 def _as_seen_by(code: ErrorCode, partition: Partition, entry: Entry, reader: Reader) -> ErrorCode:
@@ -169,9 +199,12 @@ def unread_bytes(entry: Entry, reader: Reader, enough: int = 1) -> int:
     if enough <= 1:
         return 1
     try:
-        return min(log.readable_bytes(entry.fetch_offset, end), entry.max_bytes)
+        unread = log.readable_bytes(entry.fetch_offset, end, waits=False)
     except LogError:
         return -1  # reading says what is wrong
+    except WouldWait:
+        return enough  # reading brings it into memory
+    return min(unread, entry.max_bytes)
 
 
 def _aborted(partition: Partition, fetch_offset: int) -> list[AbortedTransaction]:

@@ -53,6 +53,8 @@ from bus.protocol.generated.fetch import (
 FIRST_ID_VERSION = 13
 FIRST_ENDPOINT_VERSION = 16
 READ_COMMITTED = 1
+COLD_WAIT_MS = 100
+"""A client that does not wait still waits so long for what is not in memory, or asks in vain."""
 LEVELS = (0, READ_COMMITTED)
 """Isolation levels; any other is an error that Kafka has not foreseen."""
 
@@ -81,7 +83,10 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | No
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
     found = _read(fetch)
-    enough = found.size_bytes >= request.min_bytes or request.max_wait_ms <= 0
+    if fetch.reader.cold:
+        enough = found.size_bytes > 0  # the rest is in memory when they ask again
+    else:
+        enough = found.size_bytes >= request.min_bytes or request.max_wait_ms <= 0
     if enough or found.urgent or not (fetch.entries or fetch.session):
         return _answer(fetch, found, context)
     _wait(fetch, request, context)
@@ -134,6 +139,8 @@ def _resolve(request: FetchRequest, context: RequestContext) -> Fetch | ErrorCod
             return found
         session, entries = found
         fetch = Fetch(reader, limit, entries, session, is_incremental=True)
+    if session is not None:
+        reader.wakes = session.key
     if reader.is_follower:
         for entry in entries:
             note_follower(entry, reader)
@@ -360,7 +367,10 @@ def _wait(fetch: Fetch, request: FetchRequest, context: RequestContext) -> None:
     def try_complete() -> bool:
         if not _is_enough(fetch, request.min_bytes):
             return False
-        answer()
+        found = _read(fetch)
+        if fetch.reader.cold and not found.size_bytes and not found.urgent:
+            return False
+        context.reply(_answer(fetch, found, context))
         return True
 
     keys: list[tuple[str, int]]
@@ -370,7 +380,7 @@ def _wait(fetch: Fetch, request: FetchRequest, context: RequestContext) -> None:
         keys = [entry.partition.key for entry in fetch.entries if entry.partition is not None]
     context.services.replicas.fetch_purgatory.watch(
         keys,
-        request.max_wait_ms,
+        max(request.max_wait_ms, COLD_WAIT_MS if fetch.reader.cold else 0),
         try_complete,
         answer,
     )
@@ -393,7 +403,8 @@ def _is_enough(fetch: Fetch, min_bytes: int) -> bool:
             and (entry.sent_watermark != entry.partition.high_watermark)
         ):
             return True
-        total += unread
+        if entry not in fetch.reader.cold:
+            total += unread
         if total and total >= min_bytes:
             return True
     return False

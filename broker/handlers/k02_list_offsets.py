@@ -12,6 +12,7 @@ Versions: 1-11. 2 has the isolation level, 4 leader epochs, 7 allows -3, 8 -4, 9
 
 from __future__ import annotations
 
+from broker.disk.port import WouldWait
 from broker.handlers.context import RequestContext
 from broker.log.errors import LogError
 from broker.replica.partition import Isolation, Partition
@@ -32,8 +33,22 @@ FIRST_NOT_AVAILABLE_VERSION = 5
 _LEVELS = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    """Look each partition up."""
+def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse | None:
+    """Look each partition up; again when what it takes has been brought into memory."""
+    try:
+        return _look_all_up(request, context)
+    except WouldWait as waiting:
+
+        def again() -> None:
+            response = handle(request, context)
+            if response is not None:
+                context.reply(response)
+
+        context.services.logs.cold_reads.begin(waiting, again)
+        return None
+
+
+def _look_all_up(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     isolation = _LEVELS.get(request.isolation_level)
     if request.replica_id >= 0:
         isolation = Isolation.LOG_END

@@ -76,9 +76,16 @@ class FilePool:
         self._disk = disk
         self._limit = limit
         self._open: OrderedDict[str, File] = OrderedDict()
+        self.never_waits = False
+        """While it is set (within one call, on the loop) reads raise ``WouldWait`` rather than
+        wait for the device."""
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def read(self, file: File, position: int, size: int) -> bytes | bytearray:
+        """Read from a file of a log, one of this pool or not."""
+        return file.read_now(position, size) if self.never_waits else file.read(position, size)
 
     def get(self, path: str) -> File:
         """The file at ``path``, opened if it is not. Not to be kept by the caller."""

@@ -67,7 +67,7 @@ class SparseIndex:
         if self._frozen_count < 0:
             return self._keys[slot], self._values[slot]
         size = self.entry.size
-        key, value = self.entry.unpack(self._files.get(self.path).read(slot * size, size))
+        key, value = self.entry.unpack(self._read(slot * size, size))
         return key, value
 
     def floor_key(self, key: int) -> tuple[int, int] | None:
@@ -92,10 +92,13 @@ class SparseIndex:
             else:
                 high = middle
         size = self.entry.size
-        block = self._files.get(self.path).read(low * size, (high - low) * size)
+        block = self._read(low * size, (high - low) * size)
         block = block[: len(block) // size * size]
         numbers = [pair[field] for pair in self.entry.iter_unpack(block)]
         return low + bisect_right(numbers, wanted)
+
+    def _read(self, position: int, size: int) -> bytes | bytearray:
+        return self._files.read(self._files.get(self.path), position, size)
 
     def save(self) -> None:
         """Write the entries that are not in the file yet."""

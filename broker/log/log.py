@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import logging
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from broker.config.views import TopicConfig
@@ -63,7 +65,7 @@ def _marker_or_none(header: BatchHeader, batch: Buffer) -> tuple[bool, int] | No
 class FetchSlice(NamedTuple):
     """What a read found: whole batches, all of them below ``upper_offset``."""
 
-    data: memoryview | bytes
+    data: Buffer
     upper_offset: int
 
 
@@ -320,11 +322,13 @@ class Log:
         *,
         upper_offset: int | None = None,
         min_one: bool = True,
+        waits: bool = True,
     ) -> FetchSlice:
         """Whole batches from the one that contains ``offset``, none at or above ``upper_offset``.
 
         At most ``max_bytes``; with ``min_one`` the first batch comes even if it is larger. Raises
-        LogError OFFSET_OUT_OF_RANGE outside [log start, end]; at the end the answer is empty.
+        LogError OFFSET_OUT_OF_RANGE outside [log start, end]; at the end the answer is empty. With
+        ``waits`` false it raises ``WouldWait`` for what is not in memory.
         """
         end = self.end_offset if upper_offset is None else min(upper_offset, self.end_offset)
         if offset < self.log_start_offset or offset > self.end_offset:
@@ -334,19 +338,34 @@ class Log:
             )
         if offset >= end:
             return FetchSlice(_EMPTY, end)
+        self._files.never_waits = not waits
         try:
             return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
         except DiskError as error:
             raise storage_error(error) from error
+        finally:
+            self._files.never_waits = False
 
-    def readable_bytes(self, offset: int, upper_offset: int) -> int:
+    def readable_bytes(self, offset: int, upper_offset: int, *, waits: bool = True) -> int:
         """About how many bytes lie between two offsets; exact enough to decide on waiting."""
         if offset >= upper_offset:
             return 0
+        self._files.never_waits = not waits
         try:
             return self._segments.distance(offset, upper_offset)
         except DiskError as error:
             raise storage_error(error) from error
+        finally:
+            self._files.never_waits = False
+
+    @contextmanager
+    def never_waiting(self) -> Iterator[None]:
+        """Look-ups in between raise ``WouldWait`` for what is not in memory."""
+        self._files.never_waits = True
+        try:
+            yield
+        finally:
+            self._files.never_waits = False
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in [start, end), oldest first."""

@@ -26,6 +26,7 @@ from broker.log.checkpoint import (
     write_offsets_twice,
 )
 from broker.log.checkpoints import Checkpoints, Write
+from broker.log.cold_reads import ColdReads
 from broker.log.cut import Cut, force_cut
 from broker.log.directories import (
     KRAFT_VERSION,
@@ -97,6 +98,7 @@ class LogManager:
         self.volumes = Volumes(config.log_dirs, disk, clock)
         self._background = Background(self, disk, clock)
         self.on_directory_failure: Callable[[str, LogError], None] | None = None
+        self.cold_reads = ColdReads(disk, clock)
         self.checkpoints = Checkpoints(disk, clock, self._checkpoint_failed)
         self._retiring: dict[TopicPartition, Log] = {}
         self._unvouching: dict[TopicPartition, str] = {}
@@ -288,6 +290,7 @@ class LogManager:
         """Close all logs in order and give the directories back."""
         await self._background.stop()
         await end(self._settling)
+        await self.cold_reads.stop()
         await self.checkpoints.stop()
         closed = dict.fromkeys(self.usable_directories, True)
         for partition in [*self._logs.values(), *self.futures.logs()]:

@@ -8,11 +8,10 @@ damaged bytes, because a torn tail is what recovery is for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
-from broker.disk.port import File
 from bus.limits import MAX_BATCH_BYTES
 from bus.records.batch import (
     CRC_FROM,
@@ -54,6 +53,12 @@ def shape_is_sound(header: BatchHeader) -> bool:
     )
 
 
+class Readable(Protocol):
+    """A file, or a segment's bytes."""
+
+    def read(self, position: int, size: int, /) -> bytes | bytearray: ...
+
+
 class Walk:
     """Iterates over the whole, sound batches of ``file[position:end]`` in order.
 
@@ -64,7 +69,7 @@ class Walk:
     """
 
     def __init__(
-        self, file: File, position: int, end: int, *, base_offset: int, crc_from: int
+        self, file: Readable, position: int, end: int, *, base_offset: int, crc_from: int
     ) -> None:
         self.position = position
         self.fault = ""

@@ -165,6 +165,10 @@ class Segment:
 
     # --- reading -------------------------------------------------------------------------------
 
+    def read_bytes(self, position: int, size: int) -> bytes | bytearray:
+        """Bytes of the file of batches, fewer only at its end."""
+        return self._files.read(self._file or self._files.get(self.path), position, size)
+
     def position_of(self, offset: int) -> int | None:
         """Where the batch that contains ``offset`` (or the next one after it) begins."""
         if offset >= self.end_offset:
@@ -176,12 +180,13 @@ class Segment:
         return self._scan_for(offset, entry[1] if entry else 0)
 
     def _scan_for(self, offset: int, position: int) -> int | None:
-        chunk, chunk_at = b"", position
+        chunk: bytes | bytearray = b""
+        chunk_at = position
         while position < self.size_bytes:
             at = position - chunk_at
             if at + _HEAD_BYTES > len(chunk):
                 size = min(_SCAN_BYTES, self.size_bytes - position)
-                chunk, chunk_at, at = self.file.read(position, size), position, 0
+                chunk, chunk_at, at = self.read_bytes(position, size), position, 0
                 if len(chunk) < _HEAD_BYTES:
                     raise self._damaged(position)
             base, length, delta = _HEAD(chunk, at)
@@ -190,7 +195,7 @@ class Segment:
             position += self._checked_size(length, position)
         return None
 
-    def read(self, position: int, max_bytes: int, end: int, min_one: bool) -> memoryview | bytes:
+    def read(self, position: int, max_bytes: int, end: int, min_one: bool) -> Buffer:
         """Whole batches from ``position`` (where one begins) up to the position ``end``.
 
         At most ``max_bytes``, except that with ``min_one`` the first batch comes whatever its size.
@@ -198,29 +203,29 @@ class Segment:
         wanted = min(max_bytes, end - position)
         if wanted < end - position:
             return self._read_part(position, wanted, min_one)
-        data = self.file.read(position, wanted)
+        data = self.read_bytes(position, wanted)
         if len(data) < wanted:
             return self._whole_batches(data, position, 0)
         if end == self.size_bytes:
             self._remember(self.end_offset, end)
         return data
 
-    def _read_part(self, position: int, wanted: int, min_one: bool) -> memoryview | bytes:
-        data = self.file.read(position, wanted) if wanted > 0 else b""
+    def _read_part(self, position: int, wanted: int, min_one: bool) -> Buffer:
+        data = self.read_bytes(position, wanted) if wanted > 0 else b""
         entry = self.offsets.floor_value(position + len(data))
         begin = max(entry[1] - position, 0) if entry else 0
         whole = self._whole_batches(data, position, begin)
         if whole or not min_one:
             return whole
-        head = self.file.read(position, HEADER_BYTES)
+        head = self.read_bytes(position, HEADER_BYTES)
         if len(head) < HEADER_BYTES:
             raise self._damaged(position)
         base, length, delta = _HEAD(head)
         size = self._checked_size(length, position)
         self._remember(base + delta + 1, position + size)
-        return self._whole_batches(self.file.read(position, size), position, 0)
+        return self._whole_batches(self.read_bytes(position, size), position, 0)
 
-    def _whole_batches(self, data: bytes, position: int, at: int) -> memoryview | bytes:
+    def _whole_batches(self, data: bytes | bytearray, position: int, at: int) -> Buffer:
         """``data`` without its torn last batch; a batch begins at ``at``."""
         end, next_offset = at, -1
         while at + _HEAD_BYTES <= len(data):
@@ -283,3 +288,12 @@ class Segment:
         except DiskError as error:
             return error
         return None
+
+
+class Bytes:
+    """A segment's batches as something to read from, as its log reads them."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, segment: Segment) -> None:
+        self.read = segment.read_bytes

@@ -11,6 +11,7 @@ from broker.disk.port import Disk
 from broker.log.cut import Cut
 from broker.log.segment import Segment
 from broker.log.txnindex import AbortedTransaction
+from bus.records.batch import Buffer
 
 _EMPTY = b""
 
@@ -60,9 +61,7 @@ class Segments:
                 return segment, position
         return None
 
-    def read(
-        self, offset: int, max_bytes: int, upper_offset: int, min_one: bool
-    ) -> memoryview | bytes:
+    def read(self, offset: int, max_bytes: int, upper_offset: int, min_one: bool) -> Buffer:
         """Whole batches of one segment from ``offset`` on, none at or above ``upper_offset``."""
         found = self.find(offset)
         if found is None:

@@ -12,7 +12,7 @@ from broker.disk.port import DiskError
 from broker.log.errors import LogError, storage_error
 from broker.log.log import Log
 from broker.log.scan import NO_CRC, Found, Walk
-from broker.log.segment import Segment
+from broker.log.segment import Bytes, Segment
 from bus.records.batch import LOG_APPEND_TIME, RecordsError
 from bus.records.read import read_records
 
@@ -83,7 +83,11 @@ def _remaining(found: Found, start_offset: int) -> list[int]:
 
 def _walk(segment: Segment, position: int) -> Walk:
     return Walk(
-        segment.file, position, segment.size_bytes, base_offset=segment.base_offset, crc_from=NO_CRC
+        Bytes(segment),
+        position,
+        segment.size_bytes,
+        base_offset=segment.base_offset,
+        crc_from=NO_CRC,
     )
 
 

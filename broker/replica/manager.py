@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import end
 from broker.config.views import TopicConfig
+from broker.disk.port import WouldWait
 from broker.log.checkpoint import TopicPartition
 from broker.log.cut import Cut
 from broker.log.errors import LogError, found_no_room
@@ -359,6 +360,10 @@ class ReplicaManager:
                 self.produce_purgatory.wake(key)
             if self.delete_records_purgatory.has(key):
                 self.delete_records_purgatory.wake(key)
+
+    async def until_read(self, waiting: WouldWait) -> None:
+        """Until what a read would have waited for is in memory."""
+        await self._logs.cold_reads.until_read(waiting)
 
     def flush_soon(self, partition: Partition, /) -> TaskHandle:
         """See ``Host``; the task that flushes."""

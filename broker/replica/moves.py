@@ -15,6 +15,7 @@ from typing import Protocol
 
 from broker.clock.port import Clock
 from broker.clock.tasks import Errand
+from broker.disk.port import WouldWait
 from broker.log.checkpoint import TopicPartition
 from broker.log.cut import Cut
 from broker.log.errors import LogError, found_no_room
@@ -213,7 +214,10 @@ class Moves:
             return
         step = next_step(move.partition.log, move.future)
         if step.kind is StepKind.COPY:
-            self._copy(move)
+            try:
+                self._copy(move)
+            except WouldWait as waiting:
+                await self._logs.cold_reads.until_read(waiting)
             if move.unflushed >= FLUSH_EVERY_BYTES:
                 await self._flush(move)
         elif step.kind is not StepKind.REPLACE:
@@ -235,7 +239,7 @@ class Moves:
     def _copy(self, move: Move) -> None:
         current, future = move.partition.log, move.future
         try:
-            data = current.read(future.end_offset, TURN_BYTES, min_one=True).data
+            data = current.read(future.end_offset, TURN_BYTES, min_one=True, waits=False).data
         except LogError as error:
             self._host.failed(move.partition, error)
             if self._is_on(move):  # else its directory is offline, and what there is stays

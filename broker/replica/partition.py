@@ -434,12 +434,22 @@ class Partition:
         return self.log.end_offset
 
     def read(
-        self, offset: int, max_bytes: int, *, min_one: bool, isolation: Isolation
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        min_one: bool,
+        isolation: Isolation,
+        waits: bool = True,
     ) -> FetchSlice:
         """Whole batches from ``offset`` up to what the reader may see; see ``Log.read``."""
         try:
             return self.log.read(
-                offset, max_bytes, upper_offset=self.end_for(isolation), min_one=min_one
+                offset,
+                max_bytes,
+                upper_offset=self.end_for(isolation),
+                min_one=min_one,
+                waits=waits,
             )
         except LogError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
@@ -449,12 +459,14 @@ class Partition:
     def offset_for_timestamp(
         self, timestamp_ms: int, isolation: Isolation
     ) -> TimestampOffset | None:
-        """The first visible record at or after a time, or with -3 the one with the largest time."""
+        """The first visible record at or after a time, or with -3 the one with the largest time;
+        ``WouldWait`` if what it takes is not in memory."""
         try:
-            if timestamp_ms == MAX_TIMESTAMP:
-                found = with_largest_timestamp(self.log)
-            else:
-                found = first_at_or_after(self.log, timestamp_ms)
+            with self.log.never_waiting():
+                if timestamp_ms == MAX_TIMESTAMP:
+                    found = with_largest_timestamp(self.log)
+                else:
+                    found = first_at_or_after(self.log, timestamp_ms)
         except LogError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._host.failed(self, error)

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from broker.disk.port import DirectoryLocked, DiskError, DiskFull, PathMissing, Result
+from broker.disk.port import DirectoryLocked, DiskError, DiskFull, PathMissing, Result, WouldWait
 from tests.simulation.inode import Inode
 from tests.simulation.loop import Life
 
@@ -44,11 +44,12 @@ class Killed(BaseException):
 class SimFile:
     """An open file of one life."""
 
-    __slots__ = ("_closed", "_disk", "_inode", "path")
+    __slots__ = ("_closed", "_disk", "_inode", "_is_telling", "path")
 
     def __init__(self, disk: ProcessDisk, path: str, inode: Inode) -> None:
         self._disk, self._inode, self.path = disk, inode, path
         self._closed = False
+        self._is_telling = True
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         self.write_at(len(self._inode.data), data)
@@ -67,6 +68,17 @@ class SimFile:
         self._check_open()
         self._disk.fault("read", self.path)
         return bytes(self._inode.data[position : position + size])
+
+    def read_now(self, position: int, size: int) -> bytes:
+        if self._is_telling and self._disk.is_cold(self.path, position):
+            raise WouldWait(self, position, size)
+        return self.read(position, size)
+
+    def pin(self) -> SimFile:
+        return SimFile(self._disk, self.path, self._inode)
+
+    def always_wait(self) -> None:
+        self._is_telling = False
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
         self._check_open()
@@ -195,6 +207,8 @@ class ProcessDisk:
         self.die_after: int | None = None
         """Die before the so-many-th write or flush from now."""
         self.on_die: Callable[[], None] = life.die
+        self.is_cold: Callable[[str, int], bool] = lambda path, position: False
+        """Whether bytes of a file are not in memory, asked when they are to be read at once."""
         self.fault: Fault = no_fault
         """Asked before every call that a broken disk may refuse; raises what it answers."""
         self._queues: dict[str, asyncio.Future[None]] = {}

@@ -13,8 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.port import DirectoryLocked, Disk, DiskError, DiskFull, File, PathMissing
-from broker.disk.real import RealDisk
+from broker.disk.port import (
+    DirectoryLocked,
+    Disk,
+    DiskError,
+    DiskFull,
+    File,
+    PathMissing,
+    WouldWait,
+)
+from broker.disk.real import PROBED_FROM_BYTES, RealDisk, RealFile
 from broker.disk.real_guard import REFUSE
 from broker.disk.workers import MAX_NAMED, Workers
 from bus.errors import CheckFailed
@@ -200,3 +208,64 @@ def test_no_flush_is_refused_in_production(tmp_path: Path, monkeypatch: pytest.M
     disk = RealDisk()
     disk.begin_service()
     disk.flush_directory(str(tmp_path))
+
+
+def cold_file(tmp_path: Path, size: int) -> tuple[RealFile, bytes]:
+    """A file whose bytes are on the device only; skips where no such thing can be made."""
+    content = os.urandom(size)
+    path = f"{tmp_path}/cold"
+    file = RealDisk().open(path, create=True)
+    file.append(content)
+    file.flush()
+    fd = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        os.preadv(fd, [bytearray(1)], size - 1, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return file, content
+    except OSError as error:
+        pytest.skip(f"{tmp_path}: this file system does not tell what is in memory: {error}")
+    finally:
+        os.close(fd)
+    pytest.skip(f"{tmp_path}: the system keeps the file in memory")
+
+
+@pytest.mark.parametrize("size", [10_000, PROBED_FROM_BYTES + 5000])
+def test_a_read_of_what_is_not_in_memory_does_not_wait_for_the_device(
+    tmp_path: Path, size: int
+) -> None:
+    """Once another handle has read it, it is there."""
+    file, content = cold_file(tmp_path, size)
+    with pytest.raises(WouldWait) as caught:
+        file.read_now(0, size)
+    waiting = caught.value
+    assert (waiting.path, waiting.position, waiting.size) == (file.path, 0, size)
+    pinned = file.pin()
+    file.close()
+    os.unlink(file.path)
+    assert pinned.read(0, size) == content
+    assert pinned.read_now(0, size) == content
+
+
+def test_a_read_now_ends_where_the_file_ends(tmp_path: Path) -> None:
+    file = RealDisk().open(f"{tmp_path}/a", create=True)
+    file.append(b"0123456789")
+    assert file.read_now(4, 100) == b"456789"
+    assert file.read_now(10, 5) == b""
+    with pytest.raises(DiskError):
+        RealFile("closed", -1).read_now(0, 1)
+
+
+def test_a_disk_in_memory_counts_as_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It cannot tell (EOPNOTSUPP), and is not asked again."""
+    asked = []
+
+    def preadv(*_arguments: object) -> int:
+        asked.append(1)
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    file = RealDisk().open(f"{tmp_path}/a", create=True)
+    file.append(b"abc")
+    assert [file.read_now(0, 3), file.read_now(1, 2)] == [b"abc", b"bc"]
+    assert asked == [1]

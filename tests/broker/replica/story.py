@@ -319,8 +319,8 @@ class Story:
         )
         node = Node(number, replicas, logs, clock)
         node.services = SimpleNamespace(
-            replicas=replicas, config=config, clock=clock, authorizer=Authorizer(), quorum=None,
-            node_id=number,
+            replicas=replicas, logs=logs, config=config, clock=clock, authorizer=Authorizer(),
+            quorum=None, node_id=number,
         )  # fmt: skip
         node.services.image = self.controller.image
         replicas.start()
