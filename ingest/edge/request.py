@@ -10,13 +10,16 @@ import zlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from starlette.datastructures import UploadFile
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from bus.contracts.keys import INLINE_PICTURES
+from ingest.edge.body import MULTIPART
 
 RECORD_PART = "record"
+_BYTES = "latin-1"
 _GZIP_OR_ZLIB = 47  # zlib finds out which of its two headers it is
 
 
@@ -103,22 +106,36 @@ class Unpacker:
         self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
 
 
+def _as_bytes(content_type: str) -> Headers:
+    """The header of the same form in an encoding in which every byte is one character.
+
+    The parser decodes text parts, by guess where they are not what their sender says; a record must
+    come through as it was written, above all one that is not UTF-8. Raises `BadForm`.
+    """
+    boundary = parse_options_header(content_type)[1].get(b"boundary", b"").decode(_BYTES)
+    if not boundary or not boundary.isprintable() or set(boundary) & set('"\\'):
+        raise BadForm("the multipart header names no boundary")
+    return Headers({"content-type": f'{MULTIPART}; boundary="{boundary}"; charset={_BYTES}'})
+
+
 async def read_form(request: Request, body: bytes) -> Form:
     """The parts of a multipart body; raises `BadForm`."""
 
     async def stream() -> AsyncGenerator[bytes, None]:
         yield body
 
+    headers = _as_bytes(request.headers.get("content-type", ""))
     parser = MultiPartParser(
-        request.headers, stream(), max_files=16, max_fields=4, max_part_size=len(body) + 1
+        headers, stream(), max_files=16, max_fields=4, max_part_size=len(body) + 1
     )
     try:
         form = await parser.parse()
     except (MultiPartException, KeyError, ValueError) as error:
         raise BadForm(f"the multipart body cannot be read: {error}") from error
     record, pictures = None, {}
-    for name, part in form.multi_items():
-        data = await part.read() if isinstance(part, UploadFile) else part.encode()
+    for latin_name, part in form.multi_items():
+        name = latin_name.encode(_BYTES).decode(errors="replace")
+        data = await part.read() if isinstance(part, UploadFile) else part.encode(_BYTES)
         if name == RECORD_PART:
             record = data
         elif name in INLINE_PICTURES:
