@@ -1,11 +1,12 @@
 """The verb `recognise`.
 
-In: the command line, settings in `ctx.obj`. Out: a progress bar and the counts. Never: more.
+In: the command line, settings in `ctx.obj`. Out: how far it is, and the counts. Never: more.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:  # a verb loads what it needs when it runs
     from ingest.video.delivery import Delivery
@@ -50,6 +49,7 @@ def recognise(
     from ingest.replay.bus_sink import BusSink, NotSent
     from ingest.video.delivery import Delivery
     from ingest.video.film import Film, NotAFilm
+    from ingest.video.progress import shown
     from ingest.video.recognise import recognise as work
     from ingest.video.reports import Place
     from ingest.video.settings import VideoSettings
@@ -69,14 +69,13 @@ def recognise(
     )
     settings = VideoSettings(looks_per_second=looks)
     try:
-        with _progress() as progress:
-            task = progress.add_task(video.name, total=film.frames or None, found=0)
+        with shown(video.name, film.frames, sys.stderr) as progress:
             for report in work(
                 film, place, settings, local_time(site.zone),
-                lambda moment: progress.update(task, completed=moment.frame_number),
+                lambda moment: progress.at(moment.frame_number),
             ):  # fmt: skip
                 delivery.send(report, _now_ms())
-                progress.update(task, found=delivery.sent.total())
+                progress.found(delivery.sent.total())
             delivery.finish()
     except (BusError, NotSent) as error:
         typer.echo(f"databus: {error}", err=True)
@@ -106,10 +105,3 @@ def _start_ms(text: str, zone: ZoneInfo) -> int:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[found]} found"),
-        TimeElapsedColumn(), console=Console(stderr=True), transient=True,
-    )  # fmt: skip
