@@ -27,6 +27,10 @@ KEYS: tuple[ConfigKey, ...] = (
         "A key of our own: whether the leader unpacks every batch of a producer and refuses one "
         "that no consumer could read, as Apache Kafka does. Off, the header and the checksum are "
         "looked at; see docs/differences-from-kafka.md."),
+    key("log.scrub.bytes.per.second", LONG, 1_048_576,
+        "A key of our own: closed segments are read again at this pace and compared with their "
+        "checksums; what is damaged is logged and counted. 0: never.",
+        check=at_least(0)),
     key("log.dirs", LIST, None,
         "Directories that hold the partitions' logs, separated by commas; new partitions go "
         "where the fewest are."),

@@ -14,12 +14,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from broker.clock.port import Clock
 from broker.coordinator.records import CoordinatorRecord, decode, encode
 from broker.disk.port import WouldWait
-from broker.log.errors import LogError
+from broker.log.errors import LogError, is_damage
 from broker.log.records_in import Origin
+from broker.log.salvage import salvage, segment_end
+from broker.log.scan import Found
 from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Isolation, Partition
 from bus.errors import ErrorCode
-from bus.records.batch import BatchHeader, RecordsError, check_crc, header_at, iter_batches
+from bus.records.batch import BatchHeader, RecordsError, check_crc, iter_batches
 from bus.records.build import build_batch
 from bus.records.read import read_records
 from bus.records.record import Record
@@ -29,6 +31,8 @@ log = logging.getLogger("broker.coordinator")
 OFFSETS_TOPIC = "__consumer_offsets"
 LOAD_BYTES = 1024 * 1024
 ACKS_ALL = -1
+BATCHES_PER_TURN = 256
+"""Looked at in one turn of the loop where a damaged segment is read batch by batch."""
 
 ErrorCallback = Callable[[ErrorCode], None]
 
@@ -141,22 +145,49 @@ class Appender:
             await moved
 
     async def read_all(self, index: int) -> AsyncIterator[CoordinatorRecord]:
-        """Every record of the partition; other work goes on between pieces."""
+        """Every record of the partition; other work goes on between pieces. What is damaged is
+        named and left out: the groups in the rest are still worth serving."""
         partition = self._replicas.get(OFFSETS_TOPIC, index)
         offset = partition.log.log_start_offset
         while offset < partition.log.end_offset:
             try:
-                found = partition.read(
+                read = partition.read(
                     offset, LOAD_BYTES, min_one=True, isolation=Isolation.LOG_END, waits=False
                 )
+                records, offset = _records(bytes(read.data), offset)
             except WouldWait as waiting:
                 await self._replicas.until_read(waiting)
                 continue
-            data = bytes(found.data)
-            for record in _records(data):
+            except (RecordsError, LogError) as error:
+                if isinstance(error, LogError) and not is_damage(error):
+                    raise
+                records, offset = await self._salvaged(partition, offset)
+            for record in records:
                 yield record
-            offset = _end_offset(data)
             await self._clock.sleep(0)
+
+    async def _salvaged(
+        self, partition: Partition, offset: int
+    ) -> tuple[list[CoordinatorRecord], int]:
+        """What of a damaged segment can be read, and where it ends."""
+        records: list[CoordinatorRecord] = []
+        for number, found in enumerate(salvage(partition.log, offset)):
+            if number % BATCHES_PER_TURN == 0:
+                await self._clock.sleep(0)
+            fault = str(found)
+            if isinstance(found, Found):
+                try:
+                    records += _records(bytes(found.data), found.header.base_offset)[0]
+                    continue
+                except RecordsError as error:
+                    fault = f"offsets {found.header.base_offset} to {found.header.last_offset}: "
+                    fault += str(error)
+            log.error(
+                "%s is damaged; the groups and committed offsets written there are not known any "
+                "more, groups go on from what was committed before: %s",
+                partition.log.directory, fault,
+            )  # fmt: skip
+        return records, segment_end(partition.log, offset)
 
 
 def _settle(moved: asyncio.Future[None]) -> None:
@@ -173,21 +204,22 @@ def client_error(error: ErrorCode) -> ErrorCode:
     return _CLIENT_ERRORS.get(error, error)
 
 
-def _records(data: bytes) -> list[CoordinatorRecord]:
-    """What a damaged batch held, or a record that is none, is left out and said: it is there at
-    every start. Raises RecordsError where not even the batches can be told apart."""
+def _records(data: bytes, offset: int) -> tuple[list[CoordinatorRecord], int]:
+    """The records of batches, the first of which contains `offset`, and where these end. Raises
+    RecordsError if they do not follow each other without a gap, a checksum is wrong or a batch
+    cannot be unpacked. Apache Kafka's cleaner leaves gaps; then the slower way is taken."""
     found: list[CoordinatorRecord] = []
-    for at, header in iter_batches(data):
-        try:
-            check_crc(data, at)
-            for record in read_records(data, at) if not header.is_control else ():
-                _take(header, record, found)
-        except RecordsError as error:
-            log.error(
-                "__consumer_offsets: what offsets %d to %d held is lost, commits among it perhaps: "
-                "%s", header.base_offset, header.last_offset, error,
-            )  # fmt: skip
-    return found
+    position = 0
+    for position, header in iter_batches(data):
+        check_crc(data, position)
+        if not header.base_offset <= offset < header.end_offset:
+            raise _damaged(f"offset {header.base_offset} where {offset} is to come")
+        for record in read_records(data, position) if not header.is_control else ():
+            _take(header, record, found)
+        offset, position = header.end_offset, position + header.size_bytes
+    if not data or position != len(data):
+        raise _damaged("a batch that does not end")
+    return found, offset
 
 
 def _take(header: BatchHeader, record: Record, found: list[CoordinatorRecord]) -> None:
@@ -204,10 +236,5 @@ def _take(header: BatchHeader, record: Record, found: list[CoordinatorRecord]) -
         found.append(known)
 
 
-def _end_offset(data: bytes) -> int:
-    end = position = 0
-    while position < len(data):
-        header = header_at(data, position)
-        end = header.last_offset + 1
-        position += header.size_bytes
-    return end
+def _damaged(what: str) -> RecordsError:
+    return RecordsError(ErrorCode.CORRUPT_MESSAGE, what)

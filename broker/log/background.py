@@ -19,6 +19,7 @@ from broker.log.durability import force
 from broker.log.errors import LogError
 from broker.log.log import Log
 from broker.log.retention import retain
+from broker.log.scrub import Scrub
 from broker.log.volumes import LOOK_MS, Volumes
 
 log = logging.getLogger("broker.log")
@@ -40,6 +41,7 @@ class Logs(Protocol):
     on_flushed: Callable[[float], None]
     volumes: Volumes
     on_released: Callable[[Log], None]
+    scrub: Scrub
 
     def logs(self) -> list[Log]: ...
     def checkpoint_recovery_points(self) -> None: ...
@@ -86,6 +88,7 @@ class Background:
         ):
             self._tasks.append(self._clock.spawn(self._every(name, every_ms, work), name=name))
         self._tasks.append(self._clock.spawn(self._flush_loop(), name="log-flusher"))
+        self._tasks.append(self._clock.spawn(self._manager.scrub.run(), name="log-scrub"))
         while self._waiting:
             self.remove_later(*self._waiting.pop())
 

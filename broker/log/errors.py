@@ -40,3 +40,8 @@ def storage_error(error: DiskError) -> LogError:
 def found_no_room(error: LogError) -> bool:
     """Whether the disk was full: what had been written before is all there."""
     return isinstance(error.__cause__, DiskFull)
+
+
+def is_damage(error: LogError) -> bool:
+    """Whether what was read is no log: it stays so, where a disk that refuses may recover."""
+    return error.code is ErrorCode.KAFKA_STORAGE_ERROR and error.__cause__ is None

@@ -58,7 +58,9 @@ from broker.log.partition_metadata import (
     read_vouched,
     write_topic_id,
 )
+from broker.log.scrub import Scrub
 from broker.log.strays import SUFFIX as STRAY_SUFFIX
+from broker.log.unusable import Unusable
 from broker.log.volumes import Volumes
 from bus.errors import ErrorCode
 
@@ -85,17 +87,14 @@ class LogManager:
         self._clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._vouched: dict[TopicPartition, int] = {}
-        self.unusable: dict[TopicPartition, str] = {}
-        """Partitions that were here and cannot be served, with the reason and the remedy."""
-        self._in_doubt: dict[TopicPartition, str] = {}
+        self.unusable = Unusable(disk)
         self._unconfirmed: set[TopicPartition] = set()
-        self._kept_lines: dict[str, dict[TopicPartition, int]] = {}
-        """Of each checkpoint, what it said of partitions that are not usable now."""
         self.on_failure: Callable[[Log, LogError], None] | None = None
         self.on_flushed: Callable[[float], None] = lambda took_ms: None
         self.on_released: Callable[[Log], None] = lambda partition: None
         self._abandoned: set[str] = set()
         self.volumes = Volumes(config.log_dirs, disk, clock)
+        self.scrub = Scrub(self.logs, disk, clock, int(config["log.scrub.bytes.per.second"]))
         self._background = Background(self, disk, clock)
         self.on_directory_failure: Callable[[str, LogError], None] | None = None
         self.cold_reads = ColdReads(disk, clock)
@@ -189,8 +188,11 @@ class LogManager:
                 self.broker_epoch_at_shutdown = max(self.broker_epoch_at_shutdown, epoch)
             self._load_directory(directory, epoch is not None, topic_config)
         for directory in self.directories:
-            self._look_for_missing(directory)
-            self._keep_lines(directory)
+            self.unusable.look_for_missing(
+                directory, RECOVERY_POINTS, self._logs, (DELETE_SUFFIX, STRAY_SUFFIX)
+            )
+            for name in (RECOVERY_POINTS, LOG_STARTS):
+                self.unusable.keep_lines(f"{directory}/{name}")
         self.volumes.look()
 
     def _load_directory(
@@ -209,7 +211,7 @@ class LogManager:
                 try:
                     topic_id, is_vouched = read_vouched(self.disk, path)
                 except TopicIdInDoubt as error:
-                    self._doubt(key, path, error)
+                    self.unusable.doubt(key, path, error)
                     continue
                 opened = self._open(path, topic_config(key[0]), clean, point, start)
                 opened.topic_id = topic_id
@@ -219,43 +221,6 @@ class LogManager:
                     self._logs[key] = self._only_one(opened)
                     if topic_id is not None and not is_vouched:
                         self._unconfirmed.add(key)
-
-    def _doubt(self, key: TopicPartition, path: str, error: TopicIdInDoubt) -> None:
-        log.error("%s", error)
-        if not path.endswith(FUTURE_SUFFIX):  # of that the original is still there
-            self.unusable[key] = str(error)
-            self._in_doubt[key] = path
-
-    def _look_for_missing(self, directory: str) -> None:
-        """A replica that has lost its log must not begin anew as if nothing had been in it: the
-        others would follow it, for it is in sync as far as the controller knows."""
-        put_aside = {
-            name.rpartition(".")[0]
-            for name in self.disk.listdir(directory)
-            if name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))
-        }
-        for key, offset in read_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}").items():
-            name = f"{key[0]}-{key[1]}"
-            if offset <= 0 or key in self._logs or key in self.unusable:
-                continue
-            if f"{key[0][:200]}-{key[1]}" not in put_aside:
-                self.unusable[key] = (
-                    f"{directory}/{name} is missing, but was flushed up to offset {offset}; put it "
-                    "back and start again; or, to begin it anew (from its leader, if it has other "
-                    f"replicas), take its line out of {directory}/{RECOVERY_POINTS} first"
-                )
-                log.error("%s", self.unusable[key])
-
-    def _keep_lines(self, directory: str) -> None:
-        for name in (RECOVERY_POINTS, LOG_STARTS):
-            path = f"{directory}/{name}"
-            told = read_offsets(self.disk, path)
-            self._kept_lines[path] = {k: o for k, o in told.items() if k in self.unusable}
-
-    def forget_unusable(self, is_ours: Callable[[str, int], bool]) -> None:
-        """Of what is missing or in doubt only the cluster's own partitions matter."""
-        for key in [key for key in self.unusable if not is_ours(*key)]:
-            del self.unusable[key]
 
     def _only_one(self, found: Log) -> Log:
         """The machine may have died when a log was being replaced by one in another directory."""
@@ -285,6 +250,8 @@ class LogManager:
         """Begin the work behind the logs; somebody is served from now on."""
         self._background.start()
         self.checkpoints.start()
+        if self.unusable.has_stale_lines:
+            self.write_checkpoints()
 
     async def stop(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Close all logs in order and give the directories back."""
@@ -437,8 +404,7 @@ class LogManager:
             self.futures.drop((topic, index))
         except LogError as error:
             log.error("the future log of %s-%d stays until the next start: %s", topic, index, error)
-        self.unusable.pop((topic, index), None)
-        doubtful = self._in_doubt.pop((topic, index), None)
+        doubtful = self.unusable.drop((topic, index))
         if doubtful is not None:
             self._rename(doubtful, (topic, index), STRAY_SUFFIX)
         partition = self._logs.pop((topic, index), None)
@@ -607,8 +573,7 @@ class LogManager:
     ) -> None:
         here = [*self._logs.values(), *self.futures.logs()]
         for directory in self.usable_directories:
-            kept = self._kept_lines.get(f"{directory}/{name}", {})
-            offsets = {key: offset for key, offset in kept.items() if key in self.unusable}
+            offsets = self.unusable.lines(f"{directory}/{name}")
             for partition in here:
                 offset = value(partition) if parent_of(partition) == directory else None
                 if offset is not None:

@@ -73,6 +73,9 @@ _REPLICAS = _rows(
     ("ReassigningPartitions", GAUGE, "Partitions led here that are on the move."),
     ("IsrShrinksPerSec", COUNTER, "How often a follower was taken out of the ISR."),
     ("IsrExpandsPerSec", COUNTER, "How often a follower came back into the ISR."),
+    ("DamagedFetchesPerSec", COUNTER,
+     "Batches that a leader sent and this follower refused, by leader.", ("leader",),
+     "it grows: the leader's disk or the way from it damages data; databus broker verify there"),
     ("FailedIsrUpdatesPerSec", COUNTER, "ISR changes the controller refused."),
 )
 _FETCHERS = [
@@ -143,6 +146,10 @@ _ROOMS = [
         ("FullLogDirectoryCount", GAUGE,
          "Log directories whose disk refused a write within the last minute.", (),
          "more than 0: producers are refused until there is room"),
+        ("DamagedBatchCount", GAUGE,
+         "Batches in closed segments found damaged since the start (log.scrub.bytes.per.second).",
+         (), "more than 0: broker.log names the files; databus broker verify looks at all"),
+        ("ScrubbedBytes", GAUGE, "Bytes of closed segments read for that since the start."),
         ("StrayPartitionCount", GAUGE,
          "Logs kept that the metadata do not know (databus broker strays).", (),
          "more than 0: look whether topics or the metadata were lost"),

@@ -19,8 +19,9 @@ from broker.log.errors import LogError, found_no_room
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
 from broker.log.records_in import AppendInfo
-from broker.metadata.image import LOST_DIRECTORY, MetadataImage, PartitionImage
+from broker.metadata.image import LOST_DIRECTORY, MetadataImage
 from broker.metrics.registry import Metrics
+from broker.peer.silence import Silence
 from broker.purgatory.purgatory import Purgatory
 from broker.purgatory.timer import Timer
 from broker.replica.alter_partition import AlterPartitions
@@ -34,6 +35,7 @@ from broker.replica.new_replicas import NewReplicas
 from broker.replica.partition import NO_LEADER, Partition
 from broker.replica.port import Cluster
 from broker.replica.proof import Proofs
+from broker.replica.strays import settle_strays
 from broker.replica.throttles import Throttles
 from broker.replica.waking import Waking
 from broker.replica.watermarks import HIGH_WATERMARKS, WatermarkCheckpoint
@@ -91,6 +93,7 @@ class ReplicaManager:
         log_manager.on_failure = self.on_disk_error
         log_manager.on_directory_failure = self._on_checkpoint_failure
         log_manager.on_released = self._on_released
+        self._damaged_leaders: dict[int, Silence] = {}
         self._tasks: list[TaskHandle] = []
         self._settling: set[TaskHandle] = set()
         self.measures = Measures(metrics, self)
@@ -167,7 +170,7 @@ class ReplicaManager:
     def _add(self, topic: str, topic_id: bytes, index: int, config: TopicConfig) -> Partition:
         if (topic, index) in self._offline:
             raise self._offline_error((topic, index))
-        if (topic, index) in self._logs.unusable:
+        if (topic, index) in self._logs.unusable.reasons:
             self._offline[topic, index] = topic_id
             raise self._offline_error((topic, index))
         partition_log = self._logs.create(topic, index, topic_id, config)
@@ -186,12 +189,13 @@ class ReplicaManager:
         log.error("%s is of a topic that is gone; it is kept as %s", former.log.directory, kept)
 
     def _offline_error(self, key: TopicPartition) -> LogError:
-        reason = self._logs.unusable.get(key, "its log directory has failed")
+        reason = self._logs.unusable.reasons.get(key, "its log directory has failed")
         return LogError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def _tell_unusable(self, key: TopicPartition, topic_id: bytes, replicas: Sequence[int]) -> None:
         """The replica here is lost until somebody mends it: the controller is to elect others."""
-        if key in self._logs.unusable and self._assignments is not None and len(replicas) > 1:
+        is_lost = key in self._logs.unusable.reasons and len(replicas) > 1
+        if is_lost and self._assignments is not None:
             self._assignments.assign(topic_id, key[1], LOST_DIRECTORY)
 
     def _follow(self, partition: Partition) -> None:
@@ -274,37 +278,7 @@ class ReplicaManager:
     def remove_strays(self, image: MetadataImage) -> None:
         """Of logs that the metadata have not on this broker, delete those that others hold whole;
         the rest is put aside and kept, for it may be the metadata that are lost."""
-
-        def known(topic: str, index: int, topic_id: bytes | None) -> bool:
-            if not _is_replica(image, self.broker_id, topic, index):
-                return False
-            return topic_id in (None, image.topics[topic].topic_id)
-
-        strays = self._logs.unknown(known)
-        for stray in strays:
-            self._remove_stray(stray, image)
-        if strays:
-            self._logs.volumes.look()
-        self._logs.forget_unusable(
-            lambda topic, index: _is_replica(image, self.broker_id, topic, index)
-        )
-
-    def _remove_stray(self, stray: Log, image: MetadataImage) -> None:
-        """LogError of the disk: it is tried again at the next start."""
-        try:
-            if self._logs.futures.get((stray.topic, stray.index)) is stray:
-                self._logs.futures.drop((stray.topic, stray.index))  # what it copied decides
-            elif _is_whole_elsewhere(image, self.broker_id, stray):
-                log.warning("%s has moved to other brokers and is removed", stray.directory)
-                self._logs.delete(stray.topic, stray.index)
-            else:
-                kept = self._logs.keep_stray(stray)
-                log.error(
-                    "the metadata do not know %s; nothing of it is deleted, it is kept as %s "
-                    "(see `databus broker strays`)", stray.directory, kept,
-                )  # fmt: skip
-        except LogError as error:
-            log.error("%s stays as it is until the next start: %s", stray.directory, error)
+        settle_strays(self._logs, image, self.broker_id)
 
     def update_configs(self, configs: Mapping[str, TopicConfig]) -> None:
         """New settings, by topic."""
@@ -439,12 +413,26 @@ class ReplicaManager:
 
     def failed(self, partition: Partition, error: LogError, /) -> None:
         """See ``Host``."""
+        if error.code is ErrorCode.CORRUPT_MESSAGE and not partition.is_leader:
+            self._refused(partition, error)
         if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             return
         if found_no_room(error):
             self._logs.no_room(parent_of(partition.log))
         if takes_directory_offline(partition, error):
             self.take_offline(parent_of(partition.log), error)
+
+    def _refused(self, partition: Partition, error: LogError) -> None:
+        """A leader's batch was damaged. Its followers come again and again: it is told seldom."""
+        self.measures.refused(partition.leader_id)
+        silence = self._damaged_leaders.setdefault(partition.leader_id, Silence())
+        if silence.worth_saying(self._clock.monotonic()):
+            log.error(
+                "%s-%d: what broker %d sent for offset %d is damaged (%s) and is not taken: run "
+                "`databus broker verify` there, and let another replica lead",
+                partition.topic, partition.index, partition.leader_id, partition.log.end_offset,
+                error,
+            )  # fmt: skip
 
     # --- failed directories ----------------------------------------------------------------------
 
@@ -568,26 +556,3 @@ class ReplicaManager:
         self.measures.fetched(partition, replica_id, size_bytes)
         if replica_id >= 0:
             self.throttles.led(partition, replica_id, size_bytes)
-
-
-def _assigned(image: MetadataImage, topic: str, index: int) -> PartitionImage | None:
-    found = image.topics.get(topic)
-    return found.partitions[index] if found and index < len(found.partitions) else None
-
-
-def _is_replica(image: MetadataImage, broker_id: int, topic: str, index: int) -> bool:
-    """Whether the metadata have a replica of the partition on the broker."""
-    partition = _assigned(image, topic, index)
-    return partition is not None and broker_id in partition.replicas
-
-
-def _is_whole_elsewhere(image: MetadataImage, broker_id: int, stray: Log) -> bool:
-    """Whether other brokers hold the same partition, led and all in sync."""
-    partition = _assigned(image, stray.topic, stray.index)
-    return (
-        partition is not None
-        and image.topics[stray.topic].topic_id == stray.topic_id
-        and broker_id not in partition.replicas
-        and partition.leader >= 0
-        and set(partition.isr) == set(partition.replicas)
-    )

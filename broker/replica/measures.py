@@ -64,6 +64,10 @@ class Measures:
         if replica_id in partition.adding:
             self.reassigned_out.mark(size_bytes)
 
+    def refused(self, leader_id: int) -> None:
+        """A leader sent a damaged batch."""
+        self._metrics.meter("ReplicaManager", "DamagedFetchesPerSec", leader=str(leader_id)).mark()
+
     def forget(self, topic: str) -> None:
         """Nothing of the topic is here any more."""
         if self._topics.pop(topic, None) is not None:

@@ -172,6 +172,7 @@ class Broker:
         flushes = self.metrics.histogram("LogFlushStats", "LogFlushRateAndTimeMs")
         logs.on_flushed = flushes.update
         logs.volumes.measure(self.metrics)
+        logs.scrub.measure(self.metrics)
         self.plane.prepare(logs)
         rooms = self._rooms = build_rooms(self, logs)
         rooms.begin()

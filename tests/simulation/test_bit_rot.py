@@ -41,7 +41,8 @@ def test_a_flipped_bit_is_delivered_to_nobody_and_another_replica_serves():
 
 
 def test_a_follower_takes_no_rotten_batch_from_its_leader():
-    """It copies up to the damage and not beyond, so that the rot does not spread."""
+    """It copies up to the damage and not beyond, so that the rot does not spread, and counts whose
+    batch it refused."""
     stage = Stage("rot-does-not-spread")
     for line in ("cluster 3", "topic t", "kill 3", "until t insync 1,2"):
         stage.run(line)
@@ -54,6 +55,8 @@ def test_a_follower_takes_no_rotten_batch_from_its_leader():
     assert ends[1] == ends[2] == 40
     assert ends[3] < 40
     assert "in sync 1,2" in next(iter(stage.run("show t")))
+    page = stage.cluster.machines[2].broker.metrics.text()
+    assert 'kafka_server_replicamanager_damagedfetches_total{leader="1"}' in page
     stage.run("kill 1")
     stage.run("until t insync 2,3")
     assert stage.run("read t")[0] == "40 values"

@@ -38,7 +38,7 @@ INTERNAL = {
 }
 """Kafka has them but does not show them; here an operator may see what there is."""
 
-OWN = {"produce.records.validation.enable"}
+OWN = {"produce.records.validation.enable", "log.scrub.bytes.per.second"}
 """Keys of our own, each a difference that docs/differences-from-kafka.md explains."""
 
 PROGRAM = """

@@ -1,0 +1,104 @@
+"""All segments of a log directory against their checksums, whether a broker runs on it or not.
+
+In: a disk, a directory. Out: how much was read, and each damaged place. Never: a write, nor a word
+about what a running broker has just not finished writing, cut or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from broker.disk.port import Disk, DiskError, PathMissing
+from broker.log.audit import Damage, audit
+from broker.log.files import LOG, base_offset_of, is_partition, parse_directory
+from broker.log.scan import Found
+
+
+@dataclass(frozen=True, slots=True)
+class Rotten:
+    """One damaged place. ``to_offset`` -1: nothing sound follows in the file."""
+
+    path: str
+    topic: str
+    partition: int
+    position: int
+    end_position: int
+    from_offset: int
+    to_offset: int
+    fault: str
+
+
+@dataclass(slots=True)
+class Verified:
+    """What was read, and what was found."""
+
+    partitions: int = 0
+    segments: int = 0
+    batches: int = 0
+    bytes: int = 0
+    damaged: list[Rotten] = field(default_factory=list)
+
+
+def verify(
+    disk: Disk,
+    directory: str,
+    *,
+    records: bool,
+    look_again: Callable[[], None],
+    wanted: Callable[[str], bool] = lambda topic: True,
+) -> Iterator[Verified]:
+    """Each partition's outcome, one after the other; ``wanted`` says of which topics.
+
+    ``look_again`` waits a moment: a damage in the newest segment is looked at twice, for a running
+    broker writes there.
+    """
+    for name in disk.listdir(directory):
+        if is_partition(name) and wanted(parse_directory(name)[0]):
+            outcome = Verified(partitions=1)
+            for base, end in _segments(disk, f"{directory}/{name}"):
+                path = f"{directory}/{name}/{base:020d}{LOG}"
+                damaged = _segment(disk, path, base, end, records, outcome)
+                if damaged and end is None:
+                    look_again()
+                    again = _segment(disk, path, base, end, records, Verified())
+                    damaged = [one for one in damaged if one in again]
+                outcome.damaged += damaged
+            yield outcome
+
+
+def _segments(disk: Disk, directory: str) -> list[tuple[int, int | None]]:
+    """Where each begins and the next one does."""
+    try:
+        names = disk.listdir(directory)
+    except PathMissing:
+        return []
+    bases = sorted(b for n in names if n.endswith(LOG) and (b := base_offset_of(n)) is not None)
+    return list(zip(bases, [*bases[1:], None], strict=True))
+
+
+def _segment(
+    disk: Disk, path: str, base: int, end: int | None, records: bool, outcome: Verified
+) -> list[Rotten]:
+    topic, index = parse_directory(path.rpartition("/")[0])
+    damaged = []
+    try:
+        file = disk.open(path)
+        try:
+            size = file.size()
+            for one in audit(file, size, base, end_offset=end, records=records):
+                outcome.batches += isinstance(one, Found)
+                if isinstance(one, Damage):
+                    damaged.append(
+                        Rotten(path, topic, index, one.position, one.end_position,
+                               one.from_offset, one.to_offset, one.fault)
+                    )  # fmt: skip
+            outcome.segments += 1
+            outcome.bytes += size
+        finally:
+            file.close()
+    except PathMissing:
+        return []  # retention has deleted it meanwhile
+    except DiskError as error:
+        damaged.append(Rotten(path, topic, index, 0, 0, base, -1, f"cannot be read: {error}"))
+    return damaged
