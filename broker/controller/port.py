@@ -54,7 +54,7 @@ class Controller(Protocol):
     ) -> None:
         """Decide on the newest image, store the records, answer after their commit.
 
-        `done` or `failed` is called exactly once, with one voter before this returns. `failed`
+        `done` or `failed` is called exactly once, mostly after this has returned. `failed`
         hears NOT_CONTROLLER where this node is not active or ceased to be before the commit; the
         records may or may not stand then, so callers ask again. A decision without records is
         answered once everything it was decided on is committed.

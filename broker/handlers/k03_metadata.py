@@ -2,8 +2,8 @@
 
 Behaviour: brokers and topics from the image. A null list (version 0: an empty one) means all
 topics. A topic that does not exist is created if both the client and `auto.create.topics.enable`
-allow it, and is answered with its partitions at once if it exists by then, which it does where
-this node is the only voter; else LEADER_NOT_AVAILABLE lets the client ask again.
+allow it; the answer waits a moment for it where this node is the active controller, and where it
+is not there by then LEADER_NOT_AVAILABLE lets the client ask again.
 
 Topics in an answer about all of them are encoded once for all clients (`topic_blocks`).
 
@@ -20,6 +20,7 @@ from typing import cast
 from broker.controller.decisions.names import name_fault
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import (
+    after_creation,
     auto_create,
     endpoint_of,
     is_internal,
@@ -47,7 +48,20 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     services = context.services
     if services.departures.hold(services.image, lambda: context.reply(_describe(request, context))):
         return None
-    return _describe(request, context)
+    found = _describe(request, context)
+    if request.topics and services.controller.is_active and _is_creating(found, context):
+        after_creation(services, lambda: context.reply(_describe(request, context)))
+        return None
+    return found
+
+
+def _is_creating(found: MetadataResponse, context: RequestContext) -> bool:
+    """Whether a topic is made because this request has asked for it."""
+    existing = context.services.image.topics
+    return any(
+        topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE and topic.name not in existing
+        for topic in found.topics
+    )
 
 
 def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResponse:

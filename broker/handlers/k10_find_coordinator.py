@@ -11,7 +11,7 @@ Versions: 0-6. 1 has the key's type, 4 asks for several keys, 6 knows share grou
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.topics import OFFSETS_TOPIC, auto_create, endpoint_of
+from broker.handlers.topics import OFFSETS_TOPIC, after_creation, auto_create, endpoint_of
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.find_coordinator import (
@@ -27,7 +27,23 @@ NO_ERROR_TEXT = "NONE"
 NO_TRANSACTIONS = "transactions are not served here"
 
 
-def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+def handle(
+    request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse | None:
+    """At once, or as soon as the topic is there if this controller has just made it."""
+    services = context.services
+    found = _find_all(request, context)
+    codes = (found.error_code, *(one.error_code for one in found.coordinators))
+    is_creating = (
+        ErrorCode.COORDINATOR_NOT_AVAILABLE in codes and OFFSETS_TOPIC not in services.image.topics
+    )
+    if is_creating and services.controller.is_active:
+        after_creation(services, lambda: context.reply(_find_all(request, context)))
+        return None
+    return found
+
+
+def _find_all(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     """Find one coordinator or several."""
     if context.api_version >= FIRST_BATCHED_VERSION:
         return FindCoordinatorResponse(

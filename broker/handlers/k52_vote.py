@@ -13,8 +13,9 @@ from bus.errors import ErrorCode
 from bus.protocol.generated.vote import VoteRequest, VoteResponse
 
 
-def handle(request: VoteRequest, context: RequestContext) -> VoteResponse:
+def handle(request: VoteRequest, context: RequestContext) -> VoteResponse | None:
     """Vote."""
     if not may_act(context):
         return VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return quorum(context).vote(request)
+    quorum(context).vote(request, context.reply)
+    return None

@@ -16,8 +16,11 @@ from bus.protocol.generated.begin_quorum_epoch import (
 )
 
 
-def handle(request: BeginQuorumEpochRequest, context: RequestContext) -> BeginQuorumEpochResponse:
+def handle(
+    request: BeginQuorumEpochRequest, context: RequestContext
+) -> BeginQuorumEpochResponse | None:
     """Follow."""
     if not may_act(context):
         return BeginQuorumEpochResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return quorum(context).begin_epoch(request)
+    quorum(context).begin_epoch(request, context.reply)
+    return None

@@ -13,8 +13,11 @@ from bus.errors import ErrorCode
 from bus.protocol.generated.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 
 
-def handle(request: EndQuorumEpochRequest, context: RequestContext) -> EndQuorumEpochResponse:
+def handle(
+    request: EndQuorumEpochRequest, context: RequestContext
+) -> EndQuorumEpochResponse | None:
     """Elect another, soon."""
     if not may_act(context):
         return EndQuorumEpochResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return quorum(context).end_epoch(request)
+    quorum(context).end_epoch(request, context.reply)
+    return None

@@ -14,8 +14,9 @@ from bus.errors import ErrorCode
 from bus.protocol.generated.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 
-def handle(request: FetchSnapshotRequest, context: RequestContext) -> FetchSnapshotResponse:
+def handle(request: FetchSnapshotRequest, context: RequestContext) -> FetchSnapshotResponse | None:
     """A piece."""
     if not may_act(context):
         return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return quorum(context).fetch_snapshot(request)
+    quorum(context).fetch_snapshot(request, context.reply)
+    return None

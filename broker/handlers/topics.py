@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
+from broker.controller.decisions.decision import Decision
 from broker.controller.decisions.topics import NewTopic, TopicResult, create_topics
 from broker.handlers.context import RequestContext, Services
 from broker.log.errors import LogError
 from broker.metadata.image import Endpoint, MetadataImage, PartitionImage
 from bus.errors import ErrorCode
+
+CREATION_WAIT_S = 0.1
+"""How long an answer waits for a topic that is made because of it; as long as clients wait before
+they ask again."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -68,9 +73,7 @@ def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[in
     ]
 
 
-def leader_for_clients(
-    partition: PartitionImage, offline: Sequence[int]
-) -> tuple[int, ErrorCode]:
+def leader_for_clients(partition: PartitionImage, offline: Sequence[int]) -> tuple[int, ErrorCode]:
     """Whom clients may ask, -1 with LEADER_NOT_AVAILABLE if nobody is there; ``offline`` as
     `offline_replicas` gives them."""
     if partition.leader < 0 or partition.leader in offline:
@@ -98,9 +101,25 @@ def create(
     )
 
 
+def after_creation(services: Services, answer: Callable[[], None]) -> None:
+    """Call `answer` when what this node, the active controller, has decided so far is stored; or
+    after a moment, so that a slow metadata directory holds up no client."""
+    is_told = False
+
+    def once(*_: object) -> None:
+        nonlocal is_told
+        if not is_told:
+            is_told = True
+            timer.cancel()
+            answer()
+
+    timer = services.clock.call_later(CREATION_WAIT_S, once)
+    services.controller.write(lambda _: Decision((), None), once, once)
+
+
 def auto_create(services: Services, name: str) -> ErrorCode:
-    """Create a topic because somebody asked for it. NONE if it exists now; where another node is
-    the active controller, it will soon."""
+    """Create a topic because somebody asked for it. NONE if it exists now; it will soon, here
+    `after_creation`, if LEADER_NOT_AVAILABLE."""
     if not services.controller.is_active:
         return services.auto_topics.ask(automatic_topic(services, name))
     outcome = [ErrorCode.LEADER_NOT_AVAILABLE]
@@ -109,9 +128,7 @@ def auto_create(services: Services, name: str) -> ErrorCode:
         outcome[0] = results[0].error
 
     try:
-        create(
-            services, [automatic_topic(services, name)], created, failed=lambda _error: None
-        )
+        create(services, [automatic_topic(services, name)], created, failed=lambda _error: None)
     except LogError:
         return ErrorCode.LEADER_NOT_AVAILABLE  # nothing can be stored now; the client comes again
     if outcome[0] is ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -47,6 +47,7 @@ class KraftPlane:
         self._is_loaded = False
         self._image = MetadataImage()
         self._newer = asyncio.Event()
+        self._leads = asyncio.Event()
         self._lifecycle: BrokerLifecycle | None = None
         self._link: ControllerLink | None = None
         self._registration: ControllerRegistration | None = None
@@ -107,6 +108,7 @@ class KraftPlane:
         self._node.on_inactive(self._on_inactive)
         self._node.on_misplaced(self._on_misplaced)
         self._node.on_namesake(self._on_namesake)
+        self._node.on_failed(self._on_failed)
 
     def attach(self, rooms: PlaneRooms) -> None:
         """Take in the metadata that the disk holds."""
@@ -132,7 +134,8 @@ class KraftPlane:
         self.node.on_leader_change(lambda _leader, _epoch: changed())
 
     async def start(self, controller_endpoints: tuple[Endpoint, ...]) -> None:
-        """Run the Raft node; with one voter it is active when this returns."""
+        """Run the Raft node; with one voter it is active when this returns, for what follows would
+        only ask again and again until it is."""
         if controller_endpoints:
             first = controller_endpoints[0]
             self.node.place(first.host, first.port)
@@ -140,6 +143,8 @@ class KraftPlane:
             if does is not None:
                 raise self._namesake_error(does)
         self.node.start()
+        if self.node.is_alone:
+            await self._leads.wait()
         if controller_endpoints:
             # Imported where it is needed: most brokers are alone and start faster without.
             from broker.server.controller_registration import ControllerRegistration
@@ -233,6 +238,7 @@ class KraftPlane:
 
     def _on_active(self, epoch: int, image: MetadataImage) -> None:
         """Lead: an empty cluster gets its first records."""
+        self._leads.set()
         rules = Rules.of(self._attached().services.config)
         self.node.write(lambda newest: cluster.bootstrap(newest, rules), _ignore, _not_stored)
         if self._active is None:
@@ -271,6 +277,15 @@ class KraftPlane:
 
     def _on_namesake(self, does: str) -> None:
         self._attached().fail(self._namesake_error(does))
+
+    def _on_failed(self, what: str) -> None:
+        self._attached().fail(
+            StartError(
+                f"the metadata directory of node {self._ports.config.node_id} has failed: {what}; "
+                "mend or replace the disk, then start it again (a voter whose directory is empty "
+                "fetches the metadata from the others)"
+            )
+        )
 
     def _namesake_error(self, does: str) -> StartError:
         config = self._ports.config

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.controller.kraft.machine import Machine
-from broker.controller.kraft.membership import Outcome
+from broker.controller.kraft.membership import BUSY, Outcome
 from broker.controller.kraft.voters import ReplicaKey, Voter
-from bus.errors import BusError, ErrorCode
+from bus.errors import ErrorCode
 
 if TYPE_CHECKING:
     from broker.controller.kraft.node import RaftNode
@@ -66,19 +66,21 @@ def update_voter(node: RaftNode, voter: Voter, told: Told) -> None:
 
 def raise_version(node: RaftNode, level: int, validate_only: bool, told: Told) -> None:
     """Raise kraft.version: from then on the log names the voters."""
-    try:
-        node.tell_own_place()
-    except BusError as error:
-        told(Outcome(error.code, str(error)))
-        return
-    _carry(
-        node,
-        lambda machine: machine.membership.raise_version(level, validate_only=validate_only),
-        lambda: not node.machine.core.voters.static,
-        DEFAULT_WAIT_MS,
-        True,
-        told,
-    )
+
+    def placed(outcome: Outcome) -> None:
+        if outcome is BUSY:
+            told(outcome)
+            return
+        _carry(
+            node,
+            lambda machine: machine.membership.raise_version(level, validate_only=validate_only),
+            lambda: not node.machine.core.voters.static,
+            DEFAULT_WAIT_MS,
+            True,
+            told,
+        )
+
+    node.tell_own_place(placed)
 
 
 def _carry(
@@ -105,24 +107,14 @@ def _carry(
             if not when_committed:
                 told(Outcome(ErrorCode.NONE))
                 return
+            wait_on()
         else:
-            outcome = step()
-            if not outcome.waits:
-                told(outcome)
-                return
+            node.change_voters(ask, lambda outcome: wait_on() if outcome.waits else told(outcome))
+
+    def wait_on() -> None:
         if node.clock.monotonic() >= deadline:
             told(Outcome(ErrorCode.REQUEST_TIMED_OUT, "the change is not committed yet"))
             return
         node.clock.call_later(LOOK_S, look)
 
-    def step() -> Outcome:
-        try:
-            return node.change_voters(ask)
-        except BusError as error:  # the disk refuses, and this node is silent meanwhile
-            return Outcome(error.code, str(error))
-
-    first = step()
-    if not first.waits:
-        told(first)
-    else:
-        look()
+    node.change_voters(ask, lambda outcome: look() if outcome.waits else told(outcome))

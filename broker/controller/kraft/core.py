@@ -225,13 +225,16 @@ class Core:
         """The line of requests of this kind to this node."""
         return self.lines.setdefault((to, kind), Line())
 
+    def may_send(self, to: int, kind: type, now: Moment) -> bool:
+        """Whether none of this kind is under way and no pause is on."""
+        line = self.line(to, kind)
+        return not line.in_flight and line.ready_at_ms <= now.now_ms
+
     def send(self, to: int, request: Message, now: Moment) -> None:
-        """Send unless one of this kind is under way or a pause is on."""
-        line = self.line(to, type(request))
-        if line.in_flight or line.ready_at_ms > now.now_ms:
-            return
-        line.in_flight = True
-        self.effects.append(Send(to, request))
+        """Send if it may be sent."""
+        if self.may_send(to, type(request), now):
+            self.line(to, type(request)).in_flight = True
+            self.effects.append(Send(to, request))
 
     def arrived(self, to: int, request: Message) -> None:
         """The request was answered."""

@@ -1,9 +1,10 @@
-"""Drives a machine: feeds it events, has its effects carried out in order, wakes it in time.
+"""Drives a machine: feeds it events one at a time, has their effects carried out, wakes it in time.
 
-In: events (requests, answers, lost connections, time). Out: effects to the carrier, requests to
-other nodes. Core: `machine.Machine`. Never: what an effect does to the disk or the images.
-Invariant: every effect of an event is carried out before the next event; while one cannot be,
-nothing is said to anybody.
+In: events (requests of others, answers, lost connections, time). Out: effects to the carrier,
+requests to other nodes, answers. Core: `machine.Machine`. Never: what an effect does to the disk or
+the images.
+Invariant: every effect of an event is carried out, and only then its answer given, before the next
+event is taken. While an effect waits for the disk the events wait in `_mailbox`; the loop goes on.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.clock.port import TimerHandle
+from broker.clock.port import TaskHandle, TimerHandle
+from broker.controller.kraft.carrier import DirectoryFailed, ShellEffect
 from broker.controller.kraft.messages import Effect, Fetch, Moment, Request
 from broker.controller.kraft.wire import answer_of, endpoints_in, request_of
 from broker.disk.port import DiskError
 from broker.log.errors import LogError
 from broker.peer.errors import PeerError, making_sense_of
-from bus.errors import BusError, ErrorCode
+from bus.errors import ErrorCode
 
 if TYPE_CHECKING:
     from broker.controller.kraft.node import RaftNode
@@ -31,6 +34,10 @@ Result = TypeVar("Result")
 DISK_PAUSE_S = 1.0
 """After the disk refused: how long until this node tries again."""
 
+MAX_WAITING = 2000
+"""Requests of others that wait while this node's Raft waits for its disk: one of each node of the
+largest cluster. Those beyond it are told that this node is busy, and come again."""
+
 DOUBLED_S = 15.0
 """A leader that refuses this node as a namesake for so long does hear another one."""
 
@@ -38,17 +45,41 @@ LONGEST_SLEEP_MS = 3_600_000
 """A timer further away is set again then; nothing is due so late anyway."""
 
 
+def _nothing(*_: object) -> None:
+    """Nobody waits for it."""
+
+
+@dataclass(slots=True)
+class Event:
+    """Something the machine must hear of. `refused` is None for what this node itself waits for."""
+
+    call: Callable[[Moment], Any]
+    answer: Callable[[Any], None] = _nothing
+    refused: Callable[[], None] | None = None
+    result: Any = None
+
+
 class Driver:
-    """The loop around one machine."""
+    """The loop around one machine.
+
+    Invariant: `_event` is the one whose effects are being carried out; `_storing` is the task that
+    waits for the disk on behalf of the first of `_effects`.
+    """
 
     def __init__(self, node: RaftNode) -> None:
         self._node = node
-        self._effects: deque[Effect] = deque()
+        self._effects: deque[Effect | ShellEffect] = deque()
+        self._mailbox: deque[Event] = deque()
+        self._event: Event | None = None
+        self._storing: TaskHandle | None = None
         self._timer: TimerHandle | None = None
-        self._settling = False
+        self._is_settling = self._is_polled = False
         self._strangers: dict[int, None] = {}
         self._doubled_since: float | None = None
         self.is_stalled = False
+        """The disk refuses for lack of room: nothing is said to anybody until there is some."""
+        self.is_failed = False
+        """The disk has lost something: nothing is said to anybody for ever."""
         self.is_stopped = False
 
     def moment(self) -> Moment:
@@ -59,81 +90,170 @@ class Driver:
     def stop(self) -> None:
         """Nothing happens any more."""
         self.is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for running in (self._timer, self._storing):
+            if running is not None:
+                running.cancel()
 
     # -- events -----------------------------------------------------------------------------
 
-    def step(self, call: Callable[[Moment], Result]) -> Result:
-        """One event with all that follows from it. Raises BusError while the disk refuses: nothing
-        may be said that it has not stored, a vote least of all."""
-        if not self.is_stalled:
-            result = call(self.moment())
-            self.settle()
-        if self.is_stalled:
-            raise BusError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata directory refuses")
-        return result
+    def step(
+        self,
+        call: Callable[[Moment], Result],
+        answer: Callable[[Result], None] = _nothing,
+        refused: Callable[[], None] = _nothing,
+    ) -> None:
+        """An event on behalf of somebody else. `answer` hears its result when everything that
+        follows from it is stored; `refused` is called instead if the disk refuses, or if too many
+        wait for it already: nothing may be said that is not stored, a vote least of all."""
+        if self.is_silent or len(self._mailbox) >= MAX_WAITING:
+            refused()
+            return
+        self._mailbox.append(Event(call, answer, refused))
+        self.settle()
 
     def event(self, call: Callable[[Moment], object]) -> None:
-        """As `step`, for what nobody waits for."""
-        if not self.is_stalled and not self.is_stopped:
-            call(self.moment())
+        """As `step`, for what nobody else waits for. There are never many: one answer to each
+        request under way, one timer of each parked fetch."""
+        if not self.is_stopped and not self.is_failed:
+            self._mailbox.append(Event(call))
             self.settle()
 
+    def carry(self, effect: ShellEffect) -> None:
+        """Something the shell itself wants done, between two events."""
+        self.event(lambda _: self._effects.append(effect))
+
     def connection_lost(self, node_id: int) -> None:
-        """The other side reset a connection."""
-        self.event(lambda now: self._node.machine.on_connection_lost(node_id, now))
+        """The other side reset a connection. News that may be lost: silence tells it too."""
+        if not self.is_silent and len(self._mailbox) < MAX_WAITING:
+            self.event(lambda now: self._node.machine.on_connection_lost(node_id, now))
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether this node says nothing to anybody now."""
+        return self.is_stalled or self.is_failed or self.is_stopped
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether an effect is with the disk: the log may be changing at this moment."""
+        return self._storing is not None
 
     def settle(self) -> None:
-        """Carry everything out, and wait for what comes next."""
-        if self._settling or self.is_stopped:
+        """Go on until there is nothing left to do, or the disk is waited for."""
+        if self._is_settling or self.waits_for_disk or self.is_silent:
             return
-        self._settling = True
-        was_stalled = self.is_stalled
+        self._is_settling, self._is_polled = True, False
         try:
-            self._carry_all_out()
-            self.is_stalled = False
-        except (DiskError, LogError) as error:
-            # The effect stays first in line. Meanwhile this node is silent, so that others take
-            # over; it goes on where it was as soon as there is room again.
-            self.is_stalled = True
-            log.error("the metadata directory refuses, this node waits: %s", error)
+            while self._advance():
+                pass
         finally:
-            self._settling = False
+            self._is_settling = False
             self._arm()
-        if not self.is_stalled:
+        if not self.waits_for_disk and not self.is_silent:
             self._node.parked.wake()
-            if was_stalled:
-                self._node.flush_soon()
+            self._node.flushing.soon()
 
-    def _carry_all_out(self) -> None:
+    def _advance(self) -> bool:
+        """One effect, or the answer to the event they came from, or the next event. False if there
+        is none, or one that has to wait."""
         machine, effects = self._node.machine, self._effects
-        while True:
+        effects += machine.take_effects()
+        if not effects and not self._is_polled:
+            self._is_polled = True
+            machine.poll(self.moment())
             effects += machine.take_effects()
-            if not effects:
-                machine.poll(self.moment())
-                effects += machine.take_effects()
-                if not effects:
-                    return
-            while effects:
-                try:
-                    self._node.carrier.carry_out(effects[0])
-                except (DiskError, LogError):
-                    raise  # and it stays first
-                except BaseException:
-                    effects.popleft()  # a bug: it would only come again
-                    raise
-                effects.popleft()
+        if effects:
+            self._is_polled = False
+            return self._carry_out(effects[0])
+        event, self._event = self._event, None
+        if event is not None:
+            event.answer(event.result)
+        elif self._mailbox:
+            event = self._event = self._mailbox.popleft()
+            self._is_polled = False
+            event.result = event.call(self.moment())
+        else:
+            return False
+        return not self.is_silent
+
+    def _carry_out(self, effect: Effect | ShellEffect) -> bool:
+        node = self._node
+        if node.carrier.needs_disk(effect):
+            self._storing = node.clock.spawn(self._store(effect), name="metadata disk")
+            return False
+        self._effects.popleft()
+        try:
+            node.carrier.carry_out(effect)
+        except (DiskError, LogError) as error:
+            self._effects.appendleft(effect)
+            self._stall(error)
+        return not self.is_silent
+
+    async def _store(self, effect: Effect | ShellEffect) -> None:
+        """Meanwhile no event is taken, so no time passes for the machine: nobody was silent."""
+        began = self._node.clock.monotonic()
+        try:
+            await self._node.carrier.store(effect)
+        except DirectoryFailed as error:
+            self._node.directory_failed(error)
+        except (DiskError, LogError) as error:
+            if not self.is_silent:
+                self._storing = None
+                self._stall(error)
+                self._arm()
+        else:
+            if not self.is_silent:
+                self._storing = None
+                self._effects.popleft()
+                held_ms = int((self._node.clock.monotonic() - began) * 1000)
+                self._node.machine.on_held_up(held_ms)
+                self.settle()
+
+    # -- a disk that refuses ----------------------------------------------------------------
+
+    def _stall(self, error: Exception) -> None:
+        """The effect stays first in line. Meanwhile this node is silent, so that others take over;
+        it goes on where it was as soon as there is room again."""
+        self.is_stalled = True
+        log.error("the metadata directory refuses, this node waits: %s", error)
+        self._refuse_all()
+
+    def _refuse_all(self) -> None:
+        """Whoever waits may go elsewhere; what this node itself waits for stays."""
+        waiting = [*([self._event] if self._event is not None else []), *self._mailbox]
+        self._event = None
+        self._mailbox = deque(event for event in self._mailbox if event.refused is None)
+        for event in waiting:
+            if event.refused is not None:
+                event.refused()
+
+    def _go_on(self) -> None:
+        """There may be room again."""
+        self.is_stalled = False
+        self.settle()
+
+    def fail(self) -> None:
+        """What the disk has kept is not known: a leader says farewell, then nothing is said any
+        more. Farewell needs no disk, its epoch is stored."""
+        machine, carrier = self._node.machine, self._node.carrier
+        machine.take_effects()
+        self._effects.clear()
+        machine.resign(self.moment())
+        for effect in machine.take_effects():
+            carrier.carry_out(effect)
+        self.is_failed = True
+        self._refuse_all()
+        self._arm()
 
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self.is_stopped:
+        if self.is_stopped or self.is_failed or self.waits_for_disk:
+            return
+        if self.is_stalled:
+            self._timer = self._node.clock.call_later(DISK_PAUSE_S, self._go_on)
             return
         wait_ms = self._node.machine.deadline_ms - self.moment().now_ms
         wait_s = min(max(wait_ms, 1), LONGEST_SLEEP_MS) / 1000
-        if self.is_stalled:
-            wait_s = DISK_PAUSE_S
         self._timer = self._node.clock.call_later(wait_s, self.settle)
 
     # -- requests to others -----------------------------------------------------------------

@@ -19,6 +19,7 @@ from broker.controller.kraft.messages import (
     Fetch,
     FetchAnswer,
     FetchSnapshot,
+    Flush,
     Moment,
     OffsetAndEpoch,
     SnapshotAnswer,
@@ -68,7 +69,17 @@ class Following:
             ask = FetchSnapshot(core.me, core.epoch, fetch.snapshot, fetch.position)
             core.send(core.leader_id, ask, now)
         else:
-            core.send(core.leader_id, self._fetch(), now)
+            self._send_fetch(core.leader_id, now)
+
+    def _send_fetch(self, to: int, now: Moment) -> None:
+        """Coming for more says that everything before is flushed here; what this replica appended
+        while it led may not be."""
+        core = self._core
+        if not core.may_send(to, Fetch, now):
+            return
+        if core.log.flushed_offset < core.log.end.offset:
+            core.effects.append(Flush())
+        core.send(to, self._fetch(), now)
 
     def _has_leader(self) -> bool:
         """Whether there is one to fetch from. A voter without one stands for election in time; an
@@ -96,7 +107,7 @@ class Following:
             core.line(other, Fetch).in_flight or core.line(other, Fetch).ready_at_ms > now.now_ms
             for other in known
         ):
-            core.send(to, self._fetch(), now)
+            self._send_fetch(to, now)
 
     def deadline_ms(self) -> int:
         """When a fetch that had to pause may go."""

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from broker.clock.port import TaskHandle
+from broker.controller.kraft.carrier import DropBefore
 from broker.controller.kraft.messages import OffsetAndEpoch
 from broker.controller.kraft.presence import Presence
 from broker.disk.port import DiskError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.controller")
 
+SNAPSHOT_WORKER = "metadata snapshots"
+
 JUMP_MS = 10_000
 """A time service that works moves the clock by less than this in a minute."""
 
@@ -34,6 +37,7 @@ class Housekeeping:
         self._node = node
         self._tasks: list[TaskHandle] = []
         self._writing: TaskHandle | None = None
+        self._removing: TaskHandle | None = None
         self._last_bytes = 0
         self._last_s = 0.0
 
@@ -51,8 +55,9 @@ class Housekeeping:
 
     def stop(self) -> None:
         """End."""
-        for task in [*self._tasks, *([self._writing] if self._writing else [])]:
-            task.cancel()
+        for task in (*self._tasks, self._writing, self._removing):
+            if task is not None:
+                task.cancel()
 
     async def _noops(self) -> None:
         """Kafka writes one each 500 ms; here only while somebody fetches, so that the disk of a
@@ -124,9 +129,13 @@ class Housekeeping:
         level = image.metadata_version
         rows = ((one, record_version(type(one).__name__, level)) for one in image_records(image))
         try:
-            steps = node.log.snapshots.write_steps(snapshot, rows, voters, node.clock.now_ms())
+            snapshots = node.log.snapshots
+            steps = snapshots.write_steps(snapshot, rows, voters, node.clock.now_ms())
             for _ in steps:
                 await node.clock.sleep(0)
+            # Not on Raft's worker: a large file's flush would stand in front of a vote's.
+            await node.disk.run(snapshots.finish, snapshot, worker=SNAPSHOT_WORKER)
+            snapshots.finished(snapshot)
             log.info("wrote snapshot %s", snapshot)
         except (DiskError, LogError) as error:
             log.error("no snapshot %s: %s", snapshot, error)
@@ -135,7 +144,8 @@ class Housekeeping:
         self.clean()
 
     def clean(self) -> None:
-        """Give back what a newer snapshot covers, by size and by age; what the disk refuses to
+        """Give back what a newer snapshot covers, by size and by age: the log's part first, between
+        two events of the machine, then the snapshot that it began behind. What the disk refuses to
         give back stays until the next time."""
         try:
             self._clean()
@@ -156,7 +166,22 @@ class Housekeeping:
                 return
             if following.offset > node.machine.high_watermark:
                 return
-            node.log.drop_before(following)
+            if node.log.begins_before(following):
+                node.driver.carry(DropBefore(following))
+                return  # `dropped` goes on from here
             snapshots.remove(oldest)
             self._last_bytes = node.log.size_bytes
             node.machine.core.voters.forget_before(following.offset)
+
+    def dropped(self, paths: list[str]) -> None:
+        """The log begins later; nobody reads these files any more."""
+        self._removing = self._node.clock.spawn(self._remove(paths), name="metadata files")
+        self.clean()
+
+    async def _remove(self, paths: list[str]) -> None:
+        disk = self._node.disk
+        try:
+            for path in paths:
+                await disk.run(disk.remove, path, worker=SNAPSHOT_WORKER)
+        except DiskError as error:
+            log.warning("metadata that is not needed any more stays on the disk: %s", error)

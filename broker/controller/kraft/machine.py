@@ -4,8 +4,8 @@ In: requests, answers, failures, flushed offsets, the passing of time, each with
 answers and effects. Never: I/O, a clock, dice, a callback, the wire's messages.
 
 The shell, after every call: carry out `take_effects()` in order, call `poll`, carry out again, and
-come back at `deadline_ms` at the latest. What it changed in the log it tells by `on_appended`,
-`on_truncated`, `on_voters`, `on_snapshot_loaded`.
+come back at `deadline_ms` at the latest; no event in between. What it changed in the log it tells
+by `on_appended`, `on_truncated`, `on_voters`, `on_snapshot_loaded`.
 """
 
 from __future__ import annotations
@@ -127,6 +127,16 @@ class Machine:
         self.leading.poll(now)
         self.following.poll(now)
 
+    def on_held_up(self, held_ms: int) -> None:
+        """The shell waited for its disk so long and took no event: nobody was silent meanwhile, and
+        what was due then is due so much later. Else a voter whose disk is slow would doubt its
+        leader after every flush, and a slow quorum would never have one."""
+        core, term = self.core, self.leading.term
+        if core.deadline_ms < NEVER_MS:
+            core.deadline_ms += held_ms
+        if term is not None:
+            term.check_at_ms += held_ms
+
     def _settle(self, now: Moment) -> None:
         """Become or cease to be a voter by what the log says."""
         core = self.core
@@ -152,7 +162,7 @@ class Machine:
     # -- the log has changed ----------------------------------------------------------------
 
     def on_flushed(self) -> None:
-        """Everything the leader appended so far is durable here."""
+        """The leader's log is durable up to where its flush began (`flushed_offset`)."""
         self.leading.advance_watermark()
 
     def on_appended(self) -> None:

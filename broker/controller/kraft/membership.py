@@ -32,6 +32,7 @@ class Outcome:
 
 DONE = Outcome(ErrorCode.NONE)
 WAIT = Outcome(ErrorCode.NONE, waits=True)
+BUSY = Outcome(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata directory refuses, or is too slow")
 
 
 class Membership:

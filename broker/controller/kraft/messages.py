@@ -169,6 +169,12 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Flush:
+    """Flush what this replica had appended as a leader before anything later is said: a fetch says
+    that all before it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
 class Truncate:
     """Cut the log: everything at or after `offset` goes."""
 
@@ -231,14 +237,14 @@ class Committed:
 
 
 Effect = (
-    Persist | Send | Truncate | AppendRecords | SnapshotPiece | SnapshotComplete
+    Persist | Send | Flush | Truncate | AppendRecords | SnapshotPiece | SnapshotComplete
     | BecameLeader | AppendVoters | LeaderIs | Committed
 )  # fmt: skip
 
 __all__ = [
     "NO_DIRECTORY", "NO_LEADER", "Answer", "AppendRecords", "AppendVoters", "BecameLeader",
     "BeginEpoch", "Committed", "Effect", "ElectionState", "EndEpoch", "Fetch", "FetchAnswer",
-    "FetchSnapshot", "LeaderIs", "Moment", "OffsetAndEpoch", "Persist", "ReplicaKey", "Request",
-    "Send", "SnapshotAnswer", "SnapshotComplete", "SnapshotPiece", "Truncate", "Vote",
+    "FetchSnapshot", "Flush", "LeaderIs", "Moment", "OffsetAndEpoch", "Persist", "ReplicaKey",
+    "Request", "Send", "SnapshotAnswer", "SnapshotComplete", "SnapshotPiece", "Truncate", "Vote",
     "VoteAnswer", "VoterSet",
 ]  # fmt: skip

@@ -5,8 +5,7 @@ decisions themselves. In: decisions, requests of other nodes, time. Out: records
 after their commit, changes to publish.
 Never: a rule of Raft (the machine's) or about topics and brokers (the decisions').
 
-Decisions of one turn of the loop share a flush; with a single voter `write` is done when it
-returns, as there is nobody to wait for.
+Decisions of one turn of the loop share a flush, and none of them waits for it on the loop.
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ from broker.controller.decisions.decision import Decide
 from broker.controller.kraft.batches import StoredBatch
 from broker.controller.kraft.carrier import Carrier
 from broker.controller.kraft.driver import Driver
+from broker.controller.kraft.flushing import Flushing
 from broker.controller.kraft.gauges import measure
 from broker.controller.kraft.housekeeping import Housekeeping
 from broker.controller.kraft.images import Images, Waiting
 from broker.controller.kraft.machine import Machine
-from broker.controller.kraft.membership import DONE, Outcome
+from broker.controller.kraft.membership import BUSY, DONE, Outcome
 from broker.controller.kraft.messages import Moment, OffsetAndEpoch
 from broker.controller.kraft.opening import open_quorum, settings_of
 from broker.controller.kraft.parked import ParkedFetches
@@ -34,7 +34,7 @@ from broker.controller.kraft.places import Links
 from broker.controller.kraft.service import QuorumService
 from broker.controller.kraft.states import Role
 from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
-from broker.disk.port import Disk
+from broker.disk.port import METADATA_WORKER, Disk
 from broker.log.errors import LogError
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage
@@ -52,11 +52,15 @@ STOP_WAIT_S = 0.5
 """How long a stopping leader lets the others hear of it; they find out by themselves too."""
 
 
+def _ignore(*_: object) -> None:
+    """Nobody waits for it."""
+
+
 class RaftNode:
     """Implements `controller.port.Controller`.
 
-    Its parts: `driver` feeds the machine, `carrier` carries its effects out, `images` holds what
-    waits for its commit.
+    Its parts: `driver` feeds the machine, `carrier` carries its effects out, `flushing` gets the
+    leader's appends onto the device, `images` holds what waits for its commit.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class RaftNode:
         self.config = config
         self.cluster_id = cluster_id
         self.clock = clock
-        self._disk = disk
+        self.disk = disk
         self._network = network
         self._root = root
         self.me = ReplicaKey(node_id, directory_id)
@@ -89,19 +93,20 @@ class RaftNode:
         self._when_leader_changes: list[Callable[[int, int], None]] = []
         self._when_misplaced: list[Callable[[int], None]] = []
         self._when_namesake: list[Callable[[str], None]] = []
+        self._when_failed: list[Callable[[str], None]] = []
         self.endpoint: Endpoint | None = None
         self._is_active = False
-        self._flush_due = False
         self.driver = Driver(self)
+        self.flushing = Flushing(self)
 
     # -- life -------------------------------------------------------------------------------
 
     def load(self) -> Changes:
-        """Open the log. What is certain to be committed, all of it as changes: for a single voter
-        everything, else what the newest snapshot holds."""
-        opened = open_quorum(self.config, self.clock, self._disk, self._root, self.me)
+        """Open the log, before anybody is served. What is certain to be committed, all of it as
+        changes: for a single voter everything, else what the newest snapshot holds."""
+        opened = open_quorum(self.config, self.clock, self.disk, self._root, self.me)
         self.log = opened.log
-        self.carrier = Carrier(self, self._disk, opened.places.static)
+        self.carrier = Carrier(self, self.disk, opened.places.static)
         self.links = Links(
             self._network, self.clock, f"raft-client-{self.me.id}", opened.places.bootstrap
         )
@@ -116,7 +121,9 @@ class RaftNode:
             self.links.bootstrap_ids,
         )
         self.links.set_voters(opened.voters.latest)
-        self.parked = ParkedFetches(self.machine, self.log, self.clock, self.config)
+        self.parked = ParkedFetches(
+            self.machine, self.log, self.clock, self.config, self.driver.event
+        )
         self.housekeeping = Housekeeping(self)
         changes = self._certain(opened.voters.latest.is_only(self.me))
         latest = self.log.latest_snapshot
@@ -158,15 +165,18 @@ class RaftNode:
     async def stop(self) -> None:
         """Resign, tell the others, close the log."""
         if self.machine.role is Role.LEADER and len(self.machine.core.voters.latest.voters) > 1:
-            self.machine.resign(self.driver.moment())
-            self.driver.settle()
+            self.driver.event(self.machine.resign)
             await self._until_heard()
         self.driver.stop()
+        self.flushing.stop()
         self.housekeeping.stop()
         self._deactivate()
         self.parked.drop()
         self.links.close()
-        self.log.close()
+        if self.driver.is_failed:
+            self.log.release()
+        else:
+            await self.disk.run(self.log.close, worker=METADATA_WORKER)
 
     async def _until_heard(self) -> None:
         deadline = self.clock.monotonic() + STOP_WAIT_S
@@ -193,6 +203,10 @@ class RaftNode:
         """Hear what another process with this node's id does, once it is certain that it lives."""
         self._when_namesake.append(tell)
 
+    def on_failed(self, tell: Callable[[str], None]) -> None:
+        """Hear what the metadata directory has lost; this node says nothing more to anybody."""
+        self._when_failed.append(tell)
+
     def address_of(self, node_id: int) -> Address | None:
         """Where a controller listens, as far as is known here; None for this node itself too."""
         return self.links.place_of(node_id)
@@ -202,7 +216,7 @@ class RaftNode:
     @property
     def image(self) -> MetadataImage:
         """The newest image while active, else what is committed."""
-        return self.images.newest if self._is_active else self.images.committed
+        return self.images.newest if self.is_active else self.images.committed
 
     @property
     def committed(self) -> MetadataImage:
@@ -211,8 +225,9 @@ class RaftNode:
 
     @property
     def is_active(self) -> bool:
-        """Whether this node leads and has a record of its own epoch committed."""
-        return self._is_active
+        """Whether this node leads and has a record of its own epoch committed. While it stores
+        that another epoch has begun it leads no longer, though nobody has been told."""
+        return self._is_active and self.machine.role is Role.LEADER
 
     @property
     def epoch(self) -> int:
@@ -251,7 +266,7 @@ class RaftNode:
         failed: Callable[[ErrorCode], None] | None = None,
     ) -> None:
         """Decide on the newest image, append, answer after commit. See the port."""
-        if not self._is_active or self.images.is_full or self.driver.is_stalled:
+        if not self.is_active or self.images.is_full or self.driver.is_silent:
             if failed is not None:
                 failed(ErrorCode.NOT_CONTROLLER)
             return
@@ -267,10 +282,10 @@ class RaftNode:
         except LogError as error:
             self._refused(error)
             if failed is not None:
-                failed(ErrorCode.NOT_CONTROLLER if self._others_vote else error.code)
+                failed(error.code if self.is_alone else ErrorCode.NOT_CONTROLLER)
             return
         self.images.add(Waiting(end_offset, changes, lambda: done(reply), failed))
-        self.flush_soon()
+        self.flushing.soon()
 
     def _append(self, records: tuple[object, ...]) -> tuple[Changes, int]:
         image = self.images.newest
@@ -292,54 +307,29 @@ class RaftNode:
 
     def write_noop(self) -> None:
         """A record that says nothing, so that observers' lag is told truthfully."""
+        if self.machine.role is not Role.LEADER or self.driver.is_silent:
+            return
         try:
             changes, end_offset = self._append((NoOpRecord(),))
         except LogError as error:
             self._refused(error)
             return
         self.images.add(Waiting(end_offset, changes))
-        self.flush_soon()
+        self.flushing.soon()
 
     @property
-    def _others_vote(self) -> bool:
-        return not self.voters.is_only(self.me)
+    def is_alone(self) -> bool:
+        """Whether nobody else votes."""
+        return self.voters.is_only(self.me)
 
     def _refused(self, error: LogError) -> None:
         """A controller that cannot write decides nothing: no dead broker is fenced, nobody leads
         in its place. Whoever is alone can only wait for room."""
-        if not self._others_vote:
+        if self.is_alone:
             log.error("the metadata log refuses a decision: %s", error)
             return
         log.error("the metadata log refuses a decision, this node resigns: %s", error)
-        self.machine.resign(self.driver.moment())
-        self.driver.settle()
-
-    # -- flushing ---------------------------------------------------------------------------
-
-    def flush_soon(self) -> None:
-        """At once where nobody else votes; else once for all decisions of this turn, after the
-        others have been offered the records: their flush and ours then run side by side."""
-        if not self._others_vote:
-            self._flush()
-        elif not self._flush_due:
-            self._flush_due = True
-            self.clock.call_later(0, self._flush)
-            self.parked.wake()
-
-    def _flush(self) -> None:
-        self._flush_due = False
-        if self.driver.is_stopped or self.driver.is_stalled:
-            return
-        self.parked.wake()
-        try:
-            self.log.flush()
-        except LogError as error:
-            # What a failed flush has kept is not known: only another leader can tell.
-            log.error("the metadata log cannot be flushed, this node resigns: %s", error)
-            self.machine.resign(self.driver.moment())
-        else:
-            self.machine.on_flushed()
-        self.driver.settle()
+        self.driver.event(self.machine.resign)
 
     # -- who leads --------------------------------------------------------------------------
 
@@ -377,17 +367,38 @@ class RaftNode:
         for tell in self._when_namesake:
             tell(does)
 
-    def step(self, call: Callable[[Moment], Reply]) -> Reply:
-        """One event of the machine with all that follows from it."""
-        return self.driver.step(call)
+    def directory_failed(self, error: Exception) -> None:
+        """A flush failed: what the device has kept is not known, and asking it again would be
+        answered with success (the kernel drops what it could not write). Others may lead; here only
+        the next life may look at what is there."""
+        if self.driver.is_failed or self.driver.is_stopped:
+            return
+        log.error("the metadata log %s; this node takes no further part", error)
+        self.driver.fail()
+        self._deactivate()
+        for tell in self._when_failed:
+            tell(f"{self.log.directory} {error}")
 
-    def change_voters(self, ask: Callable[[Machine], Outcome]) -> Outcome:
+    def step(
+        self,
+        call: Callable[[Moment], Reply],
+        answer: Callable[[Reply], None] = _ignore,
+        refused: Callable[[], None] = _ignore,
+    ) -> None:
+        """One event of the machine; `answer` when all that follows from it is stored, or
+        `refused`."""
+        self.driver.step(call, answer, refused)
+
+    def change_voters(
+        self, ask: Callable[[Machine], Outcome], told: Callable[[Outcome], None]
+    ) -> None:
         """One step of a change of the voters, with what follows from it."""
-        return self.step(lambda _: ask(self.machine))
+        self.step(lambda _: ask(self.machine), told, lambda: told(BUSY))
 
-    def tell_own_place(self) -> Outcome:
+    def tell_own_place(self, told: Callable[[Outcome], None]) -> None:
         """A leader says itself where it listens, as the others tell it by UpdateRaftVoter."""
         if self.endpoint is None:
-            return DONE
+            told(DONE)
+            return
         voter = Voter(self.me, (self.endpoint,))
-        return self.change_voters(lambda machine: machine.membership.update(voter))
+        self.change_voters(lambda machine: machine.membership.update(voter), told)

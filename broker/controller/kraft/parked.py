@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from broker.clock.port import Clock, TimerHandle
 from broker.config.views import BrokerConfig
@@ -36,12 +37,20 @@ class ParkedFetches:
     """Answers fetches, now or later."""
 
     def __init__(
-        self, machine: Machine, log: RaftLog, clock: Clock, config: BrokerConfig
+        self,
+        machine: Machine,
+        log: RaftLog,
+        clock: Clock,
+        config: BrokerConfig,
+        event: Callable[[Callable[[Moment], None]], None],
     ) -> None:
+        """`event`: has something done between two events of the machine, never while what one of
+        them changed is not stored yet."""
         self._machine = machine
         self._log = log
         self._clock = clock
         self._config = config
+        self._event = event
         self._waiting: dict[int, Parked] = {}
         self._next = 0
         self._seen: tuple[int, int, int, object] = (-1, -1, -1, None)
@@ -58,7 +67,8 @@ class ParkedFetches:
         number, self._next = self._next, self._next + 1
         parked = self._waiting[number] = Parked(ask, max_bytes, answer)
         wait_s = min(ask.max_wait_ms, MAX_WAIT_MS) / 1000
-        parked.timer = self._clock.call_later(wait_s, lambda: self._expire(number))
+        expire = partial(self._event, lambda _: self._expire(number))
+        parked.timer = self._clock.call_later(wait_s, expire)
 
     def wake(self) -> None:
         """Something may have changed: answer those who need not wait any more."""

@@ -80,7 +80,10 @@ class Presence:
         if node.endpoint is None:
             return
         if node.machine.role is Role.LEADER:
-            self._heed(ApiKey.UPDATE_RAFT_VOTER, node.tell_own_place().error, node.epoch)
+            epoch = node.epoch
+            node.tell_own_place(
+                lambda told: self._heed(ApiKey.UPDATE_RAFT_VOTER, told.error, epoch)
+            )
         elif node.machine.role is Role.FOLLOWER:
             await self._ask(ApiKey.UPDATE_RAFT_VOTER, self._update(node.endpoint))
         elif node.machine.role is Role.OBSERVER:

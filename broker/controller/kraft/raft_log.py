@@ -1,8 +1,9 @@
 """`__cluster_metadata-0` on a disk: a log with Kafka's files, and the snapshots beside it.
 
 In: batches, offsets, snapshots. Out: what is stored, as bytes or as decoded batches. Never: who
-leads, what is committed, what a record means. Appending does not flush; `flush` does, so that
-decisions of one turn of the loop share one.
+leads, what is committed, what a record means. Appending does not flush; that takes three steps,
+so that nobody waits for the device on the event loop: `begin_flush`, then `force` on the worker
+`METADATA_WORKER`, then `mark_flushed`. What the other methods that wait for it do, they say.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from broker.controller.kraft.snapshots import Snapshots
 from broker.controller.kraft.soundness import check_sound
 from broker.controller.kraft.voters import VoterSet
 from broker.disk.port import Disk
+from broker.log.durability import Flush, force
 from broker.log.log import Log
 from broker.log.records_in import Origin
 from broker.log.retention import retain
@@ -175,25 +177,34 @@ class RaftLog:
         return info.last_offset
 
     def append_fetched(self, records: bytes | memoryview) -> int:
-        """Store whole batches as the leader has them, and flush. The log's end."""
+        """Store whole batches as the leader has them. The log's end."""
         self._log.append_as_follower(records, self._clock.now_ms())
-        self._log.flush()
         return self._log.end_offset
 
-    def flush(self) -> None:
-        """Force everything to the device."""
-        if self._log.recovery_point < self._log.end_offset:
-            self._log.flush()
+    def begin_flush(self) -> Flush | None:
+        """What there is to force now; None if nothing is."""
+        if self._log.recovery_point >= self._log.end_offset:
+            return None
+        return self._log.begin_flush()
+
+    def force(self, flush: Flush) -> None:
+        """On the worker: wait for the device. The epochs come last, for what they say has to be
+        there (`soundness`)."""
+        force(self._disk, self.directory, flush)
+
+    def mark_flushed(self, flush: Flush) -> None:
+        """What was there when the flush began is on the device."""
+        self._log.mark_flushed(flush, self._clock.now_ms())
 
     def truncate_to(self, offset: int) -> int:
-        """Drop everything at or after `offset`; the log's end then."""
+        """Drop everything at or after `offset`; the log's end then. On the worker."""
         self._forget_stops_after(offset)
         self._log.truncate_to(offset, self._clock.now_ms())
         self._log.flush()
         return self._log.end_offset
 
     def restart_behind(self, snapshot: OffsetAndEpoch) -> None:
-        """Drop everything; the log goes on behind a snapshot that is on disk."""
+        """Drop everything; the log goes on behind a snapshot that is on disk. On the worker."""
         check(self.snapshots.has(snapshot), "a log begins behind a snapshot that is there")
         self._forget_stops_after(-1)
         self._log.truncate_fully_and_start_at(snapshot.offset, self._clock.now_ms())
@@ -210,20 +221,28 @@ class RaftLog:
         """Everything below is committed."""
         self._log.advance_high_watermark(min(offset, self._log.end_offset))
 
-    def drop_before(self, snapshot: OffsetAndEpoch) -> None:
-        """Give back whole segments that lie behind a snapshot."""
-        if snapshot.offset <= self._log.log_start_offset:
-            return
-        self.flush()  # a roll, too, leaves a mark that what is before it is there
+    def begins_before(self, snapshot: OffsetAndEpoch) -> bool:
+        """Whether it has anything that a snapshot covers."""
+        return snapshot.offset > self._log.log_start_offset
+
+    def drop_before(self, snapshot: OffsetAndEpoch) -> list[str]:
+        """Leave out whole segments that lie behind a snapshot: the files that may be removed."""
+        if not self.begins_before(snapshot):
+            return []
+        # A roll, too, leaves a mark that what is before it is there.
+        check(self.flushed_offset == self.end.offset, "a log is flushed before it is cut in front")
         self._log.roll(self._clock.now_ms())
         self._log.raise_start(snapshot.offset)
         self.start = snapshot
-        for path in retain(self._log, self._disk, self._clock.now_ms()):
-            self._disk.remove(path)
+        return list(retain(self._log, self._disk, self._clock.now_ms()))
 
     def close(self) -> None:
-        """Flush and close the files."""
+        """Flush and close the files. On the worker, behind all that it has still to do."""
         self._log.close()
+
+    def release(self) -> None:
+        """Close the files as they are: what could not be flushed is not flushed again."""
+        self._log.release()
 
 
 def _end_offset(data: bytes) -> int:

@@ -1,7 +1,9 @@
 """What other nodes and tools ask of the quorum, in Kafka's messages.
 
-In: decoded requests. Out: responses, at once or by callback. Core: the node's machine. Never: who
-may ask (the handlers know), nor a decision of the quorum.
+In: decoded requests. Out: responses, by callback: now, or when what they say is stored. While the
+disk refuses, or too many wait for it, they say BROKER_NOT_AVAILABLE, which Kafka's controllers take
+for *come again*. Core: the node's machine. Never: who may ask (the handlers know), nor a decision
+of the quorum.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from broker.controller.kraft.node import RaftNode
 
 log = logging.getLogger("broker.controller")
+
+BUSY = ErrorCode.BROKER_NOT_AVAILABLE
 
 MAX_NAMESAKES = 100
 """Each is told once; strangers could make up directory ids without end."""
@@ -54,35 +58,54 @@ class QuorumService:
         place = self._node.address_of(leader_id)
         return () if place is None else ((leader_id, place.host, place.port),)
 
-    def vote(self, request: vote.VoteRequest) -> vote.VoteResponse:
+    def vote(self, request: vote.VoteRequest, reply: Callable[[vote.VoteResponse], None]) -> None:
         """Vote (52)."""
         ask = wire.vote_asked(request)
         refused = self._refusal(request, ask)
         if refused is not None or ask is None:
-            return vote.VoteResponse(error_code=refused or ErrorCode.INVALID_REQUEST)
-        answer = self._node.step(lambda now: self._node.machine.on_vote(ask, now))
-        return wire.vote_response(answer, self._nodes(answer.leader_id))
+            reply(vote.VoteResponse(error_code=refused or ErrorCode.INVALID_REQUEST))
+            return
+        self._node.step(
+            lambda now: self._node.machine.on_vote(ask, now),
+            lambda answer: reply(wire.vote_response(answer, self._nodes(answer.leader_id))),
+            lambda: reply(vote.VoteResponse(error_code=BUSY)),
+        )
 
     def begin_epoch(
-        self, request: begin.BeginQuorumEpochRequest
-    ) -> begin.BeginQuorumEpochResponse:
+        self,
+        request: begin.BeginQuorumEpochRequest,
+        reply: Callable[[begin.BeginQuorumEpochResponse], None],
+    ) -> None:
         """BeginQuorumEpoch (53)."""
         ask = wire.begin_asked(request)
         refused = self._refusal(request, ask)
         if refused is not None or ask is None:
-            return begin.BeginQuorumEpochResponse(error_code=refused or ErrorCode.INVALID_REQUEST)
+            code = refused or ErrorCode.INVALID_REQUEST
+            reply(begin.BeginQuorumEpochResponse(error_code=code))
+            return
         self._learn(ask.leader_id, request.leader_endpoints)
-        answer = self._node.step(lambda now: self._node.machine.on_begin_epoch(ask, now))
-        return wire.begin_response(answer, self._nodes(answer.leader_id))
+        self._node.step(
+            lambda now: self._node.machine.on_begin_epoch(ask, now),
+            lambda answer: reply(wire.begin_response(answer, self._nodes(answer.leader_id))),
+            lambda: reply(begin.BeginQuorumEpochResponse(error_code=BUSY)),
+        )
 
-    def end_epoch(self, request: end.EndQuorumEpochRequest) -> end.EndQuorumEpochResponse:
+    def end_epoch(
+        self,
+        request: end.EndQuorumEpochRequest,
+        reply: Callable[[end.EndQuorumEpochResponse], None],
+    ) -> None:
         """EndQuorumEpoch (54)."""
         ask = wire.end_asked(request)
         refused = self._refusal(request, ask)
         if refused is not None or ask is None:
-            return end.EndQuorumEpochResponse(error_code=refused or ErrorCode.INVALID_REQUEST)
-        answer = self._node.step(lambda now: self._node.machine.on_end_epoch(ask, now))
-        return wire.end_response(answer, self._nodes(answer.leader_id))
+            reply(end.EndQuorumEpochResponse(error_code=refused or ErrorCode.INVALID_REQUEST))
+            return
+        self._node.step(
+            lambda now: self._node.machine.on_end_epoch(ask, now),
+            lambda answer: reply(wire.end_response(answer, self._nodes(answer.leader_id))),
+            lambda: reply(end.EndQuorumEpochResponse(error_code=BUSY)),
+        )
 
     def _learn(self, leader_id: int, endpoints: Any) -> None:
         known = [one for one in endpoints if one.host]
@@ -111,7 +134,11 @@ class QuorumService:
             ask = replace(ask, epoch=node.epoch)
         partition = request.topics[0].partitions[0]
         max_bytes = min(request.max_bytes, partition.partition_max_bytes or request.max_bytes)
-        node.step(lambda now: node.parked.fetch(ask, max_bytes, now, answered))
+        asked = ask
+        node.step(
+            lambda now: node.parked.fetch(asked, max_bytes, now, answered),
+            refused=lambda: reply(fetch.FetchResponse(error_code=BUSY)),
+        )
 
     def _met_namesake(self, replica: ReplicaKey) -> None:
         """Say once that two processes have one id; which of them is wrong is not known here."""
@@ -125,27 +152,34 @@ class QuorumService:
         )  # fmt: skip
 
     def fetch_snapshot(
-        self, request: fetch_snapshot.FetchSnapshotRequest
-    ) -> fetch_snapshot.FetchSnapshotResponse:
+        self,
+        request: fetch_snapshot.FetchSnapshotRequest,
+        reply: Callable[[fetch_snapshot.FetchSnapshotResponse], None],
+    ) -> None:
         """FetchSnapshot (59)."""
         ask = wire.snapshot_asked(request)
         refused = self._refusal(request, ask)
         if refused is not None or ask is None:
-            return fetch_snapshot.FetchSnapshotResponse(
-                error_code=refused or ErrorCode.INVALID_REQUEST
-            )
+            code = refused or ErrorCode.INVALID_REQUEST
+            reply(fetch_snapshot.FetchSnapshotResponse(error_code=code))
+            return
         node = self._node
         if ask.epoch < 0:
             ask = replace(ask, epoch=node.epoch)
         asked = ask
-        answer = node.step(lambda now: node.machine.on_fetch_snapshot(asked, now))
-        if answer.error is ErrorCode.NONE:
-            answer = self._with_piece(answer, asked.position, request.max_bytes)
-        return wire.snapshot_response(answer, self._nodes(answer.leader_id))
 
-    def _with_piece(
-        self, answer: SnapshotAnswer, position: int, max_bytes: int
-    ) -> SnapshotAnswer:
+        def answered(answer: SnapshotAnswer) -> None:
+            if answer.error is ErrorCode.NONE:
+                answer = self._with_piece(answer, asked.position, request.max_bytes)
+            reply(wire.snapshot_response(answer, self._nodes(answer.leader_id)))
+
+        node.step(
+            lambda now: node.machine.on_fetch_snapshot(asked, now),
+            answered,
+            lambda: reply(fetch_snapshot.FetchSnapshotResponse(error_code=BUSY)),
+        )
+
+    def _with_piece(self, answer: SnapshotAnswer, position: int, max_bytes: int) -> SnapshotAnswer:
         node = self._node
         if position < 0:
             return replace(answer, error=ErrorCode.POSITION_OUT_OF_RANGE)

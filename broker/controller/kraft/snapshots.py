@@ -19,6 +19,7 @@ from broker.controller.kraft.batches import StoredBatch, decoded
 from broker.controller.kraft.messages import OffsetAndEpoch
 from broker.controller.kraft.voters import VoterSet
 from broker.disk.port import Disk, File
+from broker.log.directories import flush_file
 from bus.protocol.records_meta import encode_metadata_record
 from bus.records.batch import RecordsError, check_crc, iter_batches
 from bus.records.build import build_batch
@@ -80,6 +81,8 @@ class Snapshots:
         """Write a snapshot of `records` (each with its version); its size in bytes."""
         for _ in self.write_steps(snapshot, records, voters, last_contained_ms):
             pass
+        self.finish(snapshot)
+        self.finished(snapshot)
         return self.size_of(snapshot)
 
     def write_steps(
@@ -89,7 +92,7 @@ class Snapshots:
         voters: VoterSet | None,
         last_contained_ms: int,
     ) -> Iterator[None]:
-        """As `write`, a batch at each step; it stands after the last."""
+        """As `write`, a batch at each step; after the last it is ready for `finish`."""
         file = self._begin(snapshot)
         offset = 0
         for rows, is_control in _rows(records, voters, last_contained_ms):
@@ -103,7 +106,19 @@ class Snapshots:
             )
             offset += len(rows)
             yield
-        self._finish(snapshot, file)
+        file.close()
+
+    def finish(self, snapshot: OffsetAndEpoch) -> None:
+        """On a worker: force what was written, and only then give it its name."""
+        path = self._path(snapshot)
+        flush_file(self._disk, path + ".part")
+        self._disk.rename(path + ".part", path)
+        self._disk.flush_directory(self._directory)
+
+    def finished(self, snapshot: OffsetAndEpoch) -> None:
+        """It stands under its name."""
+        if snapshot not in self._ids:
+            self._ids = sorted([*self._ids, snapshot])
 
     def write_piece(
         self, snapshot: OffsetAndEpoch, position: int, data: bytes | memoryview
@@ -115,16 +130,16 @@ class Snapshots:
         self._part[1].write_at(position, data)
 
     def complete(self, snapshot: OffsetAndEpoch) -> None:
-        """All pieces have come: the snapshot gets its name if it is whole."""
+        """On a worker: all pieces have come, the snapshot gets its name if it is whole."""
         if self._part is None or self._part[0] != snapshot:
             raise SnapshotDamaged(f"no snapshot {snapshot} was being fetched")
         file, self._part = self._part[1], None
         problem = _problem(file.read(0, file.size()))
+        file.close()
         if problem:
-            file.close()
             self._disk.remove(self._path(snapshot) + ".part")
             raise SnapshotDamaged(f"the fetched snapshot {snapshot} {problem}")
-        self._finish(snapshot, file)
+        self.finish(snapshot)
 
     def abandon(self) -> None:
         """Forget what was being fetched."""
@@ -138,15 +153,6 @@ class Snapshots:
         file = self._disk.open(self._path(snapshot) + ".part", create=True)
         file.truncate(0)
         return file
-
-    def _finish(self, snapshot: OffsetAndEpoch, file: File) -> None:
-        path = self._path(snapshot)
-        file.flush()
-        file.close()
-        self._disk.rename(path + ".part", path)
-        self._disk.flush_directory(self._directory)
-        if snapshot not in self._ids:
-            self._ids = sorted([*self._ids, snapshot])
 
     # -- reading ----------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from broker.controller.decisions.decision import Decision
 from broker.controller.kraft.node import RaftNode
 from broker.controller.kraft.places import Links
 from broker.controller.kraft.service import QuorumService
-from broker.disk.port import Buffer, DiskFull
+from broker.disk.port import Buffer, DiskError, DiskFull
 from broker.disk.real import RealDisk, RealFile
 from broker.handlers import k80_add_raft_voter, k81_remove_raft_voter, k82_update_raft_voter
 from broker.metadata.delta import Changes
@@ -127,6 +127,28 @@ class RefusingDisk(RealDisk):
 
     refuses = False
     is_full = False
+    is_broken = False
+    """Whether a flush of a file fails (EIO)."""
+    flush_s = 0.0
+    """How long whatever goes to a worker waits for the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flushes: list[str] = []
+        """Files that were to be flushed."""
+        self._last: dict[str, asyncio.Future[None]] = {}
+
+    async def run(self, function: Callable[..., Any], *arguments: Any, worker: str = "") -> Any:
+        """As on a worker thread, in the order of its calls; virtual time knows none."""
+        before, done = self._last.get(worker), asyncio.get_running_loop().create_future()
+        self._last[worker] = done
+        try:
+            if before is not None:
+                await before
+            await asyncio.sleep(self.flush_s)
+            return function(*arguments)
+        finally:
+            done.set_result(None)
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         """As the real one."""
@@ -145,6 +167,13 @@ class RefusingFile(RealFile):
     def __init__(self, real: RealFile, disk: RefusingDisk) -> None:
         super().__init__(real.path, real._fd, real._guard)
         self.disk = disk
+
+    def flush(self) -> None:
+        """As the real one, or not at all."""
+        self.disk.flushes.append(self.path)
+        if self.disk.is_broken:
+            raise DiskError(f"{self.path}: Input/output error", 5)
+        super().flush()
 
     def append(self, data: Buffer) -> None:
         """As the real one, or not at all."""
@@ -199,10 +228,17 @@ class Nodes:
         node.start(("node", port or at))
         return node
 
+    async def alone(self, node_id: int = 1) -> RaftNode:
+        """A node that is the only voter, and leads."""
+        node = self.start(node_id)
+        await self.until(lambda: node.is_active, "it leads")
+        return node
+
     def kill(self, node_id: int) -> None:
         """It is gone without a word; its connections are reset."""
         node = self.nodes.pop(node_id)
         node.driver.stop()
+        node.flushing.stop()
         node.housekeeping.stop()
         node.parked.drop()
         for other in self.nodes.values():
@@ -228,13 +264,13 @@ class Nodes:
     ) -> None:
         match key:
             case ApiKey.VOTE:
-                answered(service.vote(request))
+                service.vote(request, answered)
             case ApiKey.BEGIN_QUORUM_EPOCH:
-                answered(service.begin_epoch(request))
+                service.begin_epoch(request, answered)
             case ApiKey.END_QUORUM_EPOCH:
-                answered(service.end_epoch(request))
+                service.end_epoch(request, answered)
             case ApiKey.FETCH_SNAPSHOT:
-                answered(service.fetch_snapshot(request))
+                service.fetch_snapshot(request, answered)
             case ApiKey.FETCH:
                 service.fetch(request, answered)
 
@@ -271,6 +307,13 @@ class Nodes:
             return newest if newest is not None and newest.epoch == known else None
 
         return await self.until(active, "somebody leads")
+
+
+async def keep(world: Nodes, node: RaftNode, name: str, value: str = "1") -> None:
+    """As `write`, until it is committed."""
+    told = write(node, name, value)
+    await world.until(lambda: told, f"{name} is committed")
+    assert told == [name]
 
 
 def settings(node: RaftNode) -> dict[str, str]:

@@ -29,6 +29,7 @@ from broker.controller.kraft.messages import (
     Fetch,
     FetchAnswer,
     FetchSnapshot,
+    Flush,
     LeaderIs,
     Moment,
     OffsetAndEpoch,
@@ -219,6 +220,8 @@ class Replica:
                 self.state = state
             case Send(to, request):
                 world.send(self.id, to, request)
+            case Flush():
+                self.log.flush()
             case Truncate(offset):
                 world.tell(f"{self.id} truncates to {offset}")
                 self.log.truncate(offset)

@@ -21,6 +21,7 @@ from tests.broker.controller.kraft.node_world import (
     NOT_CONTROLLER,
     Nodes,
     directory_id,
+    keep,
     settings,
     voters,
     write,
@@ -33,17 +34,17 @@ def voter(node_id: int) -> Voter:
     return Voter(ReplicaKey(node_id, directory_id(node_id)), (Endpoint("node", node_id),))
 
 
-def test_a_single_voter_answers_before_write_returns_and_keeps_it(tmp_path: Path) -> None:
+def test_a_single_voter_answers_when_it_is_stored_and_keeps_it(tmp_path: Path) -> None:
     """Through three lives, each under a higher epoch; also after a stop without farewell."""
     world = Nodes(tmp_path)
 
     async def story() -> None:
         for life in range(3):
-            node = world.start(1)
-            assert node.is_active
+            node = await world.alone()
             assert node.epoch == life + 1
             assert settings(node) == {f"life{one}": "1" for one in range(life)}
-            assert write(node, f"life{life}") == [f"life{life}"]
+            await keep(world, node, f"life{life}")
+            assert node.log.flushed_offset == node.end_offset
             if life == 1:
                 await node.stop()
                 del world.nodes[1]
@@ -58,12 +59,14 @@ def test_everybody_has_heard_before_the_answer_is_given(tmp_path: Path) -> None:
     world = Nodes(tmp_path)
 
     async def story() -> None:
-        node = world.start(1)
+        node = await world.alone()
         seen: list[str | None] = []
+        write(node, "a")
         node.write(
             lambda image: Decision((), image.offset),
             lambda _: seen.append(world.heard[1][-1].image.topic_config("t").get("a")),
-        ) if write(node, "a") else None
+        )
+        await world.until(lambda: seen, "it is answered")
         assert seen == ["1"]
 
     world.run(story())
@@ -208,16 +211,14 @@ def test_a_snapshot_and_the_log_behind_it_give_the_live_image(tmp_path: Path) ->
     )  # fmt: skip
 
     async def story() -> None:
-        node = world.start(1)
+        node = await world.alone()
         for number in range(100):
-            write(node, f"n{number % 5}", str(number))
-            await asyncio.sleep(0.001)
+            await keep(world, node, f"n{number % 5}", str(number))
         live = settings(node)
         world.kill(1)
         node = world.start(1)
         assert node.log.start.offset > 0
         assert settings(node) == live
-        assert node.is_active
         assert [one.key.id for one in node.voters.voters] == [1]
 
     world.run(story())
@@ -264,8 +265,7 @@ def test_a_voter_is_added_and_one_removed_while_the_quorum_works(tmp_path: Path)
 
     async def story() -> None:
         write_initial_voters(RealDisk(), str(tmp_path / "1"), VoterSet.of([voter(1)]), 0)
-        leader = world.start(1)
-        assert leader.is_active
+        leader = await world.alone()
         write(leader, "a")
         await asyncio.sleep(10)  # alone for longer than the time-out of the check quorum
         for node_id in (2, 3):
@@ -401,6 +401,7 @@ def test_observers_are_told_the_truth_about_an_idle_cluster(tmp_path: Path) -> N
         await asyncio.sleep(3)
         assert 4 <= leader.end_offset - end <= 6
         alone = Nodes.start(world, 7, controller_quorum_voters="7@node:7")
+        await world.until(lambda: alone.is_active, "it leads")
         end = alone.end_offset
         await asyncio.sleep(3)
         assert alone.end_offset == end
@@ -413,8 +414,8 @@ def test_a_snapshot_is_named_by_what_it_contains(tmp_path: Path) -> None:
     world = Nodes(tmp_path)
 
     async def story() -> None:
-        node = world.start(1)
-        write(node, "a")
+        node = await world.alone()
+        await keep(world, node, "a")
         node.housekeeping.snapshot_soon()
         await world.until(lambda: node.log.latest_snapshot, "the snapshot is written")
         assert node.log.latest_snapshot == OffsetAndEpoch(node.committed.offset + 1, node.epoch)

@@ -14,7 +14,7 @@ from bus.errors import ErrorCode
 from bus.protocol.generated import begin_quorum_epoch as begin
 from bus.protocol.generated import end_quorum_epoch as end
 from bus.protocol.generated import fetch, fetch_snapshot, vote
-from tests.broker.controller.kraft.node_world import CLUSTER, Nodes, write
+from tests.broker.controller.kraft.node_world import CLUSTER, Nodes, keep
 
 EMPTY = [
     vote.VoteRequest(), begin.BeginQuorumEpochRequest(), end.EndQuorumEpochRequest(),
@@ -28,18 +28,18 @@ EMPTY = [
 
 def ask(node: RaftNode, request: Any) -> Any:
     """The answer of the node's service."""
-    service = node.service
+    service, told = node.service, list[Any]()
     match request:
         case vote.VoteRequest():
-            return service.vote(request)
+            service.vote(request, told.append)
         case begin.BeginQuorumEpochRequest():
-            return service.begin_epoch(request)
+            service.begin_epoch(request, told.append)
         case end.EndQuorumEpochRequest():
-            return service.end_epoch(request)
+            service.end_epoch(request, told.append)
         case fetch_snapshot.FetchSnapshotRequest():
-            return service.fetch_snapshot(request)
-    told: list[Any] = []
-    service.fetch(request, told.append)
+            service.fetch_snapshot(request, told.append)
+        case fetch.FetchRequest():
+            service.fetch(request, told.append)
     return told[0]
 
 
@@ -48,8 +48,8 @@ def with_leader(root: Path, judge: Callable[[RaftNode], None]) -> None:
     world = Nodes(root)
 
     async def story() -> None:
-        node = world.start(1)
-        write(node, "a")
+        node = await world.alone()
+        await keep(world, node, "a")
         node.housekeeping.snapshot_soon()
         await world.until(lambda: node.log.latest_snapshot, "the snapshot is written")
         judge(node)

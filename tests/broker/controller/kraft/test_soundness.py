@@ -11,7 +11,7 @@ from broker.controller.kraft.quorum_state import QuorumStateError
 from broker.controller.kraft.snapshots import SnapshotDamaged
 from broker.controller.kraft.soundness import MetadataLogDamaged
 from bus.records.batch import iter_batches
-from tests.broker.controller.kraft.node_world import Nodes, settings, write
+from tests.broker.controller.kraft.node_world import Nodes, keep, settings
 
 ALONE = {"controller.quorum.voters": "1@node:1"}
 
@@ -23,9 +23,9 @@ def directory(tmp_path: Path) -> Path:
 
     async def story() -> None:
         for life in range(2):
-            node = world.start(1)
+            node = await world.alone()
             for number in range(5):
-                write(node, f"life{life}-{number}")
+                await keep(world, node, f"life{life}-{number}")
             world.kill(1)
 
     world.run(story())
@@ -92,8 +92,8 @@ def test_a_log_that_ends_before_what_the_last_stop_had_flushed(directory: Path) 
     world = Nodes(directory.parents[1], ALONE)
 
     async def story() -> None:
-        node = world.start(1)
-        write(node, "last")
+        node = await world.alone()
+        await keep(world, node, "last")
         await node.stop()
         del world.nodes[1]
 
@@ -112,8 +112,8 @@ def test_a_log_that_was_cut_as_its_leader_wanted_starts(tmp_path: Path) -> None:
     world = Nodes(tmp_path, ALONE)
 
     async def story() -> None:
-        node = world.start(1)
-        write(node, "a")
+        node = await world.alone()
+        await keep(world, node, "a")
         await node.stop()
         del world.nodes[1]
 
@@ -195,7 +195,7 @@ def test_a_snapshot_that_was_fetched_just_before_the_process_died_is_taken(direc
     world = Nodes(directory.parents[1], ALONE)
 
     async def story() -> None:
-        node = world.start(1)
+        node = await world.alone()
         node.housekeeping.snapshot_soon()
         await world.until(lambda: node.log.latest_snapshot, "the snapshot is written")
         world.kill(1)
