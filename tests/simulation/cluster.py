@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from broker.config.views import BrokerConfig
+from broker.controller.kraft.states import Role
 from broker.server.broker import Broker
 from broker.settings import ProcessSettings
 from tests.simulation.machine import PORT, Machine, Process
@@ -143,6 +144,14 @@ class Cluster:
             for machine, broker in self.serving()
             if broker.rooms.controller.is_active
         ]
+
+    def quorum_leaders(self) -> list[tuple[int, int]]:
+        """(node id, epoch) of everybody whom a majority has elected, as far as he knows, whether
+        anything of his epoch is committed or not."""
+        if self.ensemble is not None or len(self.machines) == 1:
+            return []
+        nodes = [(m.node_id, broker.rooms.controller) for m, broker in self.serving()]
+        return [(one, node.epoch) for one, node in nodes if node.machine.role is Role.LEADER]
 
     def image(self) -> Any:
         """The newest committed metadata that anybody has; None if nobody serves."""

@@ -4,6 +4,9 @@ In: the calls of `broker.disk.port.Disk`, from one life at a time. Out: the same
 as a real disk. The death of a process changes nothing here; `lose_power` does. Never: files of the
 machine the simulation runs on.
 
+A flush takes virtual time drawn from the seed. One that a process waits for on its loop stops all of
+that process (`Life.spend`); on a worker (`run`) only that worker's queue waits.
+
 Names (files made, renamed, removed) become durable in their order, as with a journal of metadata:
 `flush_directory` takes all of them so far, flushing a new file those up to its own creation.
 """
@@ -22,6 +25,8 @@ from tests.simulation.loop import Life
 ENOSPC, EIO, EBADF = 28, 5, 9
 CAPACITY_BYTES = 4 << 30
 FLUSH_S = (0.0002, 0.003)
+MOST_HELD_S = 10.0
+"""However many flushes one step asks for: a device merges what waits for it."""
 
 
 Fault = Callable[[str, str], None]
@@ -98,6 +103,7 @@ class SimFile:
         self._disk.fault("flush", self.path)
         self._disk.before_write(self.path, 0)
         self._disk.machine.flush_inode(self._inode)
+        self._disk.wait_for_device()
 
     def size(self) -> int:
         self._check_open()
@@ -212,6 +218,8 @@ class ProcessDisk:
         self.fault: Fault = no_fault
         """Asked before every call that a broken disk may refuse; raises what it answers."""
         self._queues: dict[str, asyncio.Future[None]] = {}
+        self._worker_waits_s: float | None = None
+        """What the function that runs on a worker has waited so far; None on the loop."""
 
     def before_write(self, path: str, size: int) -> int:
         """How many bytes there is room for; the place where a process may die in mid-operation."""
@@ -226,6 +234,21 @@ class ProcessDisk:
         if size and machine.capacity_bytes != CAPACITY_BYTES:
             return max(min(size, machine.capacity_bytes - machine.used_bytes), 0)
         return size
+
+    def took_s(self) -> float:
+        """How long the device takes for a flush."""
+        low, high = self.machine.flush_s
+        return low + (high - low) * self._dice.random()
+
+    def wait_for_device(self) -> None:
+        """A flush was asked for by the present step, which ends that much later."""
+        if self._worker_waits_s is not None:
+            self._worker_waits_s = min(self._worker_waits_s + self.took_s(), MOST_HELD_S)
+            return
+        loop = asyncio._get_running_loop()
+        if loop is not None:
+            held_s = max(self._life.busy_until - loop.time(), 0.0)
+            self._life.spend(loop.time(), max(min(self.took_s(), MOST_HELD_S - held_s), 0.0))
 
     def boot_id(self) -> str:
         """Which run of the machine this is: the page cache is lost between two of them."""
@@ -307,6 +330,7 @@ class ProcessDisk:
         self.fault("flush", path)
         self.before_write(path, 0)
         self.machine.flush_names()
+        self.wait_for_device()
 
     def size_of(self, path: str) -> int:
         self.fault("stat", path)
@@ -346,18 +370,14 @@ class ProcessDisk:
     async def run(
         self, function: Callable[..., Result], *arguments: Any, worker: str = ""
     ) -> Result:
-        """As on a worker thread: later, and in one step of its own; in its order if `worker`."""
-        low, high = self.machine.flush_s
-        took_s = low + (high - low) * self._dice.random()
+        """As on a worker thread: later, and in its order if `worker`; what was flushed is durable
+        at the end of the wait, or for the second and later flushes of `function` in its middle."""
         if not worker:
-            await asyncio.sleep(took_s)
-            result = function(*arguments)
-            await asyncio.sleep(0)
-            return result
+            return await self._work(function, arguments)  # type: ignore[no-any-return]
         loop = asyncio.get_running_loop()
         before, done = self._queues.get(worker), loop.create_future()
         self._queues[worker] = done
-        begun = loop.create_task(self._in_turn(before, done, took_s, function, arguments))
+        begun = loop.create_task(self._in_turn(before, done, function, arguments))
         begun.add_done_callback(_look_at)  # a caller that was cancelled hears of no error
         return await asyncio.shield(begun)  # type: ignore[no-any-return]
 
@@ -365,7 +385,6 @@ class ProcessDisk:
         self,
         before: asyncio.Future[None] | None,
         done: asyncio.Future[None],
-        took_s: float,
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
     ) -> Any:
@@ -373,10 +392,20 @@ class ProcessDisk:
         try:
             if before is not None:
                 await before
-            await asyncio.sleep(took_s)
+            return await self._work(function, arguments)
+        finally:
+            if not done.done():
+                done.set_result(None)
+
+    async def _work(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        first_s = self.took_s()
+        await asyncio.sleep(first_s)
+        self._worker_waits_s = 0.0
+        try:
             return function(*arguments)
         finally:
-            done.set_result(None)
+            waited_s, self._worker_waits_s = self._worker_waits_s, None
+            await asyncio.sleep(max(waited_s - first_s, 0.0))
 
 
 class SimLock:

@@ -17,6 +17,7 @@ from tests.simulation.disk import CAPACITY_BYTES, FLUSH_S
 from tests.simulation.machine import Machine
 from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
+from tests.simulation.quorum_faults import QuorumFaults
 
 MOST_AT_ONCE = 2
 PAUSE_BETWEEN_S = (0.3, 4.0)
@@ -53,6 +54,7 @@ class Faults:
             (2, self._slow_link),
             (3, self._stop),
             (2, self._slow_disk),
+            (1, self._stalled_disk),
             (2, self._full_disk),
             (1, self._clock_jumps),
             (3, self._kill_controller),
@@ -63,6 +65,9 @@ class Faults:
         if cluster.ensemble is not None:
             self.kinds += [(3, self._expire_session), (3, self._cut_from_zookeeper)]
             self.kinds.append((1, self._zookeeper_goes_away))
+        elif len(cluster.voters) == 3:
+            quorum = QuorumFaults(self)
+            self.kinds += [(1, quorum.power_in_election), (1, quorum.power_in_commit)]
         if only:
             self.kinds = [one for one in self.kinds if one[1].__name__.strip("_") in only]
 
@@ -114,14 +119,15 @@ class Faults:
                 machine.process.asked_to_stop = False  # one that is stopping starts again
             machine.start()
 
-    async def _for(self, low_s: float, high_s: float) -> None:
+    async def for_a_while(self, low_s: float, high_s: float) -> None:
+        """Wait, by the dice."""
         await asyncio.sleep(low_s + (high_s - low_s) * self.dice.random())
 
     # --- processes -------------------------------------------------------------------------------
 
     async def _kill(self, machine: Machine) -> None:
         machine.kill()
-        await self._for(0.1, 12.0)
+        await self.for_a_while(0.1, 12.0)
         machine.start()
 
     async def _kill_controller(self, machine: Machine) -> None:
@@ -135,18 +141,18 @@ class Faults:
         others = [m for m in self.cluster.machines if m is not machine]
         other = others[self.dice.randrange(0, len(others))]
         machine.kill()
-        await self._for(0.0, 0.5)
+        await self.for_a_while(0.0, 0.5)
         other.kill()
-        await self._for(0.1, 5.0)
+        await self.for_a_while(0.1, 5.0)
         machine.start()
-        await self._for(0.0, 3.0)
+        await self.for_a_while(0.0, 3.0)
         other.start()
 
     async def _kill_in_mid_write(self, machine: Machine) -> None:
         machine.kill_in_mid_write(self.dice.randrange(0, 40))
         await self.world.until(lambda: not machine.alive, 3.0)
         machine.kill()
-        await self._for(0.1, 6.0)
+        await self.for_a_while(0.1, 6.0)
         machine.start()
 
     async def _stop(self, machine: Machine) -> None:
@@ -154,30 +160,34 @@ class Faults:
         if not await self.world.until(lambda: not machine.alive, 15.0):
             self.world.trace(f"{machine.name} does not stop in 15 s")
             machine.kill()
-        await self._for(0.1, 5.0)
+        await self.for_a_while(0.1, 5.0)
         machine.start()
 
     async def _pause(self, machine: Machine) -> None:
         machine.pause()
-        await self._for(0.2, 14.0)
+        await self.for_a_while(0.2, 14.0)
         machine.resume()
 
     async def _power(self, machine: Machine) -> None:
-        if not self._may_lose_power(machine):
+        if not self.may_lose_power(machine):
             return
-        self._power_lost_on = machine.node_id
-        self.observer.on_power_loss(machine.node_id)
         self._is_alone = self.cluster.ensemble is not None
-        machine.lose_power()
-        await self._for(0.5, 12.0)
+        self.power_goes(machine)
+        await self.for_a_while(0.5, 12.0)
         machine.power_up()
-        await self._for(0.0, 0.5)
+        await self.for_a_while(0.0, 0.5)
         machine.start()
         if self._is_alone:
             await self.world.until(self._all_in_sync, LONGEST_CATCH_UP_S)
             self._is_alone = False
 
-    def _may_lose_power(self, machine: Machine) -> bool:
+    def power_goes(self, machine: Machine) -> None:
+        """Now."""
+        self._power_lost_on = machine.node_id
+        self.observer.on_power_loss(machine.node_id)
+        machine.lose_power()
+
+    def may_lose_power(self, machine: Machine) -> bool:
         """The fault model: fewer than min.insync.replicas (2) lose unflushed writes between two
         full catch-ups. What ZooKeeper mode does not promise (no ELR) is that the last replica in
         sync may lose them, or has lost them when it becomes the last: there everything has to be
@@ -214,10 +224,11 @@ class Faults:
                     self.world.network.cut(machine.host, other.host, how)
                 if direction != 2:
                     self.world.network.cut(other.host, machine.host, how)
-        await self._for(1.0, 14.0)
-        self._mend(machine)
+        await self.for_a_while(1.0, 14.0)
+        self.mend(machine)
 
-    def _mend(self, machine: Machine) -> None:
+    def mend(self, machine: Machine) -> None:
+        """Its links are whole again."""
         self.world.trace(f"{machine.name} is reachable again")
         network = self.world.network
         for other in self.cluster.machines:
@@ -231,15 +242,15 @@ class Faults:
         self.world.trace(f"{machine.name} and {other.name} do not reach each other ({how.value})")
         self.world.network.cut(machine.host, other.host, how)
         self.world.network.cut(other.host, machine.host, how)
-        await self._for(1.0, 14.0)
-        self._mend(machine)
+        await self.for_a_while(1.0, 14.0)
+        self.mend(machine)
 
     async def _slow_link(self, machine: Machine) -> None:
         slow_s = 0.02 + 0.5 * self.dice.random()
         self.world.trace(f"{machine.name}'s links are slow ({slow_s:.3f} s)")
         for other in self.cluster.machines:
             self.world.network.link(machine.host, other.host).slow_s = slow_s
-        await self._for(1.0, 8.0)
+        await self.for_a_while(1.0, 8.0)
         for other in self.cluster.machines:
             self.world.network.link(machine.host, other.host).slow_s = 0.0
 
@@ -248,38 +259,45 @@ class Faults:
     async def _slow_disk(self, machine: Machine) -> None:
         self.world.trace(f"{machine.name}'s disk flushes slowly")
         machine.disk.flush_s = (0.1, 1.5)
-        await self._for(2.0, 10.0)
+        await self.for_a_while(2.0, 10.0)
+        machine.disk.flush_s = FLUSH_S
+
+    async def _stalled_disk(self, machine: Machine) -> None:
+        """Seconds for each flush: nothing that need not wait for it may do so."""
+        self.world.trace(f"{machine.name}'s disk stalls")
+        machine.disk.flush_s = (1.0, 4.0)
+        await self.for_a_while(3.0, 12.0)
         machine.disk.flush_s = FLUSH_S
 
     async def _full_disk(self, machine: Machine) -> None:
         room = self.dice.randrange(0, 20_000)
         self.world.trace(f"{machine.name}'s disk has {room} bytes left")
         machine.disk.fill_up(room)
-        await self._for(1.0, 8.0)
+        await self.for_a_while(1.0, 8.0)
         machine.disk.capacity_bytes = CAPACITY_BYTES
         self.world.trace(f"{machine.name}'s disk has room again")
-        await self._for(0.0, 2.0)
+        await self.for_a_while(0.0, 2.0)
         # A log directory that failed stays offline until the broker starts again, as in Kafka.
         machine.kill()
-        await self._for(0.1, 1.0)
+        await self.for_a_while(0.1, 1.0)
         machine.start()
 
     async def _clock_jumps(self, machine: Machine) -> None:
         machine.jump_clock(self.dice.randrange(-600_000, 600_000))
-        await self._for(0.1, 1.0)
+        await self.for_a_while(0.1, 1.0)
 
     # --- ZooKeeper -------------------------------------------------------------------------------
 
     async def _expire_session(self, machine: Machine) -> None:
         self.cluster.ensemble.expire(machine.node_id)
-        await self._for(0.5, 3.0)
+        await self.for_a_while(0.5, 3.0)
 
     async def _cut_from_zookeeper(self, machine: Machine) -> None:
         self.cluster.ensemble.cut(machine.node_id)
-        await self._for(0.5, 12.0)
+        await self.for_a_while(0.5, 12.0)
         self.cluster.ensemble.mend(machine.node_id)
 
     async def _zookeeper_goes_away(self, machine: Machine) -> None:
         self.cluster.ensemble.go_away()
-        await self._for(0.5, 12.0)
+        await self.for_a_while(0.5, 12.0)
         self.cluster.ensemble.come_back()

@@ -28,6 +28,7 @@ class Observer:
         self.world = cluster.world
         self._leaders: dict[tuple[bytes, int, int], int] = {}
         self._controllers: dict[int, int] = {}
+        self._quorum_leaders: dict[int, int] = {}
         self._epochs: dict[tuple[str, bytes, int], tuple[int, int]] = {}
         self._replicas: dict[tuple[str, bytes, int], Any] = {}
         self._watermarks: dict[tuple[str, bytes, int], int] = {}
@@ -52,6 +53,10 @@ class Observer:
         for machine, controller in self.cluster.active_controllers():
             if not machine.paused:
                 self._controller(machine.node_id, controller.epoch)
+        for node_id, epoch in self.cluster.quorum_leaders():
+            first = self._quorum_leaders.setdefault(epoch, node_id)
+            if first != node_id:
+                self._complain(f"two leaders of the quorum in epoch {epoch}: {first}, {node_id}")
         for machine, partition in self.cluster.partitions():
             life = machine.process.life.name if machine.process else ""
             self._partition(machine.node_id, life, partition)

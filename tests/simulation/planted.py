@@ -13,10 +13,12 @@ import pytest
 
 from broker.controller.decisions import brokers, leadership
 from broker.controller.decisions.rules import Rules
+from broker.controller.kraft.carrier import Carrier
 from broker.controller.kraft.election import Election
 from broker.controller.kraft.leading import Leading
-from broker.controller.kraft.messages import Committed
+from broker.controller.kraft.messages import Committed, ElectionState
 from broker.coordinator.appender import OFFSETS_TOPIC, Appender
+from broker.disk.port import METADATA_WORKER
 from broker.handlers import fetch_reading
 from broker.log import background
 from broker.log.log import Log
@@ -150,6 +152,30 @@ def metadata_commit_without_a_majority(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leading, "advance_watermark", wrong)
 
 
+def a_vote_is_answered_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
+    """Epoch and vote go to the device beside the answer, not before it."""
+    right = Carrier._persist
+
+    async def wrong(self: Carrier, state: ElectionState) -> None:
+        self._node.clock.spawn(right(self, state), name="late vote")
+
+    patch.setattr(Carrier, "_persist", wrong)
+
+
+def a_voter_says_what_it_has_not_flushed(patch: pytest.MonkeyPatch) -> None:
+    """Appends of the metadata log count as stored while their flush is only on its way."""
+
+    async def wrong(self: Carrier) -> None:
+        raft_log = self._node.log
+        flush = raft_log.begin_flush()
+        if flush is not None:
+            raft_log.mark_flushed(flush)
+            later = self._disk.run(raft_log.force, flush, worker=METADATA_WORKER)
+            self._node.clock.spawn(later, name="late flush")
+
+    patch.setattr(Carrier, "force", wrong)
+
+
 PLANTS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
@@ -167,5 +193,7 @@ PLANTS: dict[str, Plant] = {
         a_new_coordinator_reads_nothing,
         votes_are_given_twice,
         metadata_commit_without_a_majority,
+        a_vote_is_answered_before_it_is_stored,
+        a_voter_says_what_it_has_not_flushed,
     )
 }

@@ -9,7 +9,7 @@ import pytest
 
 from broker.disk.port import DirectoryLocked, DiskFull, PathMissing
 from tests.simulation.disk import Killed, ProcessDisk, SimDisk
-from tests.simulation.loop import Life, VirtualLoop
+from tests.simulation.loop import START_S, Life, VirtualLoop
 
 
 def machine(seed: int = 0) -> SimDisk:
@@ -144,3 +144,45 @@ def test_slow_work_takes_virtual_time_only():
     assert loop.time() - begun >= 100
     loop.close()
     asyncio.set_event_loop(None)
+
+
+def test_a_flush_that_the_loop_waits_for_stops_its_process_and_one_on_a_worker_only_its_queue():
+    """On the loop the next step of that process comes when the device is done; other processes and
+    other workers go on."""
+    disk, loop, order = machine(), VirtualLoop(), []
+    disk.flush_s = (5.0, 5.0)
+    process, other = life_on(disk), life_on(disk, "other")
+    process.mkdirs("/data")
+    file = process.open("/data/log", create=True)
+
+    def note(what: str) -> None:
+        order.append((what, round(loop.time() - START_S)))
+
+    async def works() -> None:
+        slow = [asyncio.ensure_future(process.run(file.flush, worker="a")) for _ in range(2)]
+        beside = asyncio.ensure_future(process.run(note, "another worker", worker="b"))
+        note("the loop goes on")
+        await asyncio.gather(*slow, beside)
+        note("both are flushed")
+        file.flush()
+        await asyncio.sleep(0)
+        note("the loop stood still")
+
+    async def waits() -> None:
+        await asyncio.sleep(12)
+        note("somebody else")
+
+    async def story() -> None:
+        tasks = [
+            loop.create_task(works(), context=process._life.context),
+            loop.create_task(waits(), context=other._life.context),
+        ]
+        await asyncio.gather(*tasks)
+
+    loop.run_until_complete(story())
+    loop.close()
+    asyncio.set_event_loop(None)
+    assert order == [
+        ("the loop goes on", 0), ("another worker", 5), ("both are flushed", 10),
+        ("somebody else", 12), ("the loop stood still", 15),
+    ]  # fmt: skip

@@ -14,12 +14,15 @@ from tests.simulation.story import run_seed
 SEEDS = range(1, 13)
 POWER = ("power", "kill", "kill_two")
 NETWORK = ("isolate", "cut_pair", "kill", "pause")
+QUORUM = ("power_in_election", "power_in_commit")
 FAULTS: dict[str, tuple[str, ...]] = {
     "a_lost_page_cache_is_not_noticed": POWER,
     "logs_are_not_flushed": POWER,
     "votes_are_given_twice": NETWORK,
     "metadata_commit_without_a_majority": (*NETWORK, "kill_controller"),
     "unclean_election": NETWORK,
+    "a_vote_is_answered_before_it_is_stored": ("power_in_election",),
+    "a_voter_says_what_it_has_not_flushed": ("power_in_commit",),
 }
 """Faults that bring some of them to light sooner; the others get all kinds."""
 
@@ -40,7 +43,7 @@ def test_the_checkers_catch(name: str, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("faults", [POWER, NETWORK], ids=["power", "network"])
+@pytest.mark.parametrize("faults", [POWER, NETWORK, QUORUM], ids=["power", "network", "quorum"])
 def test_the_same_faults_without_a_bug_are_survived(seed: int, faults: tuple[str, ...]):
     """What catches the bugs must not find fault with the broker as it is."""
     assert run_seed(seed, "kraft", faults=faults).wrong == []
