@@ -5,6 +5,7 @@ Never: sockets. A handler returns its response, or None when `context.reply` wil
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -88,6 +89,8 @@ class Session:
     line: Line = _NO_LINE
     on_not_controller: Callable[[], None] | None = None
     """For a request in an envelope: its broker shall ask another controller."""
+    hang_up: Callable[[], None] | None = None
+    """Ends this client's connection: what it asked cannot be answered, others are not concerned."""
 
 
 @dataclass(slots=True)
@@ -144,6 +147,9 @@ class Services:
         return self.node_id if self.zookeeper is None else self.controller.leader_id
 
 
+log = logging.getLogger("broker.handlers")
+
+
 class CloseClient(Exception):
     """This client can only be answered by closing its connection; the text is the log line."""
 
@@ -151,8 +157,15 @@ class CloseClient(Exception):
 class RequestContext:
     """One request's surroundings."""
 
-    __slots__ = ("_encode", "_fill", "api_version", "client_id", "correlation_id", "services",
-                 "session")
+    __slots__ = (
+        "_encode",
+        "_fill",
+        "api_version",
+        "client_id",
+        "correlation_id",
+        "services",
+        "session",
+    )
 
     def __init__(
         self,
@@ -173,8 +186,20 @@ class RequestContext:
         self._fill = fill
 
     def reply(self, response: object) -> None:
-        """Answer, now or later; exactly once."""
-        self._fill(self._encode(self.correlation_id, response))
+        """Answer, now or later; exactly once.
+
+        Whatever cannot be written is due to what this client asked. Later there is nobody above
+        us who could close its connection: an error would end a timer, and so the process.
+        """
+        try:
+            chunks = self._encode(self.correlation_id, response)
+        except Exception:
+            if self.session.hang_up is None:
+                raise
+            log.exception("the response to %s cannot be written", self.session.host)
+            self.session.hang_up()
+            return
+        self._fill(chunks)
 
     def reply_frame(self, chunks: Chunks) -> None:
         """Answer with a whole frame, made elsewhere for this very request."""
@@ -194,6 +219,4 @@ class RequestContext:
 
     def may(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether the client may do this."""
-        return self.services.authorizer.authorise(
-            self.session.principal, operation, resource, name
-        )
+        return self.services.authorizer.authorise(self.session.principal, operation, resource, name)

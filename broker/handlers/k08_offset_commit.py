@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.config.key import MAX_LONG
 from broker.coordinator.commits import CommitRequest
 from broker.coordinator.records import CommittedOffset
 from broker.handlers.context import RequestContext
@@ -121,5 +122,6 @@ def _offset(
         leader_epoch=ask.committed_leader_epoch,
         metadata=ask.committed_metadata or "",
         commit_timestamp_ms=now_ms,
-        expire_timestamp_ms=-1 if kept_ms == NO_RETENTION else now_ms + kept_ms,
+        # "For ever" is often said as the largest number there is; the sum must still be one.
+        expire_timestamp_ms=-1 if kept_ms == NO_RETENTION else min(now_ms + kept_ms, MAX_LONG),
     )

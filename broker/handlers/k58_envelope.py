@@ -52,6 +52,7 @@ def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeRespons
     session.on_not_controller = lambda: answer(
         EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     )
+    session.hang_up = lambda: answer(EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
     try:
         context.services.dispatch_inner(frame, session, fill)
     except (CloseClient, ProtocolError):

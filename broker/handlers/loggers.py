@@ -24,7 +24,7 @@ MODULES = (
     "broker.log",
     "broker.metadata",
     "broker.network",
-    "broker.purgatory",
+    "broker.peer",
     "broker.replica",
     "broker.server",
 )

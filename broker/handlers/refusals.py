@@ -106,9 +106,21 @@ def _client_quotas(module: Any, request: Any, error: ErrorCode) -> object:
     )
 
 
+def _create_acls(module: Any, request: Any, error: ErrorCode) -> object:
+    result = module.AclCreationResult(error_code=error, error_message=error.text)
+    return module.CreateAclsResponse(results=[result] * len(request.creations))
+
+
+def _delete_acls(module: Any, request: Any, error: ErrorCode) -> object:
+    result = module.DeleteAclsFilterResult(error_code=error, error_message=error.text)
+    return module.DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
 _BY_ITEM: dict[int, Refuse] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.ALTER_CONFIGS: _configs("AlterConfigsResponse"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs("IncrementalAlterConfigsResponse"),

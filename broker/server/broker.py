@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
@@ -327,8 +327,9 @@ def _dispatch(dispatcher: Dispatcher, side: Side, listener_name: str) -> Dispatc
         session = connection.session
         if not isinstance(session, Session):
             session = connection.session = Session(
-                connection.host, listener_name, side=side, line=connection
-            )
+                connection.host, listener_name, side=side, line=connection,
+                hang_up=partial(connection.abort, "its request cannot be answered"),
+            )  # fmt: skip
         try:
             handle(frame, session, slot.fill)
         except (CloseClient, BusError) as error:
