@@ -482,7 +482,7 @@ class Partition:
     def delete_records(self, before_offset: int) -> int:
         """Raise the log's start (-1: to the high watermark); the new start."""
         self.check_leader()
-        if not self.log.config.deletes:
+        if self.log.config.compacted and not self.log.config.deletes:
             raise LogError(
                 ErrorCode.POLICY_VIOLATION, "records of a compacted topic are not deleted by offset"
             )

@@ -1,4 +1,7 @@
-"""`configs`: get, set, unset; of topics, brokers, all brokers, loggers, groups."""
+"""`configs`: get, set, unset; of topics, brokers, all brokers, loggers; of groups on Apache Kafka.
+
+Groups have configurations with KIP-848, which our broker does not offer yet: it says so.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from bus.command.told import nodes, told
 from bus.command.topics import pairs
 
 app = typer.Typer(
-    help="Configurations of topics, brokers, loggers and groups: get, set, unset.",
+    help="Configurations of topics, brokers, loggers (Apache Kafka: groups too): get, set, unset.",
     no_args_is_help=True,
 )
 
@@ -40,7 +43,10 @@ _TYPES = {
     Kind.GROUP: look.GROUP,
 }
 KindArgument = Annotated[
-    Kind, typer.Argument(help="topic, broker, brokers (all of them), logger (of a broker), group.")
+    Kind,
+    typer.Argument(
+        help="topic, broker, brokers (all of them), logger (of a broker); Apache Kafka: group."
+    ),
 ]
 NAME_HELP = "Topic, broker id, or group; `-` with brokers."
 NameArgument = Annotated[str, typer.Argument(help=NAME_HELP)]

@@ -40,6 +40,11 @@ __all__ = [
 
 NOTHING_IN_FORCE = InForce({}, {})
 
+NOT_OFFERED: Mapping[int, str] = {
+    ResourceType.GROUP: "Groups have configurations with KIP-848, which is not offered here yet",
+    ResourceType.CLIENT_METRICS: "Client metrics (KIP-714) are not offered here yet",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceAlteration:
@@ -140,4 +145,5 @@ def _check_resource(image: MetadataImage, resource: ResourceAlteration) -> None:
                 ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
             )
     else:
-        raise RefusedError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+        why = NOT_OFFERED.get(kind, f"Unknown resource type {kind}")
+        raise RefusedError(ErrorCode.INVALID_REQUEST, why)
