@@ -60,9 +60,11 @@ class Alone:
         answer = await self.rooms.dispatchers[side].call(ApiKey.CREATE_TOPICS, request)
         assert [one.error_code for one in answer.topics] == [0] * len(names)
 
-    def write(self, *records: object) -> None:
-        """As an older version of us would have."""
-        self.rooms.controller.write(lambda _: Decision(records, None), lambda _: None)
+    async def write(self, *records: object) -> None:
+        """As an older version of us would have; committed when this returns."""
+        done: list[None] = []
+        self.rooms.controller.write(lambda _: Decision(records, None), done.append)
+        assert await self.world.until(lambda: bool(done), 30)
 
 
 def config_record(kind: ResourceType, name: str, key: str, value: str) -> ConfigRecord:
@@ -90,7 +92,7 @@ def test_a_stored_value_that_cannot_be_in_force_marks_its_key_only(
         await alone.start()
         await alone.create("odd", "even")
         for _ in range(2):
-            alone.write(
+            await alone.write(
                 config_record(kind, name, key, value),
                 config_record(ResourceType.TOPIC, "odd", "segment.bytes", "2097152"),
             )
@@ -115,7 +117,7 @@ def test_a_stored_record_that_makes_no_sense_is_left_out(caplog: pytest.LogCaptu
     async def story() -> None:
         await alone.start()
         await alone.create("even")
-        alone.write(
+        await alone.write(
             PartitionChangeRecord(partition_id=7, topic_id=b"x" * 16, leader=1),
             config_record(ResourceType.TOPIC, "even", "segment.bytes", "2097152"),
         )
