@@ -11,7 +11,7 @@ from bus.client.operate import act, look
 from bus.client.operate.views import PartitionState, TopicState
 from bus.command.show import AsJson, Yes, print_json, screen, show
 from bus.command.told import admin, nodes, told
-from bus.contracts.topics import TOPICS
+from bus.contracts.topics import TOPICS, Topic
 
 app = typer.Typer(
     help="Topics of the bus: list, create, describe, grow, delete.", no_args_is_help=True
@@ -177,18 +177,41 @@ def _describe_one(ctx: typer.Context, name: str, as_json: bool) -> None:
     known = client.describe_topic(name)
     offsets = {view.partition: view for view in known.partitions}
     rows = [_offset_row(p, offsets.get(p.index)) for p in topic.partitions]
+    contract = TOPICS.get(name)
     if as_json:
         whole = {"name": name, "topic_id": topic.topic_id.hex(), "partitions": rows}
-        print_json({**whole, "configs": dict(known.configs)})
+        told = {"contract": _contract_row(contract)} if contract else {}
+        print_json({**whole, "configs": dict(known.configs), **told})
         return
     columns = ["partition", "leader", "replicas", "isr", "elr", "offline", "state",
                "log_start_offset", "end_offset", "records"]  # fmt: skip
     show(rows, columns, as_json=False, title=name)
     for key, value in known.configs.items():
         screen().print(f"{key} = {value}", highlight=False)
-    contract = TOPICS.get(name)
     if contract:
-        screen().print(f"{contract.flow.value} flow, key: {contract.key}", highlight=False)
+        _print_contract(contract)
+
+
+def _contract_row(contract: Topic) -> dict[str, Any]:
+    """What the contract decided, and why (I-1)."""
+    return {
+        "flow": contract.flow.value,
+        "key": contract.key,
+        "partitions": contract.partitions,
+        "partitions_why": contract.partitions_why,
+        "retention_ms": contract.retention_ms,
+        "retention_why": contract.retention_why,
+    }
+
+
+def _print_contract(contract: Topic) -> None:
+    kept = "for ever" if contract.retention_ms < 0 else f"{contract.retention_ms / 3_600_000:g} h"
+    for line in (
+        f"{contract.flow.value} flow, key: {contract.key}",
+        f"by contract {contract.partitions} partitions: {contract.partitions_why}",
+        f"by contract kept {kept}: {contract.retention_why}",
+    ):
+        screen().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _offset_row(partition: PartitionState, view: PartitionView | None) -> dict[str, Any]:

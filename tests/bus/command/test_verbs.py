@@ -55,7 +55,14 @@ def test_topics_are_created_described_listed_and_deleted(run: Run) -> None:
 
 
 def test_create_without_a_name_makes_the_topics_of_the_contract(run: Run) -> None:
+    """And `describe` says how many partitions each has, how long it keeps, and why (I-1)."""
     assert set(run("topics create").stdout.split()) == TOPICS.keys()
+    for contract in TOPICS.values():
+        text = run(f"topics describe {contract.name}").stdout
+        assert f"{contract.partitions} partitions: {contract.partitions_why}" in text
+        assert contract.retention_why in text
+    described = out(run("topics describe data.vehicle --json"))
+    assert len(described["partitions"]) == described["contract"]["partitions"]
     assert "are there" in run("topics create").stdout
     assert "the plate" in run("topics list").stdout
 
