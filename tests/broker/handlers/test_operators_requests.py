@@ -19,6 +19,7 @@ from bus.protocol.generated import (
     create_topics,
     describe_acls,
     describe_client_quotas,
+    describe_quorum,
     elect_leaders,
     list_partition_reassignments,
     unregister_broker,
@@ -142,3 +143,15 @@ def test_an_unknown_broker_cannot_be_forgotten(ask: Ask) -> None:
     request = unregister_broker.UnregisterBrokerRequest(broker_id=77)
     response = ask(ApiKey.UNREGISTER_BROKER, request)
     assert response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_quorum_of_one_tells_no_address_where_nobody_listens(ask: Ask) -> None:
+    """A broker that is its own controller has no port for others; it told them port 0."""
+    partition = describe_quorum.PartitionDataInRequest(partition_index=0)
+    topic = describe_quorum.TopicDataInRequest(
+        topic_name="__cluster_metadata", partitions=[partition]
+    )
+    answer = ask(ApiKey.DESCRIBE_QUORUM, describe_quorum.DescribeQuorumRequest(topics=[topic]))
+    assert answer.topics[0].partitions[0].error_code == 0
+    assert [node.node_id for node in answer.nodes] == [1]
+    assert all(end.port > 0 for node in answer.nodes for end in node.listeners)
