@@ -70,7 +70,7 @@ def _describe(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[
-            _result(entry, request) for entry in found if wanted is None or entry.key.name in wanted
+            _result(entry, request) for entry in found if not wanted or entry.key.name in wanted
         ],
     )
 
@@ -127,7 +127,7 @@ def _loggers(resource: DescribeConfigsResource, context: RequestContext) -> Desc
             config_type=STRING, documentation=None,
         )
         for logger, level in levels().items()
-        if not error and (wanted is None or logger in wanted)
+        if not error and (not wanted or logger in wanted)
     ]  # fmt: skip
     return DescribeConfigsResult(
         error_code=error,

@@ -129,4 +129,28 @@ CLUSTER = [
          ask("UnregisterBroker", 0, broker_id=-1)),
 ]  # fmt: skip
 
-ROWS: list[Row] = [*METADATA, *CLUSTER]
+VERSIONS = [
+    *row("texts", "a topic and one that is not there, in every version",
+         metadata({"name": "{topic}"}, {"name": "{nil}"}), given=[new_topic(), led()],
+         versions=range(4, 14), may_differ=["order"]),
+    *row("texts", "no topics at all", ask("Metadata", None, topics=[]),
+         versions=range(1, 14)),
+    *row("texts", "operations that are allowed", metadata(
+             {"name": "{topic}"}, include_cluster_authorized_operations=True,
+             include_topic_authorized_operations=True), given=[new_topic(), led()],
+         versions=[8, 9, 10]),
+    *row("texts", "operations on the cluster that are allowed",
+         ask("DescribeCluster", None, include_cluster_authorized_operations=True),
+         versions=[0, 1, 2]),
+    *row("texts", "rights in older versions", ask("CreateAcls", None, creations=[{
+             "resource_type": 2, "resource_name": "x", "principal": "User:a", "host": "*",
+             "operation": 3, "permission_type": 3}]),
+         ask("DescribeAcls", None, resource_type_filter=1, operation=1, permission_type=1),
+         ask("DeleteAcls", None, filters=[{"resource_type_filter": 1, "operation": 1,
+             "permission_type": 1}]), versions=[1, 2]),
+    *row("texts", "quotas in older versions",
+         ask("DescribeClientQuotas", 0, components=[{"entity_type": "galaxy"}]),
+         ask("AlterClientQuotas", 0, validate_only=True, entries=[{"entity": [], "ops": []}])),
+]  # fmt: skip
+
+ROWS: list[Row] = [*METADATA, *CLUSTER, *VERSIONS]

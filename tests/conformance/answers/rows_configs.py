@@ -205,4 +205,32 @@ SHOWN = [
          may_differ=["order"]),
 ]  # fmt: skip
 
-ROWS: list[Row] = [*TOPICS, *BROKERS, *SHOWN]
+VERSIONS = [
+    *row("texts", "one alteration in every version", replace(on_topic("retention.ms", SET, "x"), version=None),
+         replace(alter(TOPIC, "nil", RETENTION), version=None),
+         replace(on_topic("retention.ms", SET, "1"), version=None), given=[new_topic()],
+         versions=[0, 1]),
+    *row("texts", "one replacement in every version",
+         replace(alter_all(TOPIC, "{topic}", {"retention.ms": "x"}), version=None),
+         replace(alter_all(TOPIC, "nil", {"retention.ms": "1"}), version=None),
+         replace(alter_all(TOPIC, "{topic}", {"retention.ms": "1"}), version=None),
+         given=[new_topic()], versions=[0, 1, 2]),
+    *row("texts", "one description in every version",
+         replace(describe(TOPIC, "{topic}", "retention.ms", "nosuch.key"), version=None),
+         replace(describe(TOPIC, "nil"), version=None),
+         replace(describe(BROKER, "1", "node.id", "num.io.threads"), version=None),
+         given=[new_topic(retention_ms="7")], versions=[1, 2, 3, 4], may_differ=["order"]),
+    *row("texts", "keys and resources twice, and none",
+         describe(TOPIC, "{topic}", "retention.ms", "retention.ms"),
+         ask("DescribeConfigs", 4, resources=[]), ask("IncrementalAlterConfigs", 1, resources=[]),
+         ask("AlterConfigs", 2, resources=[]), alter(TOPIC, "{topic}"),
+         alter_all(TOPIC, "{topic}", {}),
+         ask("DescribeConfigs", 4, resources=[{"resource_type": TOPIC, "resource_name": "{topic}",
+             "configuration_keys": []}]), given=[new_topic()], may_differ=["order"]),
+    *row("texts", "what has configurations", ask("ListConfigResources", 0),
+         ask("ListConfigResources", 1, resource_types=[CLIENT_METRICS, GROUP]),
+         ask("ListConfigResources", 1, resource_types=[3]),
+         ask("ListConfigResources", 1, resource_types=[0])),
+]  # fmt: skip
+
+ROWS: list[Row] = [*TOPICS, *BROKERS, *SHOWN, *VERSIONS]

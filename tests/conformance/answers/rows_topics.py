@@ -166,4 +166,35 @@ PARTITIONS = [
          given=[new_topic(), led()], may_differ=["order"]),
 ]  # fmt: skip
 
-ROWS: list[Row] = [*TOPICS, *PARTITIONS]
+VERSIONS = [
+    *row("texts", "one refused topic in every version", create(wanted("a b"), version=None),
+         create(wanted(partitions=0), version=None), create(wanted(), version=None,
+         validate_only=True), versions=range(2, 8), may_differ=["order"]),
+    *row("texts", "one deletion in every version",
+         ask("DeleteTopics", None, topic_names=["{topic}", "nil"]),
+         given=[new_topic()], versions=range(1, 6), may_differ=["order"]),
+    *row("texts", "one growth in every version",
+         ask("CreatePartitions", None, topics=[{"name": "{topic}", "count": 2, "assignments": None}],
+             validate_only=True),
+         ask("CreatePartitions", None, topics=[{"name": "{topic}", "count": 2, "assignments": None},
+                                               {"name": "nil", "count": 2, "assignments": None}]),
+         given=[new_topic()], versions=range(4), may_differ=["order"]),
+    *row("texts", "one deletion of records in every version",
+         ask("DeleteRecords", None, topics=[{"name": "{topic}", "partitions": [
+             {"partition_index": 0, "offset": 5}, {"partition_index": 9, "offset": 0}]},
+             {"name": "nil", "partitions": [{"partition_index": 0, "offset": 0}]}]),
+         given=[new_topic(), led()], versions=range(3), may_differ=["order"]),
+    *row("texts", "log directories", ask("AlterReplicaLogDirs", None, dirs=[
+             {"path": "/nowhere", "topics": [{"name": "{topic}", "partitions": [0]},
+                                            {"name": "nil", "partitions": [0]}]}]),
+         ask("DescribeLogDirs", None, topics=[{"topic": "nil", "partitions": [0]}]),
+         given=[new_topic(), led()], versions=[1, 2],
+         only=["error_code", "error_message", "topic_name", "partition_index"],
+         may_differ=["order"]),
+    *row("texts", "elections in every version",
+         ask("ElectLeaders", None, topic_partitions=[{"topic": "{topic}", "partitions": [0]},
+                                                     {"topic": "nil", "partitions": [0]}]),
+         given=[new_topic(), led()], versions=range(3), may_differ=["order"]),
+]  # fmt: skip
+
+ROWS: list[Row] = [*TOPICS, *PARTITIONS, *VERSIONS]
