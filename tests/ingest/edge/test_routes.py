@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bus.contracts.keys import RECOGNITION, UNREADABLE
-from ingest.edge.routes import Edge
+from ingest.edge.routes import Edge, create_app
 from ingest.settings import EdgeSettings
 from ingest.spool import Entry
 
@@ -296,3 +296,20 @@ class TestBounds:
             assert answer.status_code == 401
         assert (await http.post(URL, content=text(GOOD))).status_code == 200
         assert (await http.get("/v1/status", headers={"authorization": ""})).status_code == 200
+
+
+async def test_a_request_that_stumbles_is_answered_500_and_counted(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+):
+    """What a sender's bytes provoke must not end the edge, nor go unnoticed."""
+
+    def stumble(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr("ingest.edge.routes.take", stumble)
+    transport = httpx.ASGITransport(app=create_app(edge), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://edge") as client:
+        answer = await client.post("/v1/records/vehicle", json={"车牌号码": "京A12345"})
+        assert answer.status_code == 500
+        assert "databus_edge_failed_requests 1.0" in (await client.get("/metrics")).text
+        assert (await client.get("/v1/status")).status_code == 200
