@@ -13,7 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from broker.network.frames import FrameError
-from broker.network.limits import JOIN_BELOW_BYTES, MAX_FULL_READS, MAX_UNSENT_BYTES, TURN_S
+from broker.network.limits import (
+    JOIN_BELOW_BYTES,
+    MAX_FULL_READS,
+    MAX_UNSENT_BYTES,
+    READ_LITTLE_BYTES,
+    TURN_S,
+)
 from broker.network.memory import MemoryHolder
 from broker.network.responses import ResponseQueue, Slot
 
@@ -46,6 +52,8 @@ class Connection(asyncio.BufferedProtocol):
         self._room = True
         self._draining = False
         self._unsent = 0
+        self._left_bytes = 0
+        self._left_since = 0.0
         self._lent = 0
         self._full_reads = 0
         self._turn_ends = 0.0
@@ -81,6 +89,9 @@ class Connection(asyncio.BufferedProtocol):
         if not listener.is_open:
             self._reading = True  # uvloop reads on, whatever `connection_made` said: pause again
         self._cutter.received(nbytes)
+        if self._in_line:
+            self._update_reading()
+            return
         if not self._full_reads:
             self._turn_ends = now + TURN_S
         self._full_reads = self._full_reads + 1 if nbytes == self._lent else 0
@@ -136,6 +147,17 @@ class Connection(asyncio.BufferedProtocol):
     def held_bytes(self) -> int:
         """Response bytes that the kernel has not taken."""
         return self._responses.held_bytes + self._unsent
+
+    def is_unread_since(self, oldest: float) -> bool:
+        """Whether the kernel has taken nothing of what waits for it since then, as far as those
+        know who look again and again."""
+        left_bytes = 0
+        if self._unsent and not self.closed:
+            left_bytes = cast(asyncio.WriteTransport, self._transport).get_write_buffer_size()
+        if not left_bytes or left_bytes != self._left_bytes:
+            self._left_bytes, self._left_since = left_bytes, self._listener.monotonic()
+            return False
+        return self._left_since < oldest
 
     def close(self) -> None:
         """Close after what is written has left."""
@@ -195,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
         """Others have worked long enough in this round: only keep what came."""
         has_frame = self._cutter.has_frame
         try:
-            if not self._cutter.keep_rest() and not has_frame:
+            if not self._cutter.keep_rest(READ_LITTLE_BYTES) and not has_frame:
                 self._wait_for_room()
         except FrameError as error:
             self.abort(str(error))
@@ -329,7 +351,9 @@ class Connection(asyncio.BufferedProtocol):
     def _update_reading(self) -> None:
         wanted = (
             self._room
-            and not self._in_line
+            # Who waits for his turn may send a little more: to stop reading and to begin again
+            # costs as much as a small request.
+            and (not self._in_line or self._cutter.has_room)
             # Nothing is read behind a request that has no place. Without one reading goes on, so
             # that a client's end is heard while it waits for an answer.
             and (not self._cutter.held_bytes or self._has_place())

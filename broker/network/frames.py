@@ -79,8 +79,16 @@ class FrameCutter:
         self._at = start + length
         return self._view[start : self._at]
 
-    def keep_rest(self) -> bool:
-        """Move what is left out of the shared buffer; False if memory must be waited for."""
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be received before anything is handed out."""
+        return self._own is not None and self._end < len(self._own)
+
+    def keep_rest(self, spare_bytes: int = 0) -> bool:
+        """Move what is left out of the shared buffer; False if memory must be waited for.
+
+        `spare_bytes`: room for more behind it.
+        """
         if self._at == self._end:
             self._release()
             return True
@@ -91,7 +99,7 @@ class FrameCutter:
             has_room = self._granted >= needed and self._end < len(self._own)
             if whole_frame_waits or has_room:
                 return True
-        return self._move_rest(max(needed, rest))
+        return self._move_rest(max(needed, rest) + spare_bytes)
 
     def close(self) -> None:
         """Give all memory back."""

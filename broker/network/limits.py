@@ -16,7 +16,8 @@ GROW_FROM_BYTES = 1024 * 1024
 
 STALLED_S = 5.0
 """While others wait for receive memory, a half frame that has made no progress for so long loses
-its connection: half frames of nobody must not stop those that work."""
+its connection: half frames of nobody must not stop those that work. So do answers of which nothing
+was read for so long, while all of them hold more than they may."""
 
 MAX_IN_FLIGHT = 64
 """Requests of one connection being worked on. Clients keep at most 5 for ordering; librdkafka
@@ -26,9 +27,10 @@ TURN_S = 0.001
 """How long one connection works on what it has sent at once, before others get their turn: ten
 small requests, or one that is large."""
 
-ROUND_S = 0.002
+ROUND_S = 0.004
 """How long the connections of one class work in one round of the event loop before the sockets are
-looked at again: what a heartbeat may wait for, and twenty small requests."""
+looked at again: what a heartbeat may wait for, and fifty small requests, more than come at once
+unless a broker has more to do than it can."""
 
 MAX_FULL_READS = 4
 """Reads that fill what they were lent, one after the other in one round: the event loop reads on as

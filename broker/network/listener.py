@@ -125,6 +125,17 @@ class Listener:
             connection.abort("its half request kept memory that others need")
         return len(stalled)
 
+    def close_unread(self) -> int:
+        """If answers hold more than they may, each connection one, close those whose clients have
+        read nothing for a while: how many they are is all that bounds them else."""
+        if not self.memory.is_short:
+            return 0
+        oldest = self.monotonic() - STALLED_S
+        unread = [c for c in self._connections if c.is_unread_since(oldest)]
+        for connection in unread:
+            connection.abort("its answers are not read and their memory is needed")
+        return len(unread)
+
     # -- the connections' side ------------------------------------------------------
 
     def new_cutter(self) -> FrameCutter:

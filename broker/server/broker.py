@@ -281,6 +281,7 @@ class Broker:
             await self.clock.sleep(SWEEP_S)
             for listener in self._all_listeners():
                 listener.close_stalled()
+                listener.close_unread()
                 listener.close_idle()
             self._log_requests(requests.isEnabledFor(logging.DEBUG))
 

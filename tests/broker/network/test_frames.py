@@ -87,3 +87,25 @@ def test_a_half_frame_waits_when_the_memory_of_the_broker_is_used_up() -> None:
 def test_one_frame_larger_than_the_budget_passes_when_it_is_alone() -> None:
     """Its own limit is the frame size; without this it would wait for ever."""
     assert feed(cutter(ReceiveBudget(10)), framed(bytes(50_000))) == [bytes(50_000)]
+
+
+def test_what_stands_in_line_has_room_for_a_little_more() -> None:
+    """And keeps its order; when the room is used up, nothing more may be lent."""
+    budget = ReceiveBudget(10_000)
+    made = cutter(budget)
+    first, more = framed(b"first") * 3, framed(b"second")
+    made.writable()[: len(first)] = first
+    made.received(len(first))
+    assert made.keep_rest(len(more))
+    assert made.has_frame
+    assert made.has_room
+    assert budget.used_bytes == len(first) + len(more)
+    made.writable()[:] = more
+    made.received(len(more))
+    assert not made.has_room
+    frames = []
+    while (frame := made.next_frame()) is not None:
+        frames.append(bytes(frame))
+    assert frames == [b"first", b"first", b"first", b"second"]
+    assert made.keep_rest()
+    assert budget.used_bytes == 0

@@ -303,6 +303,34 @@ def test_answers_that_are_not_read_keep_further_requests_from_being_taken(run: R
     told(story, run=run)
 
 
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_those_who_read_nothing_give_way_when_their_memory_is_needed(run: Run) -> None:
+    """And only then; one who reads a little in time stays."""
+
+    async def story(world: World) -> None:
+        listener = world.listener
+        (reader, writer), _ = await world.connect(), await world.connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(framed(b"big") * 8)
+        await until(lambda: listener.memory.used_bytes > 0)
+        for world.now in (0.0, 10.0, 20.0):
+            assert listener.close_unread() == 0
+        listener.memory.limit_bytes = 1
+        assert listener.close_unread() == 0
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        await reader.readexactly(BIG)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        world.now = 24.0
+        while listener.close_unread() == 0:
+            world.now += 1.0
+            await asyncio.sleep(0.01)
+        assert world.now >= 29.0
+        await until(lambda: listener.connection_count == 1)
+        assert listener.memory.used_bytes == 0
+
+    told(story, run=run)
+
+
 def test_nothing_is_taken_behind_a_request_that_holds_its_connection() -> None:
     """Its answer may be large, and nobody knows when it comes; what is read for it elsewhere counts;
     an end of the client is heard."""
