@@ -87,6 +87,13 @@ class BrokerConfig:
         """The same file with what operators have set while running, for all and for this one."""
         return BrokerConfig(self._texts[Source.STATIC_BROKER], dynamic_default, dynamic_broker)
 
+    def warn_of_new(self, before: BrokerConfig) -> None:
+        """Say once of each key set while running that it has no effect; `before` has the older."""
+        known = {name for texts in before._texts.values() for name in texts}
+        now = {name for texts in self._texts.values() for name in texts}
+        for name in sorted(now - known):
+            _warn_of(name)
+
     def unknown_keys(self) -> dict[str, Source]:
         """What is set and no row describes: name -> the layer in force."""
         return {

@@ -112,12 +112,13 @@ class Rooms:
     def _apply_dynamic_config(self, changes: Changes) -> None:
         """What operators set while brokers run is in force at once."""
         if any(kind is ResourceType.BROKER for kind, _ in changes.changed_configs):
-            configs = changes.image.configs
+            configs, before = changes.image.configs, self.services.config
             self.services.config = self.stored_configs.broker(
                 self.services.config,
                 configs.get((ResourceType.BROKER, ""), {}),
                 configs.get((ResourceType.BROKER, str(self.node_id)), {}),
             )
+            self.services.config.warn_of_new(before)
             self.replicas.throttles.reconfigure(self.services.config)
 
 

@@ -107,6 +107,19 @@ def test_a_file_of_kafkas_may_have_keys_that_nobody_here_knows(
     assert "my.plugin.key" in plugin
 
 
+def test_a_key_without_effect_that_is_set_while_running_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Not again when another key is altered."""
+    config = BrokerConfig({"num.partitions": "3"})
+    with caplog.at_level("WARNING", "broker.config"):
+        first = config.with_dynamic({}, {"foo.bar": "1", "log.retention.ms": "5"})
+        first.warn_of_new(config)
+        first.with_dynamic({}, {"foo.bar": "2", "log.retention.ms": "6"}).warn_of_new(first)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("Unknown configuration foo.bar")
+
+
 def test_what_was_set_while_running_wins_in_kafkas_order() -> None:
     config = BrokerConfig.from_mapping({"message.max.bytes": "1000", "log.roll.hours": "3"})
     changed = config.with_dynamic(
