@@ -63,6 +63,17 @@ def test_the_two_readmes_show_the_same_commands():
     assert english
 
 
+def test_the_two_pages_on_sending_show_the_same():
+    """Chinese vendors read theirs: the same examples, statuses, reasons, topics and headers."""
+    english, chinese = (
+        (PROJECT_ROOT / "docs" / f"how-to-send{twin}.md").read_text() for twin in ("", ".zh")
+    )
+    block = re.compile(r"```.*?```", re.DOTALL)
+    assert block.findall(english) == block.findall(chinese)
+    word = re.compile(r"`([a-z][a-z0-9./=_-]+)`|^\| (?:([0-9]{3})|`([a-z-]+)`)", re.MULTILINE)
+    assert set(word.findall(english)) == set(word.findall(chinese))
+
+
 def test_the_architecture_names_every_room_and_every_process():
     """A new one is not forgotten."""
     text = (PROJECT_ROOT / "docs" / "ARCHITECTURE.md").read_text()

@@ -86,5 +86,5 @@ def sentences(maker: str) -> tuple[str, str]:
     return (
         f"this is a message of {maker}, which the bus does not read yet; send its own keys"
         " (docs/how-to-send.md)",
-        f"这是 {maker} 接口的消息，总线目前不能读取；请按约定的键发送（docs/how-to-send.md）",
+        f"这是 {maker} 接口的消息，总线目前不能读取；请按约定的键发送（docs/how-to-send.zh.md）",
     )
