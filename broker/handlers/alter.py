@@ -19,6 +19,7 @@ from broker.controller.decisions.configs import (
 from broker.controller.decisions.rules import Rules
 from broker.handlers.context import RequestContext
 from broker.handlers.own_configs import refused_here
+from broker.handlers.sides import Side
 from broker.metadata.image import ResourceType
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
@@ -45,7 +46,8 @@ def alter(
             left.append(resource)
         else:
             here.append(result)
-    if not services.controller.is_active and any(map(_is_the_controllers, left)):
+    may_forward = context.session.side is not Side.CONTROLLER and not services.controller.is_active
+    if may_forward and any(map(_is_the_controllers, left)):
         services.forward(key, request, context)
         return
     asked = []
