@@ -25,8 +25,8 @@ class RealClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    """The function itself: every request asks four times."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -80,7 +80,7 @@ class Dispatcher:
         if endpoint is None:
             fill(self._unknown_api_versions(header.correlation_id))
             return
-        endpoint.requests.mark()
+        endpoint.requests.count += 1
         request, _ = endpoint.decode(frame, offset)
         context = RequestContext(
             self._services, session, version, header.correlation_id, header.client_id,
