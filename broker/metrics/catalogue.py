@@ -105,6 +105,9 @@ _REQUESTS = [
     *_rows(
         "socket-server-metrics",
         ("connection-count", GAUGE, "Open connections, of clients and brokers."),
+        ("unread-response-bytes", GAUGE,
+         "Answers to clients that the kernel has not taken: their clients do not read.", (),
+         "it stays at 64 MiB: what clients read is cut to a batch at a time"),
     ),
 ]
 _CONTROLLER = [

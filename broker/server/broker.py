@@ -245,6 +245,11 @@ class Broker:
             "connection-count",
             lambda: sum(one.connection_count for one in self._all_listeners()),
         )
+        self.metrics.gauge(
+            "socket-server-metrics",
+            "unread-response-bytes",
+            lambda: self._shared.client_memory.used_bytes,
+        )
         self._http = await self.network.listen(
             self.settings.metrics_host,
             self.settings.metrics_port,
