@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from contextlib import suppress
 
 import pytest
 
+from broker.controller.kraft.wire import TOPIC, TOPIC_ID
 from broker.handlers.context import CloseClient, Session
 from broker.handlers.registry import SERVED, is_served, version_range
 from broker.handlers.sides import Side
 from broker.server.broker import Broker
 from bus.errors import BusError
-from bus.protocol.apis import APIS
+from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import encode_request
 from tests.bus.protocol.conftest import Codec, Maker, all_codecs
 from tests.simulation.cluster import Cluster
@@ -48,6 +50,46 @@ def random_frame(key: int, dice: random.Random, requests: dict[str, Codec]) -> b
     return bytes(frame)
 
 
+QUORUM = tuple(
+    int(key)
+    for key in (
+        ApiKey.FETCH, ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT, ApiKey.ADD_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.BROKER_HEARTBEAT, ApiKey.ALTER_PARTITION,
+    )
+)  # fmt: skip
+NODES = (-1, 1, 2, 3, 7)
+
+
+def as_of_the_quorum(asked: object, cluster_id: str, epoch: int, dice: random.Random) -> None:
+    """Values that come past the first checks: this cluster, its metadata log, epochs around ours."""
+    for name in getattr(asked, "__struct_fields__", ()):
+        held = getattr(asked, name)
+        if name == "cluster_id":
+            setattr(asked, name, cluster_id)
+        elif name in ("topic", "topic_name"):
+            setattr(asked, name, TOPIC)
+        elif name == "topic_id":
+            setattr(asked, name, TOPIC_ID)
+        elif name in ("partition", "partition_index"):
+            setattr(asked, name, 0)
+        elif "directory_id" in name:
+            setattr(asked, name, bytes(16))
+        elif "epoch" in name and isinstance(held, int):
+            setattr(asked, name, max(-1, epoch + dice.choice((-2, -1, 0, 0, 0, 1, 2))))
+        elif name.endswith("_id") and isinstance(held, int):
+            setattr(asked, name, dice.choice(NODES))
+        elif "offset" in name or "watermark" in name or name == "position":
+            setattr(asked, name, dice.choice((-1, 0, 1, dice.randrange(60), 1 << 40)))
+        elif isinstance(held, list):
+            if name in ("topics", "partitions"):
+                del held[1:]
+            for one in held:
+                as_of_the_quorum(one, cluster_id, epoch, dice)
+        else:
+            as_of_the_quorum(held, cluster_id, epoch, dice)
+
+
 class Hurled:
     """Sends random requests to one broker and notes which ones only their connection ends for."""
 
@@ -62,8 +104,22 @@ class Hurled:
                     self._send(key, side)
             await asyncio.sleep(0.01)
 
+    def to_the_quorum(self) -> None:
+        rooms = self._broker.rooms
+        for key in QUORUM:
+            version = self._dice.randint(*version_range(key))
+            maker = Maker(self._dice, small=True)
+            request = maker.message(self._requests[f"{APIS[key].name}Request"], version)
+            as_of_the_quorum(request, rooms.cluster_id, rooms.controller.epoch, self._dice)
+            with suppress(ValueError, TypeError):  # a mixture that no client could write
+                frame = b"".join(encode_request(key, version, 1, "x", request))[4:]
+                self._hand_over(key, Side.CONTROLLER, frame)
+
     def _send(self, key: int, side: Side) -> None:
-        frame = memoryview(random_frame(key, self._dice, self._requests))
+        self._hand_over(key, side, random_frame(key, self._dice, self._requests))
+
+    def _hand_over(self, key: int, side: Side, data: bytes) -> None:
+        frame = memoryview(data)
         hang_up = lambda: self.stumbled.append(APIS[key].name)  # noqa: E731
         session = Session("10.1.1.1", "PLAINTEXT", side=side, hang_up=hang_up)
         try:
@@ -100,4 +156,36 @@ def test_random_requests_reach_no_check_and_fail_nothing_later(
     world.run(story())
     world.end()
     logging.getLogger("broker").setLevel(logging.NOTSET)
+    assert (world.complaints, stumbled) == ([], []), f"seed {seed}"
+
+
+QUORUM_ROUNDS = 25
+
+
+def test_requests_between_nodes_of_a_quorum_reach_no_check(
+    requests: dict[str, Codec], dice: random.Random, seed: int
+) -> None:
+    """Whoever reaches the controllers' listener may depose leaders; no process ends of it."""
+    world = World(seed)
+    cluster = Cluster(world, 3, "kraft")
+    stumbled: list[str] = []
+    epochs: list[int] = []
+
+    async def story() -> None:
+        cluster.start()
+        assert await world.until(lambda: len(cluster.serving()) == 3, 60)
+        for _ in range(QUORUM_ROUNDS):
+            for _, broker in cluster.serving():
+                hurled = Hurled(broker, dice, requests)
+                hurled.to_the_quorum()
+                stumbled.extend(hurled.stumbled)
+                epochs.append(broker.rooms.controller.epoch)
+            await asyncio.sleep(dice.choice((0.001, 0.05, 0.5)))
+        await asyncio.sleep(10)
+        assert [len(machine.lives) for machine in cluster.machines] == [1] * 3
+        assert await world.until(lambda: bool(cluster.active_controllers()), 30)
+
+    world.run(story())
+    world.end()
+    assert max(epochs) > min(epochs) + QUORUM_ROUNDS / 5, "they went through the first checks"
     assert (world.complaints, stumbled) == ([], []), f"seed {seed}"
