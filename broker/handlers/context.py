@@ -141,6 +141,12 @@ class Services:
     """Who hears of a broker's lost connection, if not `active` (the ZooKeeper plane)."""
 
     @property
+    def knows_topics(self) -> bool:
+        """Whether a topic that is not in the image does not exist. Under ZooKeeper the controller
+        names them only after this broker serves."""
+        return self.zookeeper is None or bool(self.zookeeper.knows_topics)
+
+    @property
     def shown_controller_id(self) -> int:
         """Whom clients shall ask for changes: the elected broker under ZooKeeper; under KRaft
         this one, which carries them to the controllers that no client may reach."""

@@ -2,7 +2,9 @@
 
 Behaviour: stores a group's offsets in `__consumer_offsets` and answers when every in-sync replica
 has them. A partition that does not exist, or whose metadata is too long, fails for itself; the
-group's own error holds for all others. The metadata string comes back as it was given.
+group's own error holds for all others. A topic that a broker in ZooKeeper mode has not been told
+of yet, seconds after its start, is COORDINATOR_LOAD_IN_PROGRESS: clients ask again. The metadata
+string comes back as it was given.
 
 Versions: 2-10. 2-4 may bring their own retention time, 5 leaves it out, 7 has static members, 9
 may come from KIP-848 groups, 10 has topic ids.
@@ -81,6 +83,8 @@ def _topic(
     else:
         known = image.topics.get(topic.name)
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not context.services.knows_topics:
+        missing = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     error = ErrorCode.NONE if known is not None else missing
     name = topic.name if known is None else known.name
     if not context.may(Operation.READ, Resource.GROUP, request.group_id):
@@ -105,6 +109,8 @@ def _partition_error(
     ask: OffsetCommitRequestPartition, count: int, context: RequestContext
 ) -> ErrorCode:
     if not 0 <= ask.partition_index < count:
+        if not context.services.knows_topics:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     longest = context.services.config["offset.metadata.max.bytes"]
     if len((ask.committed_metadata or "").encode()) > longest:

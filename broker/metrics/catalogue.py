@@ -136,6 +136,12 @@ _CONTROLLER = [
     *_rows(
         "broker-metadata-metrics",
         ("last-applied-record-offset", GAUGE, "The newest metadata record this broker acts on."),
+        ("metadata-load-error-count", GAUGE,
+         "Committed records that the image could not take in (KRaft); they are left out, the log "
+         "has the trace."),
+        ("metadata-apply-error-count", GAUGE,
+         "Changes of the metadata that a part of this broker could not apply (a partition, a "
+         "configuration key); the rest is in force, the log says which."),
     ),
 ]
 _ROOMS = [

@@ -102,6 +102,11 @@ class ZookeeperPlane:
         """Topics come by requests once the broker serves."""
         return False
 
+    @property
+    def knows_topics(self) -> bool:
+        """Whether the controller has named all topics since this broker registered."""
+        return self.follower.informed.is_set()
+
     async def open(self) -> str | None:
         """Connect; the ensemble knows the cluster's id or gets one."""
         self._session.start(self)

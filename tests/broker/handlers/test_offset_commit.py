@@ -1,0 +1,73 @@
+"""OffsetCommit on a coordinator that has not been told of all topics yet (ZooKeeper mode)."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.clock.real import RealClock
+from broker.controller.zk.follower import Follower
+from broker.handlers import k08_offset_commit
+from broker.handlers.context import Services
+from broker.metadata.image import MetadataImage, TopicImage, frozen
+from bus.errors import ErrorCode
+from bus.protocol.generated.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+ID = bytes(range(16))
+
+
+def commit(services: Any, version: int) -> int:
+    """The code for partition 0 of topic `t`."""
+    ask = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    topic = OffsetCommitRequestTopic(name="t", topic_id=ID, partitions=[ask])
+    context: Any = SimpleNamespace(
+        services=services, api_version=version, may=lambda *_: True, reply=lambda _: None
+    )
+    response = k08_offset_commit.handle(OffsetCommitRequest(group_id="g", topics=[topic]), context)
+    assert response is not None
+    return int(response.topics[0].partitions[0].error_code)
+
+
+@pytest.mark.parametrize(
+    ("version", "unknown"),
+    [(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (10, ErrorCode.UNKNOWN_TOPIC_ID)],
+)
+def test_a_topic_is_unknown_only_once_the_controller_has_named_them_all(
+    version: int, unknown: ErrorCode
+) -> None:
+    """librdkafka hands UNKNOWN_TOPIC_OR_PARTITION to the application; it came for topics that
+    exist, seconds after a restart."""
+
+    async def story() -> tuple[int, int]:
+        told: list[Any] = []
+        session: Any = None
+        follower = Follower(1, session, RealClock(), told.append, lambda *_: None)
+        follower.registered(7)
+        plane = SimpleNamespace(knows_topics=False)
+        services: Any = Services.__new__(Services)
+        services.zookeeper, services.image = plane, follower.image
+        plane.knows_topics = follower.informed.is_set()
+        early = commit(services, version)
+        follower.informed.set()
+        plane.knows_topics = follower.informed.is_set()
+        return early, commit(services, version)
+
+    assert asyncio.run(story()) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, unknown)
+
+
+def test_so_is_a_partition_of_a_topic_of_which_only_others_were_named() -> None:
+    """LeaderAndIsr names what this broker has; the rest comes with UpdateMetadata."""
+    topic = TopicImage("t", ID, ())
+    services: Any = Services.__new__(Services)
+    services.zookeeper = SimpleNamespace(knows_topics=False)
+    services.image = MetadataImage(topics=frozen({"t": topic}), topic_names=frozen({ID: "t"}))
+    assert commit(services, 9) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    services.zookeeper = None
+    assert commit(services, 9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
