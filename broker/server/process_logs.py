@@ -18,6 +18,8 @@ BROKER_LOGGER and apply to these files and to standard error alike.
 from __future__ import annotations
 
 import logging
+import sys
+import time
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -45,6 +47,41 @@ FILES = {
 }
 
 
+COMPLAIN_EVERY_S = 60.0
+"""A line that cannot be written is told so often on standard error, which mostly ends up on the
+same disk; a trace for each, as Python's own, would fill what room there is."""
+
+
+class File(RotatingFileHandler):
+    """One module's file. Invariant: `_missing` lines were not written since the last complaint."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path, maxBytes=MAX_FILE_BYTES, backupCount=KEPT_FILES, encoding="utf-8", delay=True
+        )
+        self.setFormatter(logging.Formatter(FORMAT))
+        self._missing = 0
+        self._complained = -COMPLAIN_EVERY_S
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """The disk is full, mostly. A mistake in a call of the logger keeps its trace."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._missing += 1
+        now = time.monotonic()
+        if now - self._complained < COMPLAIN_EVERY_S:
+            return
+        self._complained = now
+        text = f"{self.baseFilename} cannot be written ({error.strerror}), {self._missing} lines"
+        self._missing = 0
+        try:
+            print(f"{text} are missing", file=sys.stderr, flush=True)
+        except OSError:
+            return  # the same disk
+
+
 class ModuleFiles(logging.Handler):
     """Hands each record to the file of the nearest module above its logger."""
 
@@ -52,18 +89,9 @@ class ModuleFiles(logging.Handler):
         super().__init__()
         directory.mkdir(parents=True, exist_ok=True)
         self._by_module = {
-            module: RotatingFileHandler(
-                directory / f"{name}.log",
-                maxBytes=MAX_FILE_BYTES,
-                backupCount=KEPT_FILES,
-                encoding="utf-8",
-                delay=True,
-            )
-            for module, name in FILES.items()
+            module: File(directory / f"{name}.log") for module, name in FILES.items()
         }
-        self._by_logger: dict[str, RotatingFileHandler] = {}
-        for handler in self._by_module.values():
-            handler.setFormatter(logging.Formatter(FORMAT))
+        self._by_logger: dict[str, File] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
@@ -78,7 +106,7 @@ class ModuleFiles(logging.Handler):
             handler.close()
         super().close()
 
-    def _nearest(self, name: str) -> RotatingFileHandler:
+    def _nearest(self, name: str) -> File:
         while name not in self._by_module and "." in name:
             name = name.rpartition(".")[0]
         return self._by_module.get(name, self._by_module["broker"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,7 +40,9 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 @pytest.fixture
 def broker(disk: SmallDisk) -> Iterator[RunningBroker]:
-    running = start_broker_process(disk.folder, {"log.segment.bytes": str(1 << 20)})
+    running = start_broker_process(
+        disk.folder, {"log.segment.bytes": str(1 << 20), "metrics.port": "0"}
+    )
     try:
         make_topic(running, TOPIC)
         yield running
@@ -124,6 +127,7 @@ def test_producers_get_kafkas_own_error_and_go_on_when_there_is_room(
     assert [error.code() for error in impatient.failed] == [KafkaError._MSG_TIMED_OUT] * 5
     assert_a_new_topic_is_answered(broker)
     assert everything(broker).items() >= patient.acknowledged.items()
+    assert_it_shows(broker)
 
     disk.resize(LARGE_BYTES)
     assert patient.producer.flush(BOUND_S) == 0
@@ -147,6 +151,19 @@ def test_a_broker_killed_on_a_full_disk_has_everything_acknowledged_after_it(
         assert_nothing_is_lost_or_doubled(again, patient)
     finally:
         again.stop()
+
+
+def assert_it_shows(broker: RunningBroker) -> None:
+    """In the metrics, and without filling what is left of the disk with traces."""
+    url = f"http://127.0.0.1:{broker.metrics_port}/metrics"
+    with urllib.request.urlopen(url) as answer:
+        page = answer.read().decode()
+    figures = dict(line.rpartition(" ")[::2] for line in page.splitlines() if line[0] != "#")
+    assert figures["kafka_log_logmanager_fulllogdirectorycount"] == "1"
+    assert figures["kafka_server_replicamanager_offlinereplicacount"] == "0"
+    [total] = [v for k, v in figures.items() if k.startswith("kafka_log_logmanager_logdirectoryt")]
+    assert 0 < float(total) <= SMALL_BYTES
+    assert "Traceback" not in broker.log_path.read_text()
 
 
 def assert_a_producer_without_retries_is_told(broker: RunningBroker) -> None:

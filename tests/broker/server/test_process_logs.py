@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from broker.server.process_logs import close_logs, open_logs
+import pytest
+
+from broker.server.process_logs import File, close_logs, open_logs
 
 
 def test_each_module_has_its_file_and_the_rest_goes_to_the_server_log(tmp_path: Path) -> None:
@@ -33,3 +35,29 @@ def test_each_module_has_its_file_and_the_rest_goes_to_the_server_log(tmp_path: 
     }
     logging.getLogger("broker.replica").warning("afterwards")
     assert "afterwards" not in (tmp_path / "replication.log").read_text()
+
+
+def test_lines_for_a_full_disk_are_counted_and_cost_no_trace_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Python's own handler wrote a trace per line, 486 kB of them, to the disk that was full."""
+    file = File(Path("/dev/full"))
+    try:
+        for number in range(50):
+            record = logging.LogRecord("broker", logging.ERROR, "", 0, "%d", (number,), None)
+            file.handle(record)
+    finally:
+        file.stream = None  # type: ignore[assignment]
+        file.close()
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["/dev/full cannot be written (No space left on device), 1 lines are missing"]
+
+
+def test_a_mistake_in_a_line_keeps_its_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the program's fault, not the disk's."""
+    file = File(tmp_path / "a.log")
+    file.handle(logging.LogRecord("broker", logging.ERROR, "", 0, "%d", ("no number",), None))
+    file.close()
+    assert "Traceback" in capsys.readouterr().err
