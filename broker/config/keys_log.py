@@ -177,9 +177,8 @@ KEYS: tuple[ConfigKey, ...] = (
         dynamic=CLUSTER_WIDE,
         check=at_least(0)),
     key("compression.type", STRING, "producer",
-        "\"producer\" stores batches as they come, which is the only thing done here on the "
-        "hot path; another codec is accepted and noted, batches are still stored as they "
-        "come.",
+        "\"producer\" stores batches as they come; batches in another codec than the one named "
+        "here are unpacked and packed anew, which costs the leader time.",
         dynamic=CLUSTER_WIDE,
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
     key("compression.gzip.level", INT, -1,

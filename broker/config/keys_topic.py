@@ -26,8 +26,8 @@ KEYS: tuple[ConfigKey, ...] = (
         "everything for ever.",
         check=each_one_of("compact", "delete")),
     topic_key("compression.type", STRING, "producer",
-        "\"producer\" stores batches as they come; another codec is accepted and noted, "
-        "batches are still stored as they come.",
+        "\"producer\" stores batches as they come; batches in another codec than the one named "
+        "here are unpacked and packed anew, which costs the leader time.",
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
     topic_key("compression.gzip.level", INT, -1,
         "The gzip level, where the broker itself compresses.",

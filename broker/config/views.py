@@ -26,6 +26,7 @@ from broker.config.keys import (
     unknown,
 )
 from broker.config.without_effect import WITHOUT_EFFECT
+from bus.records.compression import Compression
 
 log = logging.getLogger("broker.config")
 
@@ -164,6 +165,17 @@ def _warn_of(name: str) -> None:
         log.warning("%s; it has no effect here", unknown(name, BROKER_KEYS))
 
 
+KEEP_CODEC = -1
+"""Batches stay packed as their producers packed them."""
+
+LEVEL_KEYS = {
+    "gzip": "compression.gzip.level",
+    "lz4": "compression.lz4.level",
+    "zstd": "compression.zstd.level",
+}
+"""The other codecs have no level."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """A topic's keys that the log and the replicas depend on; the rest through ``values``."""
@@ -171,7 +183,8 @@ class TopicConfig:
     compacted: bool = False
     deletes: bool = True
     log_append_time: bool = False
-    compression_type: str = "producer"
+    codec: int = KEEP_CODEC
+    codec_level: int | None = None
     delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     flush_messages: int = MAX_LONG
@@ -208,11 +221,18 @@ class TopicConfig:
             compacted=COMPACT in policy,
             deletes=DELETE in policy,
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",
+            codec=codec_of(values["compression.type"]),
+            codec_level=values.get(LEVEL_KEYS.get(values["compression.type"], "")),
             validates_records=broker["produce.records.validation.enable"],
             values=values,
             overrides=dict(overrides),
             **{attribute: values[name] for attribute, name in _PLAIN.items()},
         )
+
+
+def codec_of(compression_type: str) -> int:
+    """The codec that `compression.type` names, KEEP_CODEC for "producer"."""
+    return KEEP_CODEC if compression_type == "producer" else Compression.named(compression_type)
 
 
 _PLAIN = {

@@ -25,9 +25,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "min.compaction.lag.ms",
     ),
     "batches stay as they were sent": (
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
         "offsets.topic.compression.codec",
     ),
     "files grow as they are written": ("log.preallocate", "preallocate"),

@@ -28,7 +28,14 @@ from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool, parse_directory
 from broker.log.producer_state import ProducerState
-from broker.log.records_in import AppendInfo, Origin, checked_batch, sound_batches, writable
+from broker.log.records_in import (
+    AppendInfo,
+    Origin,
+    checked_batch,
+    in_codec,
+    sound_batches,
+    writable,
+)
 from broker.log.recovery import Recovery
 from broker.log.replay import marker_of, note_producer
 from broker.log.segment import Segment
@@ -154,8 +161,6 @@ class Log:
     def reconfigure(self, config: TopicConfig) -> None:
         """Take new settings."""
         self.config = config
-        if config.compression_type != "producer":
-            log.info("%s: batches stay as they come, whatever compression.type", self.directory)
         # A share of segment.jitter.ms that differs from log to log but not from run to run.
         spread = zlib.crc32(f"{self.topic}-{self.index}".encode())
         self._jitter_ms = spread % (config.segment_jitter_ms + 1)
@@ -189,6 +194,9 @@ class Log:
                 sent = self.producers.check(header, from_client=origin is Origin.CLIENT)
                 if sent is not None:
                     return self._duplicate(sent.base_offset, sent.last_offset, sent.timestamp_ms)
+        if self.config.codec >= 0 and origin is Origin.CLIENT:
+            records = in_codec(records, header, self.config)
+            header = header_at(records)
         batch = writable(records)
         base_offset, size = self.end_offset, header.batch_length + LENGTH_AND_OFFSET_BYTES
         if size != len(batch):

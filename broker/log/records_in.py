@@ -33,6 +33,7 @@ from bus.records.batch import (
     iter_batches,
 )
 from bus.records.compression import Compression
+from bus.records.recompress import recompressed
 
 _make = BatchHeader._make
 _unpack = HEADER.unpack_from
@@ -133,8 +134,27 @@ def _check_client(
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise LogError(ErrorCode.INVALID_RECORD, "a producer id without a sequence number")
-    if config.compacted or config.validates_records or _looks_untimely(header, config, now_ms):
+    unpacks = config.compacted or config.validates_records or _is_to_recode(header, config)
+    if unpacks or _looks_untimely(header, config, now_ms):
         check_records(records, config, now_ms, place)
+
+
+def _is_to_recode(header: BatchHeader, config: TopicConfig) -> bool:
+    return config.codec >= 0 and header.compression != config.codec
+
+
+def in_codec(records: Buffer, header: BatchHeader, config: TopicConfig) -> Buffer:
+    """A checked batch of a client, packed as the topic's compression.type says."""
+    if not _is_to_recode(header, config):
+        return records
+    packed = recompressed(records, header, config.codec, config.codec_level)
+    if len(packed) > config.max_message_bytes:
+        raise LogError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {len(packed)} bytes in the topic's compression.type, max.message.bytes "
+            f"is {config.max_message_bytes}",
+        )
+    return packed
 
 
 def _looks_untimely(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:

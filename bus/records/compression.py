@@ -45,11 +45,15 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, compatible version
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _LENGTH = Struct(">i")
+_LZ4_HIGHEST = 12  # of liblz4; Kafka takes up to 17 and means the highest by them
 _GZIP_WINDOW = 31  # zlib's number for "gzip wrapper, 32 KiB window"
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """Pack `data`. Raises RecordsError for an unknown codec."""
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Pack `data`, at a level of gzip, lz4 or zstd or the codec's own. Raises RecordsError for an
+    unknown codec."""
+    if level is not None and codec in _AT_LEVEL:
+        return _AT_LEVEL[codec](data, level)
     return _codec(_COMPRESSORS, codec)(data)
 
 
@@ -86,8 +90,8 @@ def _too_large() -> RecordsError:
     )
 
 
-def _gzip(data: Buffer) -> bytes:
-    packer = zlib.compressobj(wbits=_GZIP_WINDOW)
+def _gzip(data: Buffer, level: int = -1) -> bytes:
+    packer = zlib.compressobj(level, wbits=_GZIP_WINDOW)
     return packer.compress(data) + packer.flush()
 
 
@@ -138,9 +142,13 @@ def _unsnappy_block(block: bytes, room: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _lz4(data: Buffer) -> bytes:
+def _lz4(data: Buffer, level: int = 0) -> bytes:
     return lz4.frame.compress(  # type: ignore[no-any-return]
-        data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+        data,
+        compression_level=min(level, _LZ4_HIGHEST),
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
     )
 
 
@@ -154,8 +162,8 @@ def _unlz4(data: Buffer) -> bytes:
     return unpacked
 
 
-def _zstd(data: Buffer) -> bytes:
-    return zstandard.ZstdCompressor(level=3).compress(data)
+def _zstd(data: Buffer, level: int = 3) -> bytes:
+    return zstandard.ZstdCompressor(level=level).compress(data)
 
 
 def _unzstd(data: Buffer) -> bytes:
@@ -178,6 +186,11 @@ _COMPRESSORS: dict[int, Callable[[Buffer], bytes]] = {
     Compression.NONE: bytes,
     Compression.GZIP: _gzip,
     Compression.SNAPPY: _snappy,
+    Compression.LZ4: _lz4,
+    Compression.ZSTD: _zstd,
+}
+_AT_LEVEL: dict[int, Callable[[Buffer, int], bytes]] = {
+    Compression.GZIP: _gzip,
     Compression.LZ4: _lz4,
     Compression.ZSTD: _zstd,
 }

@@ -159,8 +159,8 @@ def assert_it_shows(broker: RunningBroker) -> None:
     with urllib.request.urlopen(url) as answer:
         page = answer.read().decode()
     figures = dict(line.rpartition(" ")[::2] for line in page.splitlines() if line[0] != "#")
-    assert figures["kafka_log_logmanager_fulllogdirectorycount"] == "1"
-    assert figures["kafka_server_replicamanager_offlinereplicacount"] == "0"
+    assert figures["kafka_log_logmanager_fulllogdirectorycount"] == "1.0"
+    assert figures["kafka_server_replicamanager_offlinereplicacount"] == "0.0"
     [total] = [v for k, v in figures.items() if k.startswith("kafka_log_logmanager_logdirectoryt")]
     assert 0 < float(total) <= SMALL_BYTES
     assert "Traceback" not in broker.log_path.read_text()
