@@ -27,7 +27,8 @@ IMPURE = {
     "subprocess",
 }
 REAL_PORTS = (
-    "broker/clock/real.py", "broker/disk/real.py", "broker/network/real.py",
+    "broker/clock/real.py", "broker/disk/real.py", "broker/disk/real_guard.py",
+    "broker/network/real.py",
     # the process itself: signals, arguments, exit status
     "broker/server/process.py", "broker/server/embedded.py", "broker/server/embedded_cluster.py",
     "broker/verbs.py",

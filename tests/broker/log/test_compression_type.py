@@ -90,7 +90,8 @@ def test_a_real_producer_and_consumer_do_not_notice(
     """librdkafka sends lz4 and reads what the broker packed."""
     topic, at = f"packed-{wanted}", {"bootstrap.servers": shared_broker.bootstrap}
     made = NewTopic(topic, 1, 1, config={"compression.type": wanted})
-    AdminClient(at).create_topics([made])[topic].result(30)
+    admin = AdminClient(at)
+    admin.create_topics([made])[topic].result(30)
     producer = Producer({**at, "compression.type": "lz4", "enable.idempotence": True})
     values = [b"value %d " % number * 20 for number in range(100)]
     for value in values:
