@@ -130,6 +130,33 @@ def test_a_broker_holds_one_answer_for_each_that_does_not_read(town: Town) -> No
     assert town.worst == []
 
 
+def test_followers_have_a_memory_of_their_own_on_a_listener_that_clients_use_too(
+    town: Town,
+) -> None:
+    """Clients have used theirs up; large batches are copied all the same, in whole answers, and
+    everybody stays in sync."""
+
+    async def story() -> tuple[int, set[int]]:
+        await town.begin()
+        for _, broker in town.cluster.serving():
+            broker._shared.client_memory.limit_bytes = 0
+        guests = Guests(town.cluster, town.world.dice)
+        admin = Admin("founder", guests.around)
+        assert await admin.create_surely(TOPIC, 1, 3, {}, town.world.loop.time() + 20)
+        while guests._written < STORED_BATCHES:
+            await guests._write()
+        _, leader = await guests._client.leader(TOPIC, 0)
+        memory = town.cluster.machines[leader - 1].broker._shared.memory_of_brokers
+        for broker_id, one in memory._of.items():
+            assert one.cut(1 << 30) == one.limit_bytes == 10 * 1024 * 1024, broker_id
+        assert town.cluster.image().topics[TOPIC].partitions[0].isr == (1, 2, 3)
+        return leader, set(memory._of)
+
+    leader, followers = town.world.run(story())
+    assert followers == {1, 2, 3} - {leader}
+    assert town.worst == []
+
+
 def test_a_broker_that_does_not_count_what_is_unsent_is_found_out(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
