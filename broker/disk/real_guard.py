@@ -17,8 +17,8 @@ from bus.errors import check
 REFUSE = "DATABUS_REFUSE_FLUSH_ON_LOOP"
 ALL, LOGS = "all", "logs"
 _OF_LOGS = re.compile(
-    r"/(?!__cluster_metadata-0/)[^/]+-\d+/[^/]+\.(log|index|timeindex|txnindex|snapshot|metadata)$"
-    r"|-checkpoint$"
+    r"/(?!__cluster_metadata-0/)[^/]+"
+    r"(-\d+/[^/]+\.(log|index|timeindex|txnindex|snapshot|metadata)|/[^/]+-checkpoint)$"
 )
 """Files of a partition, and checkpoints."""
 

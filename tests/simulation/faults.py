@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from tests.simulation.cluster import Cluster
-from tests.simulation.disk import CAPACITY_BYTES, FLUSH_S
+from tests.simulation.disk import CAPACITY_BYTES, FLUSH_S, input_output_error
 from tests.simulation.machine import Machine
 from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
@@ -22,6 +22,9 @@ from tests.simulation.quorum_faults import QuorumFaults
 MOST_AT_ONCE = 2
 PAUSE_BETWEEN_S = (0.3, 4.0)
 LONGEST_CATCH_UP_S = 20.0  # in virtual time; then other faults go on
+
+DISK_CALLS = ("", "write", "flush", "read", "truncate", "rename", "remove", "open", "stat")
+"""Kinds of calls that a bad disk refuses; empty: all."""
 
 Fault = Callable[[Machine], Awaitable[None]]
 
@@ -68,6 +71,8 @@ class Faults:
         elif len(cluster.voters) == 3:
             quorum = QuorumFaults(self)
             self.kinds += [(1, quorum.power_in_election), (1, quorum.power_in_commit)]
+        if "bad_disk" in only:  # not among the others: it needs a second log directory
+            self.kinds.append((6, self._bad_disk))
         if only:
             self.kinds = [one for one in self.kinds if one[1].__name__.strip("_") in only]
 
@@ -279,6 +284,37 @@ class Faults:
         await self.for_a_while(0.0, 2.0)
         # A log directory that failed stays offline until the broker starts again, as in Kafka.
         machine.kill()
+        await self.for_a_while(0.1, 1.0)
+        machine.start()
+
+    async def _bad_disk(self, machine: Machine) -> None:
+        """From some call on one log directory answers EIO, to one kind of call or to all. Raft's
+        log is left out: a voter that cannot write it ends, by intent."""
+        process = machine.process
+        if process is None or machine.broker is None:
+            return
+        directories = machine.properties(machine.node_id)["log.dirs"].split(",")
+        directory = directories[self.dice.randrange(0, len(directories))]
+        kind = DISK_CALLS[self.dice.randrange(0, len(DISK_CALLS))]
+        left = self.dice.randrange(0, 60)
+        trace = self.world.trace
+
+        def fault(call: str, path: str) -> None:
+            nonlocal left
+            if not path.startswith(directory + "/") or "/__cluster_metadata-0" in path:
+                return
+            if kind in (call, ""):
+                left -= 1
+                if left == -1:
+                    trace(f"{machine.name}: {call} of {path} fails, and so on")
+                if left < 0:
+                    raise input_output_error(path)
+
+        process.disk.fault = fault
+        try:
+            await self.for_a_while(1.0, 10.0)
+        finally:
+            machine.kill()  # what failed stays offline until the broker starts again, as in Kafka
         await self.for_a_while(0.1, 1.0)
         machine.start()
 

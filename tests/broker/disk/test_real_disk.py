@@ -211,6 +211,7 @@ def test_rafts_own_flushes_can_be_spared(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "__cluster_metadata-0").mkdir()
     spared = disk.open(f"{tmp_path}/__cluster_metadata-0/1.log", create=True)
     spared.flush()
+    disk.replace_text_durably(f"{tmp_path}/__cluster_metadata-0/leader-epoch-checkpoint", "")
     disk.flush_directory(str(tmp_path))
     (tmp_path / "t-0").mkdir()
     with pytest.raises(CheckFailed):
