@@ -39,8 +39,8 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
         running.stop()
 
 
-def make_topics(bootstrap: str) -> None:
-    made = AdminClient({"bootstrap.servers": bootstrap}).create_topics(
+def make_topics(admin: AdminClient) -> None:
+    made = admin.create_topics(
         [NewTopic(FORCED, 1, config={"flush.messages": "1"}), NewTopic(FREE, 1)]
     )
     for done in made.values():
@@ -62,7 +62,8 @@ def test_a_stalled_device_holds_up_only_what_waits_for_it(broker: RunningBroker)
     """While one acknowledgement waits for its flush, other partitions are written and read, segments
     roll, checkpoints are due, metadata are answered and a group's member stays in its group."""
     bootstrap = broker.bootstrap
-    make_topics(bootstrap)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    make_topics(admin)
     revoked: list[object] = []
     member = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "g", "session.timeout.ms": 6000,
@@ -87,7 +88,7 @@ def test_a_stalled_device_holds_up_only_what_waits_for_it(broker: RunningBroker)
             free.produce(FREE, value)
             assert free.flush(BOUND_S) == 0
             assert read(reader).value() == read(member).value() == value
-            assert FREE in AdminClient({"bootstrap.servers": bootstrap}).list_topics().topics
+            assert FREE in admin.list_topics().topics
             forced.poll(0)
             rounds_before_it += not acknowledged
         assert forced.flush(BOUND_S) == 0
