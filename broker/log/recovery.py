@@ -11,6 +11,7 @@ After a clean stop nothing is read but the last bytes of the last segment.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.config.views import TopicConfig
@@ -177,7 +178,7 @@ class Recovery:
             segment.close_for_writing()
         self._recover(segments[-1], begin, trusted_to)
         if self._producers.entries:
-            self._remember_more(segments[-1], replay_from)
+            self._remember_more(segments, replay_from)
         return segments
 
     @staticmethod
@@ -196,25 +197,38 @@ class Recovery:
         )  # fmt: skip
         return True
 
-    def _remember_more(self, last: Segment, before: int) -> None:
+    def _remember_more(self, segments: list[Segment], before: int) -> None:
         """Give producers back the batches a snapshot leaves out, from the tail of the log.
 
         A snapshot holds the newest batch of each; a producer with five in flight over a restart
         would else be told that its older ones are out of order. Apache Kafka leaves it at that.
         """
-        entry = last.offsets.floor_value(max(last.size_bytes - TAIL_BYTES, 0))
-        file = last.open_for_writing()
         older: dict[int, list[BatchHeader]] = {}
-        for _, header, _ in self._walk(
-            last, file, entry[1] if entry else 0, last.size_bytes, NO_CRC
-        ):
-            if header.base_offset >= before:
+        left_bytes = TAIL_BYTES
+        for segment in reversed(segments):
+            found: dict[int, list[BatchHeader]] = {}
+            for header in self._tail_of(segment, left_bytes, before):
+                found.setdefault(header.producer_id, []).append(header)
+            for producer_id, headers in found.items():
+                older[producer_id] = [*headers, *older.get(producer_id, ())]
+            left_bytes -= segment.size_bytes
+            if left_bytes <= 0:
                 break
-            if header.producer_id >= 0 and not header.is_control:
-                older.setdefault(header.producer_id, []).append(header)
         for producer_id, headers in older.items():
             if producer_id in self._producers.entries:
                 self._producers.entries[producer_id].remember_older(headers)
+
+    def _tail_of(self, segment: Segment, most_bytes: int, before: int) -> Iterator[BatchHeader]:
+        """Producers' batches among the last bytes of a segment, below an offset."""
+        entry = segment.offsets.floor_value(max(segment.size_bytes - most_bytes, 0))
+        walk = self._walk(
+            segment, segment.file, entry[1] if entry else 0, segment.size_bytes, NO_CRC
+        )
+        for _, header, _ in walk:
+            if header.base_offset >= before:
+                break
+            if header.producer_id >= 0 and not header.is_control:
+                yield header
 
     def _drop(self, segments: list[Segment]) -> None:
         """Behind a cut nothing can stand: offsets would be missing."""

@@ -15,11 +15,11 @@ from typing import Any
 
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 from tests.checker.history import Event
 from tests.simulation.clock import SimClock
+from tests.simulation.dialect import OWN, Dialect, Place, Topic
 from tests.simulation.network import ProcessNetwork
-from tests.simulation.wire import Wire, WireError
+from tests.simulation.wire import Connection, WireError
 
 REQUEST_TIMEOUT_S = 5.0
 
@@ -59,14 +59,15 @@ class ClientSurroundings:
 class Client:
     """Connections and metadata of one client."""
 
-    def __init__(self, name: str, around: ClientSurroundings) -> None:
+    def __init__(self, name: str, around: ClientSurroundings, dialect: Dialect = OWN) -> None:
         self.name = name
+        self.dialect = dialect
         self.around = around
         self.clock, self.dice = around.clock, around.dice
         self.topics: dict[str, TopicView] = {}
         self.brokers: dict[int, tuple[str, int]] = {}
         self.controller_id = -1
-        self._wires: dict[tuple[str, int], Wire] = {}
+        self._wires: dict[tuple[str, int], Connection] = {}
         self._opening: dict[tuple[str, int], asyncio.Lock] = {}
 
     @property
@@ -79,7 +80,7 @@ class Client:
         """Ask one broker; -1 asks any."""
         return await (await self.wire(node_id)).ask(key, body, timeout_s=timeout_s)
 
-    async def wire(self, node_id: int) -> Wire:
+    async def wire(self, node_id: int) -> Connection:
         """The connection to a broker, made if there is none."""
         return await self._wire_to(self._address(node_id))
 
@@ -93,22 +94,19 @@ class Client:
             known = list(self.around.bootstrap)
         return known[self.dice.randrange(0, len(known))]
 
-    async def _wire_to(self, address: tuple[str, int]) -> Wire:
+    async def _wire_to(self, address: tuple[str, int]) -> Connection:
         lock = self._opening.setdefault(address, asyncio.Lock())
         async with lock:
             wire = self._wires.get(address)
             if wire is None or wire.lost:
-                wire = await Wire.open(self.around.network, *address, self.name)
+                wire = await self.dialect.open(self.around.network, *address, self.name)
                 self._wires[address] = wire
             return wire
 
     async def refresh(self, names: Sequence[str]) -> None:
         """Ask for the metadata of topics; what is not there is left out."""
-        request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in names],
-            allow_auto_topic_creation=False,
-        )
-        answer = await self.ask(-1, ApiKey.METADATA, request)
+        said = await self.ask(-1, ApiKey.METADATA, self.dialect.metadata(names))
+        answer = self.dialect.read_metadata(said)
         self.brokers = {one.node_id: (one.host, one.port) for one in answer.brokers}
         self.controller_id = answer.controller_id
         for topic in answer.topics:
@@ -123,17 +121,15 @@ class Client:
         with suppress(WireError):
             await self.refresh(names)
 
-    def _take(self, topic: Any) -> None:
+    def _take(self, topic: Topic) -> None:
         """Newer leader epochs only: a broker that lags must not undo what is known (KIP-320)."""
         view = self.topics.get(topic.name)
         if view is None or view.topic_id != topic.topic_id:
             view = self.topics[topic.name] = TopicView(topic.name, topic.topic_id)
         for one in topic.partitions:
-            known = view.partitions.get(one.partition_index)
+            known = view.partitions.get(one.index)
             if known is None or one.leader_epoch >= known.leader_epoch:
-                view.partitions[one.partition_index] = PartitionView(
-                    one.leader_id, one.leader_epoch
-                )
+                view.partitions[one.index] = PartitionView(one.leader_id, one.leader_epoch)
 
     async def leader(self, topic: str, partition: int) -> tuple[TopicView, int]:
         """The topic and who leads the partition; asks once. Raises WireError."""
@@ -147,6 +143,11 @@ class Client:
         if leader < 0:
             raise WireError(f"{topic}-{partition} has no leader")
         return view, leader
+
+    def place(self, topic: str, partition: int) -> Place:
+        """Where that is; a topic that is not known has no id yet."""
+        view = self.topics.get(topic)
+        return Place(topic, bytes(16) if view is None else view.topic_id, partition)
 
     def forget_leader(self, topic: str, partition: int) -> None:
         """It was wrong: ask again before the next request."""

@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
-from bus.protocol.generated.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from bus.records.batch import RecordsError, check_crc, iter_batches
-from bus.records.read import read_records
 from tests.checker.history import Poll
 from tests.simulation.client import Client, ClientSurroundings
+from tests.simulation.dialect import OWN, Dialect, Fetched
 from tests.simulation.wire import WireError
 
 EARLIEST, LATEST = -2, -1
-MAX_WAIT_MS = 400
 RETRY_S = (0.05, 0.3)
 
 
@@ -60,74 +51,48 @@ class Reader:
     async def start_of(self, topic: str, partition: int, timestamp: int = EARLIEST) -> int:
         """The first offset (or with LATEST the end that a consumer sees)."""
         _view, leader = await self.client.leader(topic, partition)
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=0,
-            topics=[
-                ListOffsetsTopic(
-                    name=topic,
-                    partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)],
-                )
-            ],
-        )
-        answer = await self.client.ask(leader, ApiKey.LIST_OFFSETS, request)
-        found = answer.topics[0].partitions[0]
+        dialect = self.client.dialect
+        request = dialect.list_offsets(self.client.place(topic, partition), timestamp)
+        found = dialect.read_found(await self.client.ask(leader, ApiKey.LIST_OFFSETS, request))
         if found.error_code:
             self.client.forget_leader(topic, partition)
             raise WireError(f"ListOffsets: {ErrorCode(found.error_code).name}")
-        return int(found.offset)
+        return found.offset
 
     async def poll(self, reading: Reading) -> list[tuple[int, str]]:
         """One fetch: the records it brought. Raises WireError."""
         view, leader = await self.client.leader(reading.topic, reading.partition)
         epoch = view.partitions[reading.partition].leader_epoch
-        request = FetchRequest(
-            max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=1 << 20, session_epoch=-1,
-            topics=[
-                FetchTopic(
-                    topic=reading.topic,
-                    topic_id=view.topic_id,
-                    partitions=[
-                        FetchPartition(
-                            partition=reading.partition,
-                            current_leader_epoch=epoch,
-                            fetch_offset=reading.position,
-                            last_fetched_epoch=reading.leader_epoch,
-                            partition_max_bytes=1 << 18,
-                        )
-                    ],
-                )
-            ],
-        )  # fmt: skip
-        answer = await self.client.ask(leader, ApiKey.FETCH, request)
-        if answer.error_code:
-            raise WireError(f"Fetch: {ErrorCode(answer.error_code).name}")
-        result = answer.responses[0].partitions[0]
+        dialect, place = self.client.dialect, self.client.place(reading.topic, reading.partition)
+        request = dialect.fetch(place, reading.position, epoch, reading.leader_epoch)
+        result = dialect.read_fetched(await self.client.ask(leader, ApiKey.FETCH, request))
         self._check_error(reading, result)
         return self._take(reading, result)
 
-    def _check_error(self, reading: Reading, result: Any) -> None:
+    def _check_error(self, reading: Reading, result: Fetched) -> None:
         where = f"{reading.topic}-{reading.partition}"
-        diverging = result.diverging_epoch
-        if diverging is not None and diverging.end_offset >= 0:
+        if result.diverging_end >= 0:
             self.around.complain(
                 f"{self.client.name} at {reading.position} of {where} is told that its log ends at "
-                f"{diverging.end_offset}: what it has read was truncated"
+                f"{result.diverging_end}: what it has read was truncated"
             )
         if not result.error_code:
             return
         code = ErrorCode(result.error_code)
         self.client.forget_leader(reading.topic, reading.partition)
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE and reading.position >= result.log_start_offset >= 0:
+        if (
+            code is ErrorCode.OFFSET_OUT_OF_RANGE
+            and reading.position >= result.log_start_offset >= 0
+        ):
             self.around.complain(
                 f"{self.client.name} at {reading.position} of {where} is out of range: the log "
                 f"has gone back (starts at {result.log_start_offset})"
             )
         raise WireError(f"Fetch: {code.name}")
 
-    def _take(self, reading: Reading, result: Any) -> list[tuple[int, str]]:
+    def _take(self, reading: Reading, result: Fetched) -> list[tuple[int, str]]:
         position = reading.position
-        records, end, epoch = self._read(reading, bytes(result.records or b""))
+        records, end, epoch = self._read(reading, result.data)
         reading.high_watermark = result.high_watermark
         if end == position:
             return []
@@ -144,29 +109,20 @@ class Reader:
     def _read(self, reading: Reading, data: bytes) -> tuple[list[tuple[int, str]], int, int]:
         position, end, epoch = reading.position, reading.position, reading.leader_epoch
         records: list[tuple[int, str]] = []
-        for at, header in iter_batches(data):
-            whole = data[at : at + header.size_bytes]
-            try:
-                check_crc(whole)
-            except RecordsError as error:
-                raise WireError(f"{reading.topic}-{reading.partition}: {error}") from None
-            if header.end_offset <= position:
-                continue
-            if not header.is_control:
+        for batch in self.client.dialect.batches(data):
+            if batch.end_offset > position:
                 records += [
-                    (one.offset, bytes(one.value or b"").decode())
-                    for one in read_records(whole)
-                    if one.offset >= position
+                    (offset, value) for offset, value in batch.records if offset >= position
                 ]
-            end, epoch = header.end_offset, header.partition_leader_epoch
+                end, epoch = batch.end_offset, batch.leader_epoch
         return records, end, epoch
 
 
 class Consumer:
     """Reads given partitions for ever, or once from the beginning to the end."""
 
-    def __init__(self, name: str, around: ClientSurroundings) -> None:
-        self.client = Client(name, around)
+    def __init__(self, name: str, around: ClientSurroundings, dialect: Dialect = OWN) -> None:
+        self.client = Client(name, around, dialect)
         self.reader = Reader(self.client)
         self.around = around
         self.stopping = False

@@ -20,8 +20,10 @@ from broker.controller.kraft.messages import Committed, ElectionState
 from broker.coordinator.appender import OFFSETS_TOPIC, Appender
 from broker.disk.port import METADATA_WORKER
 from broker.handlers import fetch_reading
-from broker.log import background
+from broker.log import background, producer_state
 from broker.log.log import Log
+from broker.log.producer_state import ProducerState
+from broker.log.recovery import Recovery
 from broker.log.segment import Segment
 from broker.replica.fetcher import Fetcher
 from broker.replica.leadership import Leadership
@@ -99,6 +101,26 @@ def followers_forget_producers(patch: pytest.MonkeyPatch) -> None:
         note(self, header._replace(producer_id=-1), batch)
 
     patch.setattr(Log, "_note_replica", wrong)
+
+
+def one_batch_is_remembered_per_producer(patch: pytest.MonkeyPatch) -> None:
+    """Of five under way the four older ones are out of order when they are asked for again."""
+    patch.setattr(producer_state, "BATCHES_KEPT", 1)
+
+
+def sequence_gaps_are_accepted(patch: pytest.MonkeyPatch) -> None:
+    """A batch may overtake the one before it."""
+    patch.setattr(ProducerState, "_check_sequence", staticmethod(lambda entry, header: None))
+
+
+def producers_are_lost_at_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """A broker that starts anew does not know what it has taken from idempotent producers."""
+    run = Recovery.run
+
+    def wrong(self: Recovery, names: list[str], **words: Any) -> Any:
+        return run(self, names, **words)._replace(producers=ProducerState())
+
+    patch.setattr(Recovery, "run", wrong)
 
 
 def a_leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
@@ -187,6 +209,9 @@ PLANTS: dict[str, Plant] = {
         a_lost_page_cache_is_not_noticed,
         logs_are_not_flushed,
         followers_forget_producers,
+        one_batch_is_remembered_per_producer,
+        sequence_gaps_are_accepted,
+        producers_are_lost_at_a_restart,
         a_leader_does_not_step_down,
         consumers_read_to_the_log_end,
         commits_are_answered_before_they_are_replicated,

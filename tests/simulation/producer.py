@@ -1,28 +1,39 @@
-"""A simulated producer: batches in order, retried until answered for good or too late.
+"""A simulated producer: up to five batches of a partition under way, each retried until decided.
 
-In: where to write, how. Out: events `send`, then `ack` or `fail`, for every value. Never: a new
-batch of a partition while the one before is undecided; so that its order can be judged.
+In: where to write, how. Out: events `send`, then `ack` or `fail`, for every value. Never: a batch
+of a partition while the fifth before it is undecided, or while an earlier one has failed: a broker
+remembers five, and what failed leaves a gap in the sequence.
+
+An idempotent producer often loses an acknowledgement on purpose, with all else on that connection,
+and asks again at once or seconds later, when another may lead or has started anew: it must hear the
+same offset, whatever came behind that batch meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any
+from collections import deque
+from dataclasses import dataclass, field
 
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.init_producer_id import InitProducerIdRequest
-from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from bus.records.build import build_batch
-from bus.records.record import Record
 from tests.checker.history import Ack, Fail, Send
 from tests.simulation.client import Client, ClientSurroundings
-from tests.simulation.wire import Wire, WireError
+from tests.simulation.dialect import OWN, Dialect
+from tests.simulation.wire import WireError
 
 DELIVERY_TIMEOUT_S = 40.0
+ASK_TIMEOUT_S = 5.0
 RETRY_S = (0.05, 0.25)
+LATE_RETRY_S = (0.5, 8.0)
+"""After some lost acknowledgements: long enough for an election or a restart to come between."""
+LOST_ACKS = 0.1
+"""Of the acknowledgements of the worlds' idempotent producers."""
+LATE = 0.5
+"""Of the lost ones: how many are asked for late."""
 MOST_RECORDS = 5
+MOST_IN_FLIGHT = 5
+"""As many batches of a producer as a broker remembers."""
 
 REFUSED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -42,6 +53,7 @@ UNDECIDED = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
+OUT_OF_ORDER = {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,56 @@ class ProducerKind:
     acks: int = -1
     idempotent: bool = True
     padding_bytes: int = 40
+    in_flight: int = 1
+    lost_acks: float = 0.0
+    dialect: Dialect = OWN
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """One batch under way. `offset`: what an acknowledgement that was lost said; -1: none was."""
+
+    topic: str
+    partition: int
+    ops: list[int]
+    batch: bytes
+    sequence: int
+    ends: float
+    decided: asyncio.Future[bool]
+    tried: bool = False
+    error: str = "never sent"
+    offset: int = -1
+
+
+@dataclass(slots=True)
+class Line:
+    """The batches of a partition, oldest first; decided ones stay until all before them are.
+
+    Invariant: at most `in_flight` of them; `broken`: one has failed, what follows may not fit.
+    `begun`: one is acknowledged. Before, a broker does not know the producer and takes any sequence
+    for its first (KIP-360, so does Kafka): there may be only one.
+    """
+
+    sendings: deque[Sending] = field(default_factory=deque)
+    broken: bool = False
+    begun: bool = False
+
+    def is_next(self, sending: Sending) -> bool:
+        """Whether all before it are acknowledged: then no sequence can be out of order."""
+        return not self.broken and self.sendings[0] is sending
+
+    def forget_decided(self) -> None:
+        """Those that nobody waits for any more, up to the first undecided one."""
+        while self.sendings and self.sendings[0].decided.done():
+            self.sendings.popleft()
+
+
+class AckLost(WireError):
+    """The acknowledgement came, and the client is made not to have seen it."""
+
+    def __init__(self, is_late: bool) -> None:
+        super().__init__("the acknowledgement was lost")
+        self.pause_s = LATE_RETRY_S if is_late else RETRY_S
 
 
 class Producer:
@@ -58,12 +120,14 @@ class Producer:
 
     def __init__(self, name: str, around: ClientSurroundings, kind: ProducerKind) -> None:
         self.name, self.around, self.kind = name, around, kind
-        self.client = Client(name, around)
+        self.client = Client(name, around, kind.dialect)
         self.stopping = False
         self.acknowledged = 0
         self._producer_id = -1
         self._epoch = -1
         self._sequence: dict[tuple[str, int], int] = {}
+        self._lines: dict[tuple[str, int], Line] = {}
+        self._moved = asyncio.Event()
         self._count = 0
 
     async def run(self, targets: list[tuple[str, int]], pause_s: float) -> None:
@@ -71,38 +135,165 @@ class Producer:
         dice = self.around.dice
         while not self.stopping:
             topic, partition = targets[dice.randrange(0, len(targets))]
-            await self.write(topic, partition, 1 + dice.randrange(0, MOST_RECORDS))
-            await asyncio.sleep(pause_s * (0.5 + dice.random()))
+            burst = 1 + dice.randrange(0, self.kind.in_flight)
+            for _ in range(burst):
+                sending = await self._begin(
+                    topic, partition, 1 + dice.randrange(0, MOST_RECORDS), DELIVERY_TIMEOUT_S
+                )
+            if self.kind.in_flight == 1 and sending is not None:
+                await sending.decided
+            await asyncio.sleep(pause_s * burst * (0.5 + dice.random()))
 
     async def write(
         self, topic: str, partition: int, count: int, *, within_s: float = DELIVERY_TIMEOUT_S
     ) -> bool:
         """One batch of `count` values; whether it was acknowledged."""
+        sending = await self._begin(topic, partition, count, within_s)
+        return sending is not None and await sending.decided
+
+    # --- in line ---------------------------------------------------------------------------------
+
+    async def _begin(
+        self, topic: str, partition: int, count: int, within_s: float
+    ) -> Sending | None:
+        """A new batch at the end of its line; None if no producer id was to be had."""
+        ends = self.client.clock.monotonic() + within_s
+        await self._after_failures()
+        line = self._lines.setdefault((topic, partition), Line())
+        while len(line.sendings) >= (self.kind.in_flight if line.begun else 1):
+            await self._next_move()
+            await self._after_failures()
+            line = self._lines.setdefault((topic, partition), Line())
+        if not await self._has_producer_id(ends):
+            return None
         values = [f"{self.name}.{self._count + index}" for index in range(count)]
         self._count += count
-        ops = [self._sent(topic, partition, value) for value in values]
-        ends = self.client.clock.monotonic() + within_s
-        tried = False
-        error = "never sent"
-        while self.client.clock.monotonic() < ends:
+        sequence = self._sequence.get((topic, partition), 0)
+        self._sequence[topic, partition] = sequence + count
+        sending = Sending(
+            topic=topic,
+            partition=partition,
+            ops=[self._sent(topic, partition, value) for value in values],
+            batch=self._build(values, sequence),
+            sequence=sequence,
+            ends=ends,
+            decided=asyncio.get_running_loop().create_future(),
+        )
+        line.sendings.append(sending)
+        self.around.clock.spawn(self._deliver(sending, line), name=f"{self.name}/send")
+        return sending
+
+    async def _next_move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    async def _after_failures(self) -> None:
+        """What failed leaves a gap: go on under a new producer id, as Java's, once all is decided."""
+        while any(line.broken for line in self._lines.values()):
+            if any(line.sendings for line in self._lines.values()):
+                await self._next_move()
+                continue
+            self._producer_id = -1
+            self._sequence.clear()
+            self._lines.clear()
+
+    async def _has_producer_id(self, ends: float) -> bool:
+        while self.kind.idempotent and self._producer_id < 0:
+            if self.client.clock.monotonic() >= ends or self.stopping:
+                return False
             try:
-                batch = await self._batch(topic, partition, values)
-                offset, error = await self._try(topic, partition, batch, count)
-                if offset is not None:
-                    self._acked(topic, partition, ops, offset)
-                    return True
-                code = ErrorCode(int(error))
-                tried = tried or code not in REFUSED
-                error = code.name
-                if code not in REFUSED and code not in UNDECIDED:
+                await self._init()
+            except WireError:
+                await self._pause(RETRY_S)
+        return True
+
+    async def _init(self) -> None:
+        if not self.client.brokers:
+            await self.client.refresh([])
+        dialect = self.client.dialect
+        answer = dialect.read_producer_id(
+            await self.client.ask(-1, ApiKey.INIT_PRODUCER_ID, dialect.init_producer_id())
+        )
+        if answer.error_code:
+            raise WireError(f"InitProducerId: {ErrorCode(answer.error_code).name}")
+        self._producer_id, self._epoch = answer.producer_id, answer.epoch
+
+    def _build(self, values: list[str], sequence: int) -> bytes:
+        writer = -1, -1, -1
+        if self.kind.idempotent:
+            writer = self._producer_id, self._epoch, sequence
+        key = b"x" * self.kind.padding_bytes
+        return self.client.dialect.build(values, key, self.client.now_ms, writer)
+
+    # --- under way -------------------------------------------------------------------------------
+
+    async def _deliver(self, sending: Sending, line: Line) -> None:
+        """Ask until it is decided or too late."""
+        while self.client.clock.monotonic() < sending.ends:
+            is_next = line.is_next(sending)
+            pause = RETRY_S
+            try:
+                code, offset = await self._try(sending)
+                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    self._compare(sending, offset)
+                    self._acknowledge(sending, line, offset)
+                    return
+                if not self._may_go_on(sending, line, code, is_next):
                     break
+            except AckLost as lost:
+                sending.tried, pause = True, lost.pause_s
             except WireError as wrong:
-                tried, error = True, str(wrong)
-            self.client.forget_leader(topic, partition)
-            low, high = RETRY_S
-            await asyncio.sleep(low + (high - low) * self.around.dice.random())
-        self._failed(ops, error, certain=not tried)
-        return False
+                sending.tried, sending.error = True, str(wrong)
+            self.client.forget_leader(sending.topic, sending.partition)
+            await self._pause(pause)
+        self._fail(sending, line)
+
+    async def _try(self, sending: Sending) -> tuple[ErrorCode, int]:
+        """Its answer's code and offset; -1 for an unknown one."""
+        _, leader = await self.client.leader(sending.topic, sending.partition)
+        dialect = self.client.dialect
+        place = self.client.place(sending.topic, sending.partition)
+        request = dialect.produce(place, self.kind.acks, sending.batch)
+        wire = await self.client.wire(leader)
+        if self.kind.acks == 0:
+            wire.tell(ApiKey.PRODUCE, request)
+            return ErrorCode.NONE, -1
+        said = await wire.ask(ApiKey.PRODUCE, request, timeout_s=ASK_TIMEOUT_S)
+        answer = dialect.read_produced(said)
+        code = ErrorCode(answer.error_code)
+        if not code and self.kind.lost_acks and self.around.dice.random() < self.kind.lost_acks:
+            self._compare(sending, answer.base_offset)
+            sending.offset = answer.base_offset
+            wire.drop()
+            raise AckLost(is_late=self.around.dice.random() < LATE)
+        return code, answer.base_offset
+
+    def _compare(self, sending: Sending, offset: int) -> None:
+        """A batch has one place, however often it is asked for."""
+        if 0 <= sending.offset != offset >= 0:
+            self.around.complain(
+                f"{self.name}: sequence {sending.sequence} of {sending.topic}-{sending.partition} "
+                f"is at {offset}, and was acknowledged at {sending.offset} before"
+            )
+
+    def _may_go_on(self, sending: Sending, line: Line, code: ErrorCode, is_next: bool) -> bool:
+        """Whether this error is one to ask again after."""
+        sending.error = code.name
+        if code in OUT_OF_ORDER:
+            if is_next:
+                self.around.complain(
+                    f"{self.name} heard {code.name} for {sending.topic}-{sending.partition}, "
+                    f"sequence {sending.sequence}, and all before it is acknowledged"
+                )
+            return not is_next and not line.broken
+        sending.tried = sending.tried or code not in REFUSED
+        return code in REFUSED or code in UNDECIDED
+
+    async def _pause(self, span_s: tuple[float, float]) -> None:
+        low, high = span_s
+        await asyncio.sleep(low + (high - low) * self.around.dice.random())
+
+    # --- decided ---------------------------------------------------------------------------------
 
     def _sent(self, topic: str, partition: int, value: str) -> int:
         op = self.around.next_op()
@@ -115,81 +306,24 @@ class Producer:
         )  # fmt: skip
         return op
 
-    def _acked(self, topic: str, partition: int, ops: list[int], offset: int) -> None:
-        key = topic, partition
-        self._sequence[key] = self._sequence.get(key, 0) + len(ops)
-        self.acknowledged += len(ops)
-        for index, op in enumerate(ops):
+    def _acknowledge(self, sending: Sending, line: Line, offset: int) -> None:
+        line.begun = True
+        self.acknowledged += len(sending.ops)
+        for index, op in enumerate(sending.ops):
             found = offset + index if offset >= 0 else -1
             self.around.record(Ack(at_ms=self.client.now_ms, op=op, offset=found))
+        self._decide(sending, line, True)
 
-    def _failed(self, ops: list[int], error: str, *, certain: bool) -> None:
-        for op in ops:
-            self.around.record(Fail(at_ms=self.client.now_ms, op=op, error=error, certain=certain))
-        # What is undecided leaves a gap in the sequence: go on under a new producer id, as Java's.
-        self._producer_id = -1
-        self._sequence.clear()
-
-    async def _batch(self, topic: str, partition: int, values: list[str]) -> bytes:
-        if self.kind.idempotent and self._producer_id < 0:
-            await self._init()
-        now, padding = self.client.now_ms, "x" * self.kind.padding_bytes
-        records = [
-            Record(value=value.encode(), key=padding.encode(), timestamp_ms=now)
-            for value in values
-        ]
-        if not self.kind.idempotent:
-            return bytes(build_batch(records))
-        return bytes(
-            build_batch(
-                records,
-                producer_id=self._producer_id,
-                producer_epoch=self._epoch,
-                base_sequence=self._sequence.get((topic, partition), 0),
+    def _fail(self, sending: Sending, line: Line) -> None:
+        certain = not sending.tried
+        for op in sending.ops:
+            self.around.record(
+                Fail(at_ms=self.client.now_ms, op=op, error=sending.error, certain=certain)
             )
-        )
+        line.broken = True
+        self._decide(sending, line, False)
 
-    async def _init(self) -> None:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        if not self.client.brokers:
-            await self.client.refresh([])
-        answer = await self.client.ask(-1, ApiKey.INIT_PRODUCER_ID, request)
-        if answer.error_code:
-            raise WireError(f"InitProducerId: {ErrorCode(answer.error_code).name}")
-        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
-
-    async def _try(
-        self, topic: str, partition: int, batch: bytes, count: int
-    ) -> tuple[int | None, str]:
-        """(offset, "") once acknowledged, -1 for an unknown one, else (None, error)."""
-        view, leader = await self.client.leader(topic, partition)
-        request = ProduceRequest(
-            acks=self.kind.acks,
-            timeout_ms=3000,
-            topic_data=[
-                TopicProduceData(
-                    name=topic,
-                    topic_id=view.topic_id,
-                    partition_data=[PartitionProduceData(index=partition, records=batch)],
-                )
-            ],
-        )
-        wire: Wire = await self.client.wire(leader)
-        if self.kind.acks == 0:
-            wire.tell(ApiKey.PRODUCE, request)
-            return -1, ""
-        answer = await wire.ask(ApiKey.PRODUCE, request, timeout_s=5.0)
-        return self._judge(answer.responses[0].partition_responses[0], topic, partition)
-
-    def _judge(self, result: Any, topic: str, partition: int) -> tuple[int | None, str]:
-        code = result.error_code
-        if code == ErrorCode.NONE:
-            return int(result.base_offset), ""
-        if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            return -1, ""
-        if code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
-            self.around.complain(
-                f"{self.name} heard {ErrorCode(code).name} for {topic}-{partition}, sequence "
-                f"{self._sequence.get((topic, partition), 0)} with one request in flight"
-            )
-        return None, str(int(code))
+    def _decide(self, sending: Sending, line: Line, acknowledged: bool) -> None:
+        sending.decided.set_result(acknowledged)
+        line.forget_decided()
+        self._moved.set()

@@ -20,11 +20,12 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import Consumer
 from tests.simulation.faults import Faults
 from tests.simulation.guests import COME, Guests
+from tests.simulation.kio_dialect import KIO
 from tests.simulation.loop import Stuck
 from tests.simulation.member import Member
 from tests.simulation.observer import Observer
 from tests.simulation.operations import Mover, Operations
-from tests.simulation.producer import Producer, ProducerKind
+from tests.simulation.producer import LOST_ACKS, MOST_IN_FLIGHT, Producer, ProducerKind
 from tests.simulation.world import World
 
 START_WITHIN_S = 30.0
@@ -139,8 +140,9 @@ class Story:
 
     def _begin_clients(self) -> None:
         self._spawn(self.observer.run())
+        many = {"in_flight": MOST_IN_FLIGHT, "lost_acks": LOST_ACKS}
         kinds = [
-            ProducerKind(), ProducerKind(), ProducerKind(idempotent=False),
+            ProducerKind(**many), ProducerKind(**many, dialect=KIO), ProducerKind(idempotent=False),
             ProducerKind(acks=1, idempotent=False), ProducerKind(acks=0, idempotent=False),
         ]  # fmt: skip
         bootstrap = self.cluster.bootstrap
@@ -151,7 +153,7 @@ class Story:
             pause_s = 0.25 if kind.acks == -1 else 1.0
             around.clock.spawn(producer.run(self.targets, pause_s), name=producer.name)
         around = self.world.client_surroundings("reader", bootstrap)
-        reader = Consumer("reader", around)
+        reader = Consumer("reader", around, KIO)
         self.consumers.append(reader)
         around.clock.spawn(reader.run(self.targets), name="reader")
         for number in range(2):
@@ -219,7 +221,7 @@ class Story:
 
     async def _read_all(self) -> None:
         around = self.world.client_surroundings("auditor", self.cluster.bootstrap)
-        auditor = Consumer("auditor", around)
+        auditor = Consumer("auditor", around, KIO)
         for topic, partition in self.targets:
             until = self.world.loop.time() + READ_S
             if await auditor.read_all(topic, partition, until) is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from bus.client.raw import Exchange
 from bus.protocol.apis import ApiKey
@@ -19,6 +19,16 @@ CONNECT_TIMEOUT_S = 3.0
 
 class WireError(Exception):
     """No answer: it could not be sent, the connection ended or the time was over."""
+
+
+class Connection(Protocol):
+    """What a client has of a connection, whatever its codec."""
+
+    lost: bool
+
+    async def ask(self, key: ApiKey, body: Any, *, timeout_s: float) -> Any: ...
+    def tell(self, key: ApiKey, body: Any) -> None: ...
+    def drop(self) -> None: ...
 
 
 class Wire(asyncio.BufferedProtocol):

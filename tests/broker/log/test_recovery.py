@@ -70,19 +70,25 @@ def test_a_clean_stop_is_opened_without_reading_the_log(make_log: MakeLog, batch
     log.close()
     again = make_log(clean=True, recovery_point=log.end_offset, segment_bytes=900)
     assert (everything(again), again.end_offset) == (before[0], before[2])
-    assert {p: s[1][-1:] for p, s in state(again).items()} == {  # type: ignore[index]
-        p: s[1][-1:] for p, s in before[1].items()  # type: ignore[index]
-    }
+    assert (
+        {p: s[1][-1:] for p, s in state(again).items()}
+        == {  # type: ignore[index]
+            p: s[1][-1:]
+            for p, s in before[1].items()  # type: ignore[index]
+        }
+    )
     assert again.leader_epochs.entries == before[3]
     assert again.cut_bytes == 0
 
 
 @pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("segment_bytes", [1 << 30, 300, 100])
 def test_batches_sent_again_over_a_restart_are_recognised_not_only_the_last(
-    make_log: MakeLog, batch: Batch, clean: bool
+    make_log: MakeLog, batch: Batch, clean: bool, segment_bytes: int
 ) -> None:
-    """A snapshot holds the newest batch of a producer, but five may be in flight."""
-    log = make_log()
+    """A snapshot holds the newest batch of a producer, but five may be in flight; they were looked
+    for in the last segment only, and a retry was out of order after a roll and a restart."""
+    log = make_log(segment_bytes=segment_bytes)
     sent = [
         batch(2, producer_id=3, producer_epoch=1, base_sequence=2 * i, is_transactional=False)
         for i in range(7)
@@ -96,7 +102,7 @@ def test_batches_sent_again_over_a_restart_are_recognised_not_only_the_last(
         log.close()
     else:
         crash(log)
-    again = make_log(clean=clean, recovery_point=recovery_point)
+    again = make_log(clean=clean, recovery_point=recovery_point, segment_bytes=segment_bytes)
     for i in range(2, 7):
         info = again.append(bytearray(sent[i]), leader_epoch=0, now_ms=NOW_MS)
         assert (info.duplicate, info.base_offset) == (True, 2 * i)
@@ -201,9 +207,13 @@ def test_producer_state_epochs_and_indexes_after_a_crash_are_those_before_it(
     crash(log)
     again = make_log(recovery_point=recovery_point, **settings)
     assert everything(again) == before[0]
-    assert {p: s[1][-1:] for p, s in state(again).items()} == {  # type: ignore[index]
-        p: s[1][-1:] for p, s in before[1].items()  # type: ignore[index]
-    }
+    assert (
+        {p: s[1][-1:] for p, s in state(again).items()}
+        == {  # type: ignore[index]
+            p: s[1][-1:]
+            for p, s in before[1].items()  # type: ignore[index]
+        }
+    )
     assert again.leader_epochs.entries == before[2]
     for offset in range(again.end_offset):
         assert any(h.base_offset <= offset <= h.last_offset
@@ -228,7 +238,10 @@ def test_indexes_that_cannot_be_believed_are_made_anew(
     whole = everything(log)
     entries = _entries(log)
     log.close()
-    for path in [*Path(f"{fast_dir}/t-0").glob("*.index"), *Path(f"{fast_dir}/t-0").glob("*.time*")]:
+    for path in [
+        *Path(f"{fast_dir}/t-0").glob("*.index"),
+        *Path(f"{fast_dir}/t-0").glob("*.time*"),
+    ]:
         data = path.read_bytes()
         if damage == "missing":
             path.unlink()
