@@ -119,24 +119,36 @@ def checked_batch(
     return header
 
 
+_RARE = CONTROL | Compression.ZSTD.value
+"""Attributes that a closer look is taken at: zstd's bit is also that of codecs there are not."""
+
+
 def _check_client(
     header: BatchHeader, records: Buffer, config: TopicConfig, now_ms: int, place: str
 ) -> None:
-    if header.attributes & CONTROL:
-        raise LogError(ErrorCode.INVALID_RECORD, "clients may not write control records")
-    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
-        raise LogError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"no codec {header.attributes & COMPRESSION_MASK}"
-        )
+    if header.attributes & _RARE:
+        _check_attributes(header.attributes)
     if header.base_offset:
         raise LogError(
             ErrorCode.INVALID_RECORD, f"base offset {header.base_offset}, a client's is 0"
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise LogError(ErrorCode.INVALID_RECORD, "a producer id without a sequence number")
-    unpacks = config.compacted or config.validates_records or _is_to_recode(header, config)
-    if unpacks or _looks_untimely(header, config, now_ms):
+    looks_inside = config.compacted or config.validates_records or _is_to_recode(header, config)
+    if not (looks_inside or config.log_append_time):
+        late, early = header.max_timestamp - now_ms, now_ms - header.base_timestamp
+        looks_inside = late > config.message_timestamp_after_max_ms or (
+            early > config.message_timestamp_before_max_ms and header.base_timestamp >= 0
+        )
+    if looks_inside:
         check_records(records, config, now_ms, place)
+
+
+def _check_attributes(attributes: int) -> None:
+    if attributes & CONTROL:
+        raise LogError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if attributes & COMPRESSION_MASK > Compression.ZSTD:
+        raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no codec {attributes & COMPRESSION_MASK}")
 
 
 def _is_to_recode(header: BatchHeader, config: TopicConfig) -> bool:
@@ -155,16 +167,6 @@ def in_codec(records: Buffer, header: BatchHeader, config: TopicConfig) -> Buffe
             f"is {config.max_message_bytes}",
         )
     return packed
-
-
-def _looks_untimely(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
-    """Whether the header's times say that a record may be too far from now."""
-    if config.log_append_time:
-        return False
-    if header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
-        return True
-    early = now_ms - header.base_timestamp > config.message_timestamp_before_max_ms
-    return header.base_timestamp >= 0 and early
 
 
 def sound_batches(view: memoryview) -> list[tuple[int, BatchHeader]]:
