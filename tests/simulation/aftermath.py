@@ -28,6 +28,22 @@ def what_is_wrong(cluster: Cluster) -> list[str]:
     return [*_metadata(cluster, serving), *_replicas(cluster), *_directories(cluster, serving)]
 
 
+def what_differs_at_rest(cluster: Cluster) -> list[str]:
+    """Once nobody writes, every replica ends where its leader does, and every watermark is there.
+
+    Rule 12 compares bytes below the watermarks: one that rests at 0 would be compared over nothing.
+    """
+    ends: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
+    for machine, partition in cluster.partitions():
+        rests = (partition.log.end_offset, partition.high_watermark)
+        ends.setdefault((partition.topic, partition.index), {})[machine.node_id] = rests
+    return [
+        f"{topic}-{index}: end and watermark by broker are {by_broker}"
+        for (topic, index), by_broker in sorted(ends.items())
+        if len({place for both in by_broker.values() for place in both}) > 1
+    ]
+
+
 def is_in_sync(cluster: Cluster, machine: Machine) -> bool:
     """Whether the machine's broker serves and is in sync wherever it has a replica."""
     image = cluster.image() if machine.broker is not None else None
@@ -74,18 +90,16 @@ def describe_topics(image: Any) -> list[tuple[Any, ...]]:
 
 
 def _replicas(cluster: Cluster) -> Iterator[str]:
-    """Every replica that ought to be is there and has caught up with its leader."""
-    ends: dict[tuple[str, int], dict[int, int]] = {}
+    """Every replica that ought to be is there, and no other."""
+    found: dict[tuple[str, int], set[int]] = {}
     for machine, partition in cluster.partitions():
-        ends.setdefault((partition.topic, partition.index), {})[machine.node_id] = (
-            partition.high_watermark
-        )
+        found.setdefault((partition.topic, partition.index), set()).add(machine.node_id)
     image = cluster.image()
     for topic in image.topics.values():
         for partition in topic.partitions:
-            here = ends.get((topic.name, partition.index), {})
-            missing = sorted(set(partition.replicas) - set(here))
-            strays = sorted(set(here) - set(partition.replicas))
+            here = found.get((topic.name, partition.index), set())
+            missing = sorted(set(partition.replicas) - here)
+            strays = sorted(here - set(partition.replicas))
             if missing or strays:
                 yield f"{topic.name}-{partition.index}: missing on {missing}, left on {strays}"
 

@@ -15,7 +15,12 @@ from functools import partial
 from tests.checker import rules
 from tests.checker.history import Healed
 from tests.simulation.admin import Admin
-from tests.simulation.aftermath import is_in_sync, replica_states, what_is_wrong
+from tests.simulation.aftermath import (
+    is_in_sync,
+    replica_states,
+    what_differs_at_rest,
+    what_is_wrong,
+)
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import Consumer
 from tests.simulation.faults import Faults
@@ -218,6 +223,9 @@ class Story:
         if not await self.world.until(done, DRAIN_S):
             self.world.complain("clients have requests that nobody answers")
         await self.world.until(lambda: not what_is_wrong(self.cluster), RECOVERY_S, 0.25)
+        await self.world.until(lambda: not what_differs_at_rest(self.cluster), RECOVERY_S, 0.25)
+        for problem in what_differs_at_rest(self.cluster):
+            self.world.complain(f"{RECOVERY_S:g} s after the last write: {problem}")
 
     async def _read_all(self) -> None:
         around = self.world.client_surroundings("auditor", self.cluster.bootstrap)
