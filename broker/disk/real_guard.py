@@ -2,42 +2,31 @@
 
 In: when serving begins and ends. Out: ``CheckFailed`` for a flush on that thread in between. Never:
 a refusal in production: a flush somebody forgot to move is slow there, and a dead broker is worse.
-Tests (and the brokers they start) ask for it by ``REFUSE`` in their environment: ``all``, or
-``logs`` for what belongs to partitions, to spare what Raft flushes itself.
+Tests (and the brokers they start) ask for it by ``REFUSE`` in their environment.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import threading
 
 from bus.errors import check
 
-REFUSE = "DATABUS_REFUSE_FLUSH_ON_LOOP"
-ALL, LOGS = "all", "logs"
-_OF_LOGS = re.compile(
-    r"/(?!__cluster_metadata-0/)[^/]+"
-    r"(-\d+/[^/]+\.(log|index|timeindex|txnindex|snapshot|metadata)|/[^/]+-checkpoint)$"
-)
-"""Files of a partition, and checkpoints."""
+REFUSE = "TEST_REFUSE_FLUSH_ON_LOOP"
 
 
 class ServiceGuard:
     """Invariant: ``_thread`` is 0 unless serving, and unless refusing was asked for."""
 
-    __slots__ = ("_spares_raft", "_thread")
+    __slots__ = ("_thread",)
 
     def __init__(self) -> None:
         self._thread = 0
-        self._spares_raft = False
 
     def begin(self) -> None:
         """The calling thread serves from now on."""
-        asked = os.environ.get(REFUSE)
-        if asked in (ALL, LOGS):
+        if os.environ.get(REFUSE):
             self._thread = threading.get_ident()
-            self._spares_raft = asked == LOGS
 
     def end(self) -> None:
         """It serves no more."""
@@ -45,7 +34,7 @@ class ServiceGuard:
 
     def check_flush(self, path: str) -> None:
         """Raise CheckFailed on the thread that serves."""
-        if self._thread and (not self._spares_raft or _OF_LOGS.search(path)):
+        if self._thread:
             check(
                 threading.get_ident() != self._thread,
                 f"{path} is flushed on the thread that serves requests; use Disk.run",

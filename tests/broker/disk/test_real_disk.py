@@ -23,7 +23,7 @@ from broker.disk.port import (
     WouldWait,
 )
 from broker.disk.real import PROBED_FROM_BYTES, RealDisk, RealFile
-from broker.disk.real_guard import ALL, LOGS, REFUSE
+from broker.disk.real_guard import REFUSE
 from broker.disk.workers import MAX_NAMED, Workers
 from bus.errors import CheckFailed
 
@@ -186,7 +186,7 @@ def test_more_workers_than_threads_share_them_and_keep_their_order() -> None:
 def test_a_flush_on_the_serving_thread_is_refused_and_one_on_a_worker_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setenv(REFUSE, ALL)
+    monkeypatch.setenv(REFUSE, "1")
     disk = RealDisk()
     file = disk.open(f"{tmp_path}/a", create=True)
     call: Callable[[], None] = {
@@ -201,23 +201,6 @@ def test_a_flush_on_the_serving_thread_is_refused_and_one_on_a_worker_is_not(
     asyncio.run(disk.run(call))
     disk.end_service()
     call()
-
-
-def test_rafts_own_flushes_can_be_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has its own order between a flush and an answer."""
-    monkeypatch.setenv(REFUSE, LOGS)
-    disk = RealDisk()
-    disk.begin_service()
-    (tmp_path / "__cluster_metadata-0").mkdir()
-    spared = disk.open(f"{tmp_path}/__cluster_metadata-0/1.log", create=True)
-    spared.flush()
-    disk.replace_text_durably(f"{tmp_path}/__cluster_metadata-0/leader-epoch-checkpoint", "")
-    disk.flush_directory(str(tmp_path))
-    (tmp_path / "t-0").mkdir()
-    with pytest.raises(CheckFailed):
-        disk.open(f"{tmp_path}/t-0/1.log", create=True).flush()
-    with pytest.raises(CheckFailed):
-        disk.replace_text_durably(f"{tmp_path}/recovery-point-offset-checkpoint", "")
 
 
 def test_no_flush_is_refused_in_production(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
