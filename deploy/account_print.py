@@ -59,6 +59,8 @@ def show(account: Account, *, as_json: bool) -> None:
         console.print(f"left out of the latency: {off} records of devices whose clock is wrong")
     for fault in account.faults:
         console.print(f"[red]does not balance:[/red] {fault}", highlight=False)
+    if account.is_alive:
+        console.print("records still come: bus and store agree or not, senders are not judged yet")
     if account.balanced:
         console.print("[green]the account balances to the record[/green]")
 

@@ -6,6 +6,7 @@ In: settings of a running product. Out: an `Account`. Never: a write, a judgemen
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from deploy.books import open_operations, open_records
 from deploy.bus_books import BusBooks
 from deploy.settings import Settings
 from ingest.city.truth import VALID, RecordLine, TruthTotals, read_truth, truth_files
-from ingest.store.port import Counts, Page, Query, RecordReader, RejectedRow
+from ingest.store.port import Counts, Page, Position, Query, RecordReader, RejectedRow
 from monitor.latency.histogram import Buckets, merge, percentiles, upper_ms
 
 TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE)
@@ -40,6 +41,8 @@ KINDS: dict[str, tuple[str, ...]] = {
 INGEST = "ingest"
 CLOCK_OFF_MS = 15 * 60_000  # nothing takes a quarter of an hour, or less than none, on its own
 PAGE = 1000
+PASS_S, PASS_POLL_S = 15.0, 0.2  # ingest needs a second for what is on the bus, or it stands still
+MOMENT_TRIES = 50  # ingest commits ten times a second, reading the counts takes a millisecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,11 @@ class _Books:
     bus: BusBooks
     reader: RecordReader
     counts: Counts
+    positions: Sequence[Position]  # of the same moment as the counts
     cells: Sequence[QualityCell]
     quarantined: Mapping[str, int]
     truth: TruthTotals
+    is_alive: bool
 
 
 def read(settings: Settings) -> Account:
@@ -59,14 +64,20 @@ def read(settings: Settings) -> Account:
     totals = read_truth(truth_files(settings.site.data_path / "city"))
     reader = open_records(settings)
     try:
-        bus = bus_books.read(settings.bus.bootstrap_servers, TOPICS)
+        begun = bus_books.read(settings.bus.bootstrap_servers, TOPICS)
+        _wait_until_passed(reader, begun)
+        counts, positions = _of_one_moment(reader)
+        bus = begun.moved_to(INGEST, positions)
         books = _Books(
             bus=bus,
             reader=reader,
-            counts=reader.counts(),
+            counts=counts,
+            positions=positions,
             cells=reader.quality(from_ms=0, until_ms=0),
             quarantined=bus.quarantined(),
             truth=totals,
+            is_alive=_data_ends(bus_books.read(settings.bus.bootstrap_servers, TOPICS))
+            != _data_ends(begun),
         )
         found = [line for line in totals.unconfirmed if _is_there(line, reader)]
         flows = [_flow(topic, books, found) for topic in DATA_TOPICS]
@@ -80,7 +91,7 @@ def _flow(topic: str, books: _Books, found: Sequence[RecordLine]) -> FlowBooks:
     rejected: Counter[str] = Counter()
     for kind in kinds:
         rejected.update(counts.rejected.get(kind, {}))
-    positions = books.reader.positions(INGEST)
+    positions = books.positions
     aside = sum(books.quarantined.get(kind, 0) for kind in kinds)
     behind_aside = books.bus.behind(INGEST, positions, [QUARANTINE_RECORDS])
     p50_ms, p99_ms, off = _latency(books.reader, kinds)
@@ -99,7 +110,31 @@ def _flow(topic: str, books: _Books, found: Sequence[RecordLine]) -> FlowBooks:
         latency_p50_ms=p50_ms,
         latency_p99_ms=p99_ms,
         clock_off=off,
+        is_alive=books.is_alive,
     )
+
+
+def _wait_until_passed(reader: RecordReader, bus: BusBooks) -> None:
+    """Until ingest has read what was on the bus when the account was asked for, or the bound."""
+    deadline = time.monotonic() + PASS_S
+    topics = (*DATA_TOPICS, QUARANTINE_RECORDS)
+    while bus.behind(INGEST, reader.positions(INGEST), topics) and time.monotonic() < deadline:
+        time.sleep(PASS_POLL_S)
+
+
+def _of_one_moment(reader: RecordReader) -> tuple[Counts, Sequence[Position]]:
+    """Counts and the positions they belong to: both change in one transaction, so they belong
+    together when the positions are the same before and after."""
+    after: Sequence[Position] = reader.positions(INGEST)
+    for _ in range(MOMENT_TRIES):
+        before, counts, after = after, reader.counts(), reader.positions(INGEST)
+        if sorted(before, key=repr) == sorted(after, key=repr):
+            break
+    return counts, after
+
+
+def _data_ends(bus: BusBooks) -> dict[tuple[str, int], int]:
+    return {place: end for place, end in bus.end_offsets.items() if place[0] in DATA_TOPICS}
 
 
 def _truth(topic: str, totals: TruthTotals, found: Sequence[RecordLine]) -> Truth:

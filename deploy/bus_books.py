@@ -43,6 +43,15 @@ class BusBooks:
         ids = self.cluster.topic_ids
         return sum(each.lag for each in lags(application, positions, ends, topic_ids=ids))
 
+    def moved_to(self, application: str, positions: Iterable[Position]) -> BusBooks:
+        """The books at the moment at which an application stood where it says, or later."""
+        ids, ends = self.cluster.topic_ids, dict(self.end_offsets)
+        for p in positions:
+            place = p.topic, p.partition
+            if p.application == application and ids.get(p.topic) == p.topic_id and place in ends:
+                ends[place] = max(ends[place], p.end_offset)
+        return BusBooks(self.bootstrap_servers, self.cluster, ends)
+
     def quarantined(self) -> dict[str, int]:
         """How many records were put aside, by what their sender meant them to be."""
         ends = {p: e for (t, p), e in self.end_offsets.items() if t == QUARANTINE_RECORDS and e}

@@ -52,6 +52,16 @@ def test_a_record_in_flight_is_a_fault_of_its_own():
     assert account.faults == ["vehicle: 1 records are still in flight"]
 
 
+def test_while_records_come_only_bus_and_store_are_judged():
+    """Before, an account of a living bus said FAIL: its books were of different moments. What bus
+    and store say of one moment must agree all the same."""
+    ahead = changed(is_alive=True, counted=90, in_flight=7, on_topic=111)
+    account = balance([ahead], AlarmBooks())
+    assert (account.balanced, account.is_alive) == (True, True)
+    lost = msgspec.structs.replace(ahead, stored=97)
+    assert balance([lost], AlarmBooks()).faults[0].endswith("1 off")
+
+
 def test_a_record_rejected_for_another_reason_than_the_city_knows_is_a_fault():
     """The sums agree, the reasons do not."""
     account = balance([changed(rejected={"not-json": 1, "all-unreadable": 3})], AlarmBooks())

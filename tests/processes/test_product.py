@@ -38,6 +38,7 @@ from running_product import Demo, Place, eventually, leaves_nothing, stored_in
 from small_disk import CannotMount, SmallDisk
 
 from bus.contracts.headers import Reason
+from deploy.account import Account
 from deploy.state_file import is_held
 from ingest.store.port import Page, Query, RejectedRow
 
@@ -57,6 +58,7 @@ class Story:
     stored_before_blow: list[int] = field(default_factory=list)
     records_per_second: float = 0
     pids: list[int] = field(default_factory=list)
+    living: Account | None = None  # taken while records flow
     pids_harmed_by_garbage: set[int] = field(default_factory=set)
     refused: list[subprocess.CompletedProcess[str]] = field(default_factory=list)
 
@@ -107,6 +109,7 @@ def first(place: Place, store_disk: object, seed: int) -> Story:
             demo.flows(f"records are stored after the death of {blow}")
         story.records_per_second = (place.sent() - sent) / (time.monotonic() - began)
         story.pids = place.pids()
+        story.living = place.account()
         story.account = demo.ctrl_c()
     for connection in itertools.chain(*half_sent):
         connection.close()
@@ -146,6 +149,13 @@ def test_the_account_balances_after_kill_9_of_every_process_at_500_records_a_sec
     vehicles = next(flow for flow in first.account["flows"] if flow["kind"] == "data.vehicle")
     assert vehicles["rejected"], "the city's misfortunes"
     assert first.account["alarms_raised"] > 0
+
+
+def test_an_account_of_the_living_bus_balances_too(first: Story) -> None:
+    """Before, it said "7 off": its books were of different moments."""
+    assert first.living is not None
+    assert (first.living.is_alive, first.living.faults) == (True, [])
+    assert sum(flow.stored for flow in first.living.flows) > 0
 
 
 def test_garbage_at_the_ports_harms_nobody(first: Story) -> None:
