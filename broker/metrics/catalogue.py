@@ -126,6 +126,12 @@ _CONTROLLER = [
          "Partitions not led by their first replica, as this node knows."),
     ),
     *_rows(
+        "ControllerStats",
+        ("UncleanLeaderElectionsPerSec", COUNTER,
+         "Leaders elected that were not in sync, counted by the controller that did.", (),
+         "it grows: acknowledged records may be lost; state-change.log names the partitions"),
+    ),
+    *_rows(
         "raft-metrics",
         ("current-leader", GAUGE, "The active controller's node id, -1 for none (KRaft).", (),
          "-1 for seconds: the controllers have no majority"),

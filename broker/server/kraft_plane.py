@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from broker.controller import state_changes
 from broker.controller.active import ActiveController
 from broker.controller.decisions import cluster
 from broker.controller.decisions.rules import Rules
@@ -47,6 +48,9 @@ class KraftPlane:
         self._is_loaded = False
         self._image = MetadataImage()
         self._newer = asyncio.Event()
+        self._unclean_elections = ports.metrics.meter(
+            "ControllerStats", "UncleanLeaderElectionsPerSec"
+        )
         self._leads = asyncio.Event()
         self._lifecycle: BrokerLifecycle | None = None
         self._link: ControllerLink | None = None
@@ -216,6 +220,9 @@ class KraftPlane:
 
     def _publish(self, changes: Changes) -> None:
         self._image = changes.image
+        if self._is_loaded and self.node.is_active:
+            state_changes.tell(changes, self._ports.config.node_id, self.node.epoch)
+            self._unclean_elections.mark(state_changes.tell_unclean(changes))
         rooms = self._attached()
         if rooms.is_broker_started:
             rooms.publisher.publish(changes)

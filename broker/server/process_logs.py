@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -70,8 +69,8 @@ class File(RotatingFileHandler):
             super().handleError(record)
             return
         self._missing += 1
-        now = time.monotonic()
-        if now - self._complained < COMPLAIN_EVERY_S:
+        now = record.created
+        if 0 <= now - self._complained < COMPLAIN_EVERY_S:
             return
         self._complained = now
         text = f"{self.baseFilename} cannot be written ({error.strerror}), {self._missing} lines"

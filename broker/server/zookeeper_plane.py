@@ -126,6 +126,7 @@ class ZookeeperPlane:
             send=lambda broker_id, key, body: self._broker_links().send(broker_id, key, body),
             committed=lambda: self.follower.image,
             deletion_enabled=lambda: bool(config["delete.topic.enable"]),
+            on_unclean=ports.metrics.meter("ControllerStats", "UncleanLeaderElectionsPerSec").mark,
         )
         self._follower = Follower(
             config.node_id, self._session, ports.clock, self._publish, self._controller.note_epoch

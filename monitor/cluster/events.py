@@ -77,7 +77,10 @@ def _partition_events(before: Picture, now: Picture) -> list[Event]:
         if one.offline and not earlier.offline:
             groups.setdefault(("offline", "critical"), []).append(one)
         elif earlier.offline and not one.offline:
-            groups.setdefault(("online", "good"), []).append(one)
+            # Without a leader the in-sync set does not change.
+            clean = one.leader in (*earlier.isr, *earlier.elr)
+            word = ("online", "good") if clean else ("unclean_election", "critical")
+            groups.setdefault(word, []).append(one)
         elif one.leader != earlier.leader:
             groups.setdefault(("leader_moved", "info"), []).append(one)
         left = tuple(sorted(set(earlier.isr) - set(one.isr)))

@@ -72,6 +72,7 @@ class ZooKeeperController:
         send: Send,
         committed: Callable[[], MetadataImage],
         deletion_enabled: Callable[[], bool] = lambda: True,
+        on_unclean: Callable[[int], None] = lambda count: None,
     ) -> None:
         self._node_id = node_id
         self._session = session
@@ -86,6 +87,7 @@ class ZooKeeperController:
             answers=Answers(self._on_isr_errors, self._on_stopped, self._on_fenced),
             connected=self._connected,
             deletion_enabled=deletion_enabled,
+            on_unclean=on_unclean,
             reread=self._reread,
         )
         self._term: Term | None = None

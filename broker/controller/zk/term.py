@@ -71,6 +71,8 @@ class Office:
     connected: Callable[[], Awaitable[None]]
     """Returns once the session is connected; raises Deposed when it has ended."""
     deletion_enabled: Callable[[], bool]
+    on_unclean: Callable[[int], None] = lambda count: None
+    """Hears how many unclean elections there were."""
     reread: Callable[[], object] = lambda: None
     """Called when everything was read anew in the midst of a change: what came and went between
     the two readings is to be taken up."""
@@ -98,7 +100,9 @@ class Term:
         self.asked_moves: dict[tuple[str, int], None] = {}
         self.is_reread_due = False
         self.lines = Lines(self._line)
-        self.tracking = Tracking(self.partitions, self.replicas, self.lines)
+        self.tracking = Tracking(
+            self.partitions, self.replicas, self.lines, office.on_unclean
+        )
 
     def close(self) -> None:
         """Say nothing more to anybody."""

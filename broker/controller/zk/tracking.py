@@ -9,8 +9,9 @@ StopReplica to replicas that were taken away.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from broker.controller.state_changes import tell_unclean
 from broker.controller.zk.channels import Lines
 from broker.controller.zk.load import UNBORN_EPOCH
 from broker.controller.zk.states import (
@@ -41,7 +42,10 @@ class Tracking:
         partitions: StateMachine[PartitionKey, PartitionState],
         replicas: StateMachine[ReplicaKey, ReplicaState],
         lines: Lines,
+        on_unclean: Callable[[int], None] = lambda count: None,
     ) -> None:
+        """`on_unclean` hears how many unclean elections there were."""
+        self._on_unclean = on_unclean
         self._partitions = partitions
         self._replicas = replicas
         self._lines = lines
@@ -94,6 +98,7 @@ class Tracking:
             before = changes.previous.partition(topic.topic_id, partition.index)
             self._follow_partition(changes.image, topic, partition, before)
             self._tell(topic, partition, before)
+        self._on_unclean(tell_unclean(changes))
 
     # -- states ---------------------------------------------------------------------------
 

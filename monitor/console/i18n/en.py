@@ -321,6 +321,7 @@ TEXTS: dict[str, str] = {
     "event.controller_new": "Broker {broker} is the active controller now, epoch {epoch}.",
     "event.offline": "{count} partitions have no leader: {names}",
     "event.online": "{count} partitions have a leader again: {names}",
+    "event.unclean_election": "{count} partitions have a leader that was not in sync: {names}",
     "event.leader_moved": "{count} partitions have another leader: {names}",
     "event.isr_shrank": "Broker {brokers} fell out of sync in {count} partitions: {names}",
     "event.isr_grew": "Broker {brokers} is in sync again in {count} partitions: {names}",

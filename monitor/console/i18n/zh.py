@@ -321,6 +321,7 @@ TEXTS: dict[str, str] = {
     "event.controller_new": "节点 {broker} 成为主控制器，纪元 {epoch}。",
     "event.offline": "{count} 个分区无主：{names}",
     "event.online": "{count} 个分区重新有主：{names}",
+    "event.unclean_election": "{count} 个分区选出了未同步的主副本：{names}",
     "event.leader_moved": "{count} 个分区更换主副本：{names}",
     "event.isr_shrank": "节点 {brokers} 在 {count} 个分区中脱离同步：{names}",
     "event.isr_grew": "节点 {brokers} 在 {count} 个分区中恢复同步：{names}",

@@ -6,7 +6,9 @@ import logging
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from broker.server.embedded import RunningBroker
 from broker.server.process_logs import File, close_logs, open_logs
 
 
@@ -61,3 +63,13 @@ def test_a_mistake_in_a_line_keeps_its_trace(
     file.handle(logging.LogRecord("broker", logging.ERROR, "", 0, "%d", ("no number",), None))
     file.close()
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_active_controller_of_a_quorum_writes_its_state_changes(
+    shared_broker: RunningBroker,
+) -> None:
+    """Under ZooKeeper it always did."""
+    admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap})
+    admin.create_topics([NewTopic("noted", 1, 1)])["noted"].result(30)
+    text = (shared_broker.data_dir / "logs-log" / "state-change.log").read_text()
+    assert "noted-0 NON_EXISTENT → ONLINE leader 1 epoch 0" in text

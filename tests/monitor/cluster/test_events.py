@@ -86,6 +86,14 @@ def test_a_partition_without_a_leader_is_critical_until_it_has_one():
     assert [one.index for one in gone.unwell] == [0]
 
 
+def test_a_leader_that_was_not_in_sync_is_no_good_news():
+    """Kafka's unclean election: what only the lost ones had is gone."""
+    gone = seen((-1, (1,)), (2, THREE))
+    found = events(gone, seen((3, (3,)), (2, THREE)))
+    assert ("unclean_election", "critical") in kinds(found)
+    assert ("online", "good") not in kinds(found)
+
+
 def test_a_controller_that_is_nowhere_is_told_once():
     lost = seen(*WELL, controller=-1)
     assert kinds(events(seen(*WELL), lost)) == [("controller_none", "critical")]
