@@ -9,8 +9,9 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 END_TIMEOUT_S = 30
 
@@ -33,11 +34,13 @@ def check_strace() -> None:
 
 
 @contextmanager
-def slow_fsync(pid: int, delay_ms: int) -> Iterator[None]:
-    """Each flush of the process and its threads takes `delay_ms` longer while the block runs."""
+def slow_fsync(pid: int, delay_ms: int, paths: Sequence[Path] = ()) -> Iterator[None]:
+    """Each flush of the process and its threads takes `delay_ms` longer while the block runs; of
+    these files and directories only, if any are named."""
+    only = [word for path in paths for word in ("-P", str(path))]
     delay = f"inject=fsync,fdatasync:delay_enter={delay_ms * 1000}"  # microseconds
     tracer = subprocess.Popen(
-        ["strace", "-f", "-p", str(pid), "-e", "trace=fsync,fdatasync", "-e", delay,
+        ["strace", "-f", "-p", str(pid), *only, "-e", "trace=fsync,fdatasync", "-e", delay,
          "-o", "/dev/null"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

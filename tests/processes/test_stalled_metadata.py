@@ -1,0 +1,80 @@
+"""A broker whose metadata log takes seconds to flush: whoever asks nothing of it does not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from broker.server.embedded import RunningBroker, start_broker_process
+from tests.processes.slow_fsync import CannotTrace, check_strace, slow_fsync
+
+pytestmark = pytest.mark.slow
+TOPIC = "flow"
+STALL_MS = 3000
+ENOUGH = 20
+"""Round trips beside one creation of a topic; a loop that waits for the device makes one or two."""
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    try:
+        check_strace()
+    except CannotTrace as why:
+        pytest.skip(str(why))
+    directory = tmp_path / "metadata"
+    running = start_broker_process(tmp_path / "data", {"metadata.log.dir": str(directory)})
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def metadata_files(root: Path) -> list[Path]:
+    """What Raft flushes: its log, the books beside it, its vote, the names of all of them."""
+    directory = root / "__cluster_metadata-0"
+    books = ("leader-epoch-checkpoint.tmp", "quorum-state.tmp")
+    return [*directory.glob("*.log"), *(directory / name for name in books), directory]
+
+
+def test_records_and_heartbeats_go_on_while_a_topic_waits_for_the_metadata_log(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    """The fsync of a decision was on the broker's event loop: for its three seconds nobody was
+    answered, whatever he asked. Now only who wants the decision waits."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(PATIENCE_S)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 0})
+    consumer = Consumer({
+        "bootstrap.servers": broker.bootstrap, "group.id": "readers",
+        "auto.offset.reset": "earliest", "session.timeout.ms": 6000,
+    })  # fmt: skip
+    shares: list[int] = []
+    consumer.subscribe([TOPIC], on_assign=lambda _, share: shares.append(len(share)))
+
+    def round_trip(number: int) -> None:
+        value = f"{number}".encode()
+        producer.produce(TOPIC, value)
+        assert producer.flush(PATIENCE_S) == 0
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        assert message.value() == value
+
+    try:
+        round_trip(0)
+        with slow_fsync(broker.pid, STALL_MS, metadata_files(tmp_path / "metadata")):
+            made = admin.create_topics([NewTopic("later", 1, 1)])["later"]
+            trips = 0
+            while not made.done():
+                trips += 1
+                round_trip(trips)
+                assert TOPIC in admin.list_topics(timeout=PATIENCE_S).topics
+            made.result(PATIENCE_S)
+        assert trips >= ENOUGH
+        assert shares == [1]  # nobody was taken for dead
+    finally:
+        consumer.close()
