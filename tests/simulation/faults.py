@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from tests.simulation.cluster import Cluster
-from tests.simulation.disk import CAPACITY_BYTES, FLUSH_S, input_output_error
+from tests.simulation.disk import CAPACITY_BYTES, FLUSH_S, input_output_error, no_fault
 from tests.simulation.machine import Machine
 from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
@@ -71,6 +71,7 @@ class Faults:
         elif len(cluster.voters) == 3:
             quorum = QuorumFaults(self)
             self.kinds += [(1, quorum.power_in_election), (1, quorum.power_in_commit)]
+            self.kinds.append((1, quorum.metadata_error))
         if "bad_disk" in only:  # not among the others: it needs a second log directory
             self.kinds.append((6, self._bad_disk))
         if only:
@@ -121,6 +122,7 @@ class Faults:
             machine.resume()
             if machine.process is not None:
                 machine.process.disk.die_after = None
+                machine.process.disk.fault = no_fault
                 machine.process.asked_to_stop = False  # one that is stopping starts again
             machine.start()
 

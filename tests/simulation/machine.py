@@ -15,7 +15,7 @@ from broker.server.broker import Broker
 from broker.settings import ProcessSettings, split
 from bus.errors import CheckFailed
 from tests.simulation.clock import EPOCH_MS, SimClock
-from tests.simulation.disk import CAPACITY_BYTES, ProcessDisk, SimDisk
+from tests.simulation.disk import CAPACITY_BYTES, ProcessDisk, SimDisk, no_fault
 from tests.simulation.loop import START_S, Life
 from tests.simulation.network import ProcessNetwork
 from tests.simulation.world import World
@@ -117,8 +117,8 @@ class Machine:
             loop.call_later(START_AGAIN_S, self.start, context=loop.kernel)
 
     def _failed(self, process: Process, error: BaseException) -> None:
-        """It could not start or stop, or died of a bug. With a full disk it may."""
-        if self.disk.capacity_bytes != CAPACITY_BYTES:
+        """It could not start or stop, or died of a bug. With a full or broken disk it may."""
+        if self.disk.capacity_bytes != CAPACITY_BYTES or process.disk.fault is not no_fault:
             self.world.trace(f"{process.life} ended: {error}")
         else:
             self.world.on_broker_failure(process, error)

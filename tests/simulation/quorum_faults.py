@@ -1,6 +1,7 @@
-"""Losses of power aimed at a quorum: between what a voter has said and what it has stored.
+"""Trouble aimed at a quorum: its power gone between what a voter has said and what it has stored;
+its metadata log on a broken disk.
 
-In: the source of trouble, whose dice, network and fault model these use. Out: two kinds of faults.
+In: the source of trouble, whose dice, network and fault model these use. Out: three kinds of faults.
 Never: more than the fault model allows: one machine loses its power, the others are killed or cut off.
 
 Drawn at random, a loss of power meets the milliseconds in which a vote is on its way to the device
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.disk import FLUSH_S
+from tests.simulation.disk import FLUSH_S, input_output_error, no_fault
 from tests.simulation.machine import Machine
 from tests.simulation.network import Cut
 
@@ -82,6 +83,22 @@ class QuorumFaults:
         if committed:
             await self._power_gone_apart(follower, leader, absent)
         absent.start()
+
+    async def metadata_error(self, machine: Machine) -> None:
+        """One call that concerns the metadata log, or all for a while, end with EIO."""
+        process, dice = machine.process, self._faults.dice
+        if process is None:
+            return
+        calls, every = iter(range(dice.randrange(0, 40), -1, -1)), dice.random() < 0.5
+
+        def fault(kind: str, path: str) -> None:
+            if "__cluster_metadata" in path and next(calls, 0 if every else 1) == 0:
+                self._world.trace(f"{process.life}: {kind} of {path} fails")
+                raise input_output_error(path)
+
+        process.disk.fault = fault
+        await self._faults.for_a_while(2.0, 8.0)
+        process.disk.fault = no_fault
 
     async def _power_gone_apart(self, victim: Machine, apart: Machine, third: Machine) -> None:
         """`victim` forgets what it has not stored; with `third` it is a majority without `apart`."""

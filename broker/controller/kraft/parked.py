@@ -6,6 +6,7 @@ fetch forgotten; when this node leads no longer all of them are told so.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,9 @@ from broker.config.views import BrokerConfig
 from broker.controller.kraft.machine import Machine
 from broker.controller.kraft.messages import Fetch, FetchAnswer, Moment
 from broker.controller.kraft.raft_log import RaftLog
+from broker.log.errors import LogError
+
+log = logging.getLogger("broker.controller")
 
 MAX_PARKED = 2000
 """One per voter and observer is what is expected; those beyond are answered at once."""
@@ -103,7 +107,12 @@ class ParkedFetches:
         limit = min(max_bytes, self._config["controller.quorum.fetch.max.bytes"])
         # Consumers (replica id -1) see only what is committed.
         upper = None if ask.replica.id >= 0 else max(answer.high_watermark, 0)
-        return replace(answer, records=self._log.read(answer.read_from, max(limit, 1), upper))
+        try:
+            records = self._log.read(answer.read_from, max(limit, 1), upper)
+        except LogError as error:
+            log.error("the metadata log cannot be read for node %d: %s", ask.replica.id, error)
+            return replace(answer, error=error.code, read_from=None)
+        return replace(answer, records=records)
 
     def drop(self) -> None:
         """The node stops: nobody is answered any more."""

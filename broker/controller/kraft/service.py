@@ -18,6 +18,7 @@ from broker.controller.kraft.messages import FetchAnswer, SnapshotAnswer
 from broker.controller.kraft.quorum_state import uuid_text
 from broker.controller.kraft.states import Role
 from broker.controller.kraft.voters import ReplicaKey
+from broker.disk.port import DiskError
 from bus.errors import ErrorCode
 from bus.protocol.generated import begin_quorum_epoch as begin
 from bus.protocol.generated import end_quorum_epoch as end
@@ -184,7 +185,11 @@ class QuorumService:
         if position < 0:
             return replace(answer, error=ErrorCode.POSITION_OUT_OF_RANGE)
         limit = min(max_bytes, node.config["controller.quorum.fetch.snapshot.max.bytes"])
-        found = node.log.snapshots.read_piece(answer.snapshot, position, max(limit, 1))
+        try:
+            found = node.log.snapshots.read_piece(answer.snapshot, position, max(limit, 1))
+        except DiskError as error:
+            log.error("snapshot %s cannot be read: %s", answer.snapshot, error)
+            return replace(answer, error=ErrorCode.KAFKA_STORAGE_ERROR)
         if found is None:
             return replace(answer, error=ErrorCode.SNAPSHOT_NOT_FOUND)
         data, size = found

@@ -13,6 +13,7 @@ from broker.controller.kraft.messages import OffsetAndEpoch, Vote
 from broker.controller.kraft.node import RaftNode
 from broker.controller.kraft.voters import ReplicaKey
 from broker.controller.kraft.wire import answer_of, request_of
+from broker.log.errors import LogError
 from bus.errors import ErrorCode
 from tests.broker.controller.kraft.node_world import (
     CLUSTER,
@@ -225,5 +226,31 @@ def test_a_stop_while_a_flush_is_under_way_keeps_what_was_decided(tmp_path: Path
         world.disks[1].flush_s = 0.0
         again = world.start(1)
         assert settings(again) == {"last": "1"}
+
+    world.run(story())
+
+
+def test_a_leader_that_cannot_read_its_log_for_another_tells_him_and_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Found by the simulation: an input/output error while records were offered to a follower went
+    to whoever had written them, here the task of the no-op records, and the process ended."""
+    world = Nodes(tmp_path, THREE)
+
+    async def story() -> None:
+        leader, _ = await three(world)
+        right, refused = leader.log.read, []
+
+        def wrong(*words: Any) -> bytes:
+            if len(refused) >= 3:
+                return right(*words)
+            refused.append(words)
+            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "input/output error")
+
+        monkeypatch.setattr(leader.log, "read", wrong)
+        leader.write_noop()
+        await keep(world, leader, "kept")
+        assert len(refused) == 3
+        assert leader.is_active
 
     world.run(story())
