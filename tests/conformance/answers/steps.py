@@ -24,11 +24,18 @@ def new_topic(name: str = "{topic}", partitions: int = 1, **configs: str) -> Ask
     )
 
 
-def led(name: str = "{topic}") -> Ask:
-    """Until the topic has a leader."""
+def seen(name: str = "{topic}") -> Ask:
+    """The topic in Metadata, once it has a leader there."""
     fields = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
     until = {"topics.0.error_code": 0, "topics.0.partitions.0.error_code": 0}
     return Ask("Metadata", 9, fields, until=until)
+
+
+def led(name: str = "{topic}") -> Ask:
+    """Until its leader serves: Kafka's brokers show a topic a little before they lead it."""
+    wanted = {"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]}
+    until = {"topics.0.partitions.0.error_code": 0}
+    return Ask("ListOffsets", 7, {"replica_id": -1, "topics": [wanted]}, until=until)
 
 
 def alter(kind: int, name: str, *changes: tuple[str, int, str | None], **more: Any) -> Ask:
