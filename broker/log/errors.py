@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from broker.disk.port import DiskError, DiskFull
 from bus.errors import BusError, ErrorCode
 
@@ -35,6 +37,15 @@ def storage_error(error: DiskError) -> LogError:
     made = LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     made.__cause__ = error
     return made
+
+
+_OF_DEVICES = frozenset({errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.EUCLEAN})
+
+
+def is_of_the_device(error: DiskError) -> bool:
+    """Whether it says that the whole directory is lost, and not that a file is in the way of one
+    partition."""
+    return error.errno in _OF_DEVICES
 
 
 def found_no_room(error: LogError) -> bool:

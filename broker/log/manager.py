@@ -48,7 +48,7 @@ from broker.log.directories import (
     write_identity,
     write_life,
 )
-from broker.log.errors import LogError, found_no_room, storage_error
+from broker.log.errors import LogError, found_no_room, is_of_the_device, storage_error
 from broker.log.files import FUTURE_SUFFIX, FilePool, is_partition, parse_directory
 from broker.log.futures import Futures, newer_of
 from broker.log.log import Log
@@ -325,6 +325,8 @@ class LogManager:
                     self._check_left_behind(created, topic_id)
                 self._mark(created, topic_id)
             except DiskError as error:
+                if not is_of_the_device(error):
+                    raise storage_error(error) from error
                 failure = self._directory_failed(home, error)
                 if self.is_usable(home):
                     raise failure from error
