@@ -61,3 +61,28 @@ def test_a_follower_takes_no_rotten_batch_from_its_leader():
     stage.run("until t insync 2,3")
     assert stage.run("read t")[0] == "40 values"
     stage.end()
+
+
+def test_another_replica_leads_while_one_is_in_doubt_until_it_is_mended():
+    """A topic id that differs from its copy (`faults.md` D2): the replica is offline, the
+    controller hears of it, nothing of it is deleted."""
+    stage = Stage("in-doubt")
+    for line in ("cluster 3", "topic t", "until t insync 1,2,3", *["produce t 5"] * 4, "wait 70"):
+        stage.run(line)
+    stage.run("kill 1")
+    stage.run("until t insync 2,3")
+    files = stage.cluster.machines[0].disk.files
+    path = f"{LOG_DIR}/t-0/partition.metadata"
+    whole = bytes(files[path].data)
+    files[path].data[25] ^= 1
+    stage.run("start 1")
+    stage.run("wait 20")
+    assert "in sync 2,3" in next(iter(stage.run("show t")))
+    assert stage.run("read t")[0] == "20 values"
+    assert any(name.startswith(f"{LOG_DIR}/t-0/") and name.endswith(".log") for name in files)
+    stage.run("kill 1")
+    files[path].data[:] = whole
+    stage.run("start 1")
+    stage.run("until t insync 1,2,3")
+    assert stage.run("read t")[0] == "20 values"
+    stage.end()
