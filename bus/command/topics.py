@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Any
 
 import typer
@@ -186,6 +187,8 @@ def _describe_one(ctx: typer.Context, name: str, as_json: bool) -> None:
     columns = ["partition", "leader", "replicas", "isr", "elr", "offline", "state",
                "log_start_offset", "end_offset", "records"]  # fmt: skip
     show(rows, columns, as_json=False, title=name)
+    as_kafka_writes = base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
+    screen().print(f"topic id {as_kafka_writes}", highlight=False)  # as in partition.metadata
     for key, value in known.configs.items():
         screen().print(f"{key} = {value}", highlight=False)
     if contract:
