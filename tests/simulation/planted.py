@@ -89,7 +89,7 @@ def a_lost_page_cache_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 def logs_are_not_flushed(patch: pytest.MonkeyPatch) -> None:
     """The recovery point rises over records that are in the page cache only."""
-    patch.setattr(background, "_force", lambda disk, directory, paths: None)
+    patch.setattr(background, "force", lambda disk, directory, flush: None)
     patch.setattr(Segment, "flush", lambda self: None)
 
 
