@@ -18,7 +18,6 @@ import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
@@ -37,9 +36,9 @@ from broker.log.records_in import (
     writable,
 )
 from broker.log.recovery import Recovery
-from broker.log.replay import marker_of, note_producer
+from broker.log.replay import marker_of, marker_or_none, note_producer
 from broker.log.segment import Segment
-from broker.log.segments import Segments
+from broker.log.segments import FetchSlice, Segments
 from broker.log.snapshots import Snapshots
 from broker.log.tail import Tail
 from broker.log.txnindex import AbortedTransaction
@@ -48,8 +47,6 @@ from bus.records.batch import (
     CONTROL,
     LENGTH_AND_OFFSET_BYTES,
     BatchHeader,
-    Buffer,
-    RecordsError,
     assign,
     header_at,
     stamp_log_append_time,
@@ -58,22 +55,6 @@ from bus.records.batch import (
 log = logging.getLogger("broker.log")
 
 _EMPTY = b""
-
-
-def _marker_or_none(header: BatchHeader, batch: Buffer) -> tuple[bool, int] | None:
-    """The marker in a batch of the leader's; as in recovery, one of a kind we do not know changes
-    nothing here."""
-    try:
-        return marker_of(header, batch)
-    except RecordsError:
-        return None
-
-
-class FetchSlice(NamedTuple):
-    """What a read found: whole batches, all of them below ``upper_offset``."""
-
-    data: Buffer
-    upper_offset: int
 
 
 class Log:
@@ -260,7 +241,7 @@ class Log:
             newest = max(header.max_timestamp for _, header in batches)
         last_offset = last.last_offset
         markers = {
-            at: _marker_or_none(header, view[at : at + header.size_bytes])
+            at: marker_or_none(header, view[at : at + header.size_bytes])
             for at, header in batches
             if header.attributes & CONTROL and header.producer_id >= 0
         }

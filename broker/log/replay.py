@@ -72,3 +72,12 @@ def replay_batch(
     aborted = note_producer(header, header.base_offset, marker, producers)
     if aborted is not None:
         transactions.append(aborted)
+
+
+def marker_or_none(header: BatchHeader, batch: Buffer) -> tuple[bool, int] | None:
+    """The marker in a batch of the leader's; as in recovery, one of a kind we do not know changes
+    nothing here."""
+    try:
+        return marker_of(header, batch)
+    except RecordsError:
+        return None

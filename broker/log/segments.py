@@ -6,6 +6,7 @@ In: offsets. Out: the segment or the bytes they stand for. Never: writing batche
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import NamedTuple
 
 from broker.disk.port import Disk
 from broker.log.cut import Cut
@@ -14,6 +15,13 @@ from broker.log.txnindex import AbortedTransaction
 from bus.records.batch import Buffer
 
 _EMPTY = b""
+
+
+class FetchSlice(NamedTuple):
+    """What a read found: whole batches, all of them below ``upper_offset``."""
+
+    data: Buffer
+    upper_offset: int
 
 
 class Segments:

@@ -15,8 +15,9 @@ from typing import Protocol
 
 from broker.log.epochs import EpochEnd
 from broker.log.errors import LogError
-from broker.log.log import FetchSlice, Log
+from broker.log.log import Log
 from broker.log.records_in import AppendInfo, Origin
+from broker.log.segments import FetchSlice
 from broker.log.timestamps import TimestampOffset, first_at_or_after, with_largest_timestamp
 from broker.replica.follower import Follower
 from broker.replica.leadership import IsrProposal, Leadership
