@@ -71,7 +71,7 @@ class Faults:
         elif len(cluster.voters) == 3:
             quorum = QuorumFaults(self)
             self.kinds += [(1, quorum.power_in_election), (1, quorum.power_in_commit)]
-            if "metadata_error" in only:  # not among the others yet: seeds 504, 514 are not sound
+            if "metadata_error" in only:  # not among the others yet: seed 504 is not sound
                 self.kinds.append((1, quorum.metadata_error))
         if "bad_disk" in only:  # not among the others: it needs a second log directory
             self.kinds.append((6, self._bad_disk))

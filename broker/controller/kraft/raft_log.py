@@ -19,7 +19,9 @@ from broker.controller.kraft.snapshots import Snapshots
 from broker.controller.kraft.soundness import check_sound
 from broker.controller.kraft.voters import VoterSet
 from broker.disk.port import Disk
+from broker.log.checkpoint import write_epochs
 from broker.log.durability import Flush, force
+from broker.log.epochs import FILE_NAME as EPOCHS_FILE
 from broker.log.log import Log
 from broker.log.records_in import Origin
 from broker.log.retention import retain
@@ -199,6 +201,7 @@ class RaftLog:
     def truncate_to(self, offset: int) -> int:
         """Drop everything at or after `offset`; the log's end then. On the worker."""
         self._forget_stops_after(offset)
+        self._forget_epochs_from(offset)
         self._log.truncate_to(offset, self._clock.now_ms())
         self._log.flush()
         return self._log.end_offset
@@ -210,6 +213,13 @@ class RaftLog:
         self._log.truncate_fully_and_start_at(snapshot.offset, self._clock.now_ms())
         self.start = snapshot
         self._log.advance_high_watermark(snapshot.offset)
+
+    def _forget_epochs_from(self, offset: int) -> None:
+        """As with stops: died between the two, the log would seem to lack what an epoch began."""
+        entries = self._log.leader_epochs.entries
+        kept = [(epoch, start) for epoch, start in entries if start < offset]
+        if kept != entries:
+            write_epochs(self._disk, f"{self.directory}/{EPOCHS_FILE}", kept)
 
     def _forget_stops_after(self, offset: int) -> None:
         """Durably before the log itself is cut: else it would seem to have lost something."""

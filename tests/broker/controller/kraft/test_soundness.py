@@ -132,6 +132,29 @@ def test_a_log_that_was_cut_as_its_leader_wanted_starts(tmp_path: Path) -> None:
     assert start(directory) == {}
 
 
+def test_a_log_whose_cut_was_interrupted_starts(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulation: the log was cut, the epoch that began there still stood in the file
+    beside it, and the node refused to start."""
+    world = Nodes(directory.parents[1], ALONE)
+
+    async def cut() -> None:
+        log = world.start(1).log
+        [*_, (_, began)] = log._log.leader_epochs.entries
+
+        def dies() -> None:
+            raise InterruptedError
+
+        monkeypatch.setattr(log._log, "flush", dies)
+        with pytest.raises(InterruptedError):
+            log.truncate_to(began)
+        world.kill(1)
+
+    world.run(cut())
+    assert start(directory)
+
+
 def test_damage_in_front_of_sound_batches(directory: Path) -> None:
     """Recovery would cut everything behind it."""
     log = log_of(directory)
