@@ -157,7 +157,6 @@ def _run(data_dir: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("log.retension.ms=5", "did you mean log.retention.ms"),
         ("num.partitions=many", "num.partitions"),
         ("listeners=SSL://:0", "only PLAINTEXT is served"),
         ("metrics.port=x", "metrics.port is not a number"),
