@@ -5,9 +5,11 @@ In: taken and refused records. Out: `/metrics` text, the numbers of `/v1/status`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from bus.tasks import RequestFailures
 from ingest.edge.courier import Courier
@@ -18,6 +20,17 @@ from ingest.spool import Spool
 # Beyond this many addresses a device is counted as "other": a stranger must not fill our memory.
 MAX_DEVICES = 5_000
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+
+class _ReadCounter(Collector):
+    """A total that somebody else keeps; Prometheus' own Counter can only be counted up."""
+
+    def __init__(self, name: str, text: str, read: Callable[[], float]) -> None:
+        self._name, self._text, self._read = name, text, read
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """The total as it is now."""
+        yield CounterMetricFamily(self._name, self._text, value=self._read())
 
 
 class Meters:
@@ -66,19 +79,19 @@ class Meters:
         )
         self._gauge("spool_bytes", "Bytes of the spool on disk.", lambda: spool.bytes_on_disk)
         self._gauge("spool_backlog", "Messages that wait for the bus.", self._backlog)
-        self._gauge("spooled", "Messages ever spooled.", lambda: spool.end_sequence)
-        self._gauge(
+        self._counter("spooled", "Messages ever spooled.", lambda: spool.end_sequence)
+        self._counter(
             "drained", "Messages ever acknowledged by the bus.", lambda: spool.drained_sequence
         )
-        self._gauge("spool_damaged", "Messages lost to damaged files.", lambda: spool.damaged)
-        self._gauge("producer_failures", "Producers given up.", lambda: courier.failures)
+        self._counter("spool_damaged", "Messages lost to damaged files.", lambda: spool.damaged)
+        self._counter("producer_failures", "Producers given up.", lambda: courier.failures)
         self.failures = RequestFailures()
-        self._gauge(
+        self._counter(
             "failed_requests", "Requests answered 500, the log says why.",
             lambda: self.failures.count,
         )  # fmt: skip
-        self._gauge("pictures_kept", "Pictures made durable.", lambda: keeper.kept)
-        self._gauge("pictures_lost", "Pictures given up.", lambda: keeper.lost)
+        self._counter("pictures_kept", "Pictures made durable.", lambda: keeper.kept)
+        self._counter("pictures_lost", "Pictures given up.", lambda: keeper.lost)
         self._gauge("pictures_waiting_bytes", "Pictures that wait.", lambda: keeper.waiting_bytes)
 
     def count_taken(self, taken: Iterable[Taken], kind: str) -> None:
@@ -145,3 +158,6 @@ class Meters:
 
     def _gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         Gauge(f"databus_edge_{name}", text, registry=self.registry).set_function(read)
+
+    def _counter(self, name: str, text: str, read: Callable[[], float]) -> None:
+        self.registry.register(_ReadCounter(f"databus_edge_{name}", text, read))

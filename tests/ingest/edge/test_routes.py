@@ -311,5 +311,5 @@ async def test_a_request_that_stumbles_is_answered_500_and_counted(
     async with httpx.AsyncClient(transport=transport, base_url="http://edge") as client:
         answer = await client.post("/v1/records/vehicle", json={"车牌号码": "京A12345"})
         assert answer.status_code == 500
-        assert "databus_edge_failed_requests 1.0" in (await client.get("/metrics")).text
+        assert "databus_edge_failed_requests_total 1.0" in (await client.get("/metrics")).text
         assert (await client.get("/v1/status")).status_code == 200
