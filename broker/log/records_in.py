@@ -134,7 +134,11 @@ def _check_client(
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise LogError(ErrorCode.INVALID_RECORD, "a producer id without a sequence number")
-    looks_inside = config.compacted or config.validates_records or _is_to_recode(header, config)
+    looks_inside = (
+        config.compacted
+        or config.validates_records
+        or (config.codec >= 0 and _is_to_recode(header, config))
+    )
     if not (looks_inside or config.log_append_time):
         late, early = header.max_timestamp - now_ms, now_ms - header.base_timestamp
         looks_inside = late > config.message_timestamp_after_max_ms or (
@@ -152,12 +156,12 @@ def _check_attributes(attributes: int) -> None:
 
 
 def _is_to_recode(header: BatchHeader, config: TopicConfig) -> bool:
-    return config.codec >= 0 and header.compression != config.codec
+    return header.compression != config.codec
 
 
 def in_codec(records: Buffer, header: BatchHeader, config: TopicConfig) -> Buffer:
     """A checked batch of a client, packed as the topic's compression.type says."""
-    if not _is_to_recode(header, config):
+    if config.codec < 0 or not _is_to_recode(header, config):
         return records
     packed = recompressed(records, header, config.codec, config.codec_level)
     if len(packed) > config.max_message_bytes:

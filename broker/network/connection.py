@@ -299,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         """Dispatch whole frames until there are none, or no place, or the turn is over; True if it
         is over and more could be done."""
         dispatch: Callable[[memoryview, Connection, Slot], None] = self._listener.dispatch
-        cutter, responses = self._cutter, self._responses
+        cutter, responses, monotonic = self._cutter, self._responses, self._listener.monotonic
         while True:
             if not self._has_place():
                 self._send_ready()
@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             dispatch(frame, self, responses.open())
             if not cutter.held_bytes or self.closed:
                 break
-            if self._listener.monotonic() >= self._turn_ends:
+            if monotonic() >= self._turn_ends:
                 self._send_ready()
                 return cutter.has_frame and self._has_place()
         self._send_ready()
