@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 
 import httpx
@@ -84,6 +84,18 @@ def what_is_left(settings: Settings) -> Left:
         return Left(places={**places, "bus or store": None})
     places[DISPATCHER] = dispatcher_backlog(settings, bus)
     return Left(places=places)
+
+
+PLACES_OF_ROLE = {"edge": ("edge",), "streams": tuple(READERS), DISPATCHER: (DISPATCHER,)}
+
+
+def behind_by_role(settings: Settings, roles: Iterable[str]) -> dict[str, dict[str, int | None]]:
+    """How many records wait for each of these roles, by place; None where nobody could say."""
+    places = what_is_left(settings).places
+    return {
+        role: {place: places.get(place) for place in PLACES_OF_ROLE.get(role, ())}
+        for role in roles
+    }
 
 
 def edge_backlog(settings: Settings) -> int | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from deploy.drain import behind_by_role
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.prepare import prepare
@@ -143,6 +144,16 @@ def down(settings: Settings) -> bool:
             )
         time.sleep(TICK_S / 5)
     return True
+
+
+def roles_with_backlog(settings: Settings) -> list[dict[str, Any]]:
+    """How each role is, and what waits for it: `behind` has records by place, None for unknown."""
+    rows = roles_state(settings)
+    running = {row["role"] for row in rows if row["state"] == "running"}
+    # A bus of ours that does not run would be waited for in vain.
+    asked = running if "broker" in running or "broker" not in {row["role"] for row in rows} else ()
+    behind = behind_by_role(settings, asked) if asked else {}
+    return [{**row, "behind": behind.get(row["role"], {})} for row in rows]
 
 
 def roles_state(settings: Settings) -> list[dict[str, Any]]:

@@ -117,18 +117,25 @@ def down(ctx: typer.Context) -> None:
 
 
 def status(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Every role: its state, its process, how often it was restarted, where its log is."""
+    """Every role: its state, its process, how often it was restarted, how many records wait for it.
+
+    With --json also where its log is.
+    """
     from deploy import up as work
 
-    rows = work.roles_state(ctx.obj)
+    rows = work.roles_with_backlog(ctx.obj)
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
-    table = Table("role", "state", "process", "restarts", "what it is")
+    table = Table("role", "state", "process", "restarts", "records that wait", "what it is")
     for row in rows:
-        table.add_row(
-            row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]), row["what"]
+        waits = ", ".join(
+            f"{place} {'?' if count is None else count}" for place, count in row["behind"].items()
         )
+        table.add_row(
+            row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]), waits,
+            row["what"],
+        )  # fmt: skip
     screen().print(table)
 
 

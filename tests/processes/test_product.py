@@ -39,6 +39,7 @@ from small_disk import CannotMount, SmallDisk
 
 from bus.contracts.headers import Reason
 from deploy.account import Account
+from deploy.drain import PLACES_OF_ROLE
 from deploy.state_file import is_held
 from ingest.store.port import Page, Query, RejectedRow
 
@@ -184,8 +185,13 @@ def test_two_starts_on_one_data_directory_are_refused(place: Place, second: Stor
         assert "databus down" in refused.stderr
 
 
-def test_status_shows_every_role_running(product: Place) -> None:
+def test_status_shows_every_role_running_and_what_waits_for_it(product: Place) -> None:
+    """Each place says a number; nobody answers "unknown" while everything runs."""
     [roles] = product.lines("status")
+    behind = {role["role"]: role["behind"] for role in roles if role["behind"]}
+    places = {name: set(found) for name, found in behind.items()}
+    assert places == {name: set(found) for name, found in PLACES_OF_ROLE.items()}
+    assert all(count is not None for found in behind.values() for count in found.values())
     assert {role["state"] for role in roles} == {"running"}
     assert all(Path(f"/proc/{role['pid']}").exists() for role in roles)
 
