@@ -28,10 +28,11 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = Nodes(root)
 
     async def story() -> None:
-        node = world.start(1)
+        node = await world.alone()
         node.write(cluster.bootstrap, lambda _: None)
         for number in range(5):
-            write(node, "retention.ms", str(1000 + number))
+            last = write(node, "retention.ms", str(1000 + number))
+        await world.until(lambda: last, "the last change is committed")
         node.housekeeping.snapshot_soon()
         await world.until(lambda: node.log.latest_snapshot, "the snapshot is written")
         await node.stop()

@@ -235,7 +235,9 @@ def test_people_of_a_real_film_are_listed_and_their_pictures_open(
     query = Query(checkpoint_id=checkpoint)
     eventually(lambda: _count(product, query) == sum(told["sent"].values()), lambda: product.told)
     listed = {
-        kind: product.lines("records", "--kind", kind, "--checkpoint", checkpoint)
+        kind: product.lines(
+            "records", "--kind", kind, "--checkpoint", checkpoint, f"--limit={sent}"
+        )
         for kind in ("person", "mover")
     }
     assert sum(map(len, listed.values())) == sent

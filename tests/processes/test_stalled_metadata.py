@@ -48,6 +48,8 @@ def test_records_and_heartbeats_go_on_while_a_topic_waits_for_the_metadata_log(
     answered, whatever he asked. Now only who wants the decision waits."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(PATIENCE_S)
+    # Another connection: on one, answers keep the order of their requests.
+    asker = AdminClient({"bootstrap.servers": broker.bootstrap})
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 0})
     consumer = Consumer({
         "bootstrap.servers": broker.bootstrap, "group.id": "readers",
@@ -72,7 +74,7 @@ def test_records_and_heartbeats_go_on_while_a_topic_waits_for_the_metadata_log(
             while not made.done():
                 trips += 1
                 round_trip(trips)
-                assert TOPIC in admin.list_topics(timeout=PATIENCE_S).topics
+                assert TOPIC in asker.list_topics(timeout=PATIENCE_S).topics
             made.result(PATIENCE_S)
         assert trips >= ENOUGH
         assert shares == [1]  # nobody was taken for dead

@@ -67,7 +67,7 @@ window.databus = (() => {
         const query = new URLSearchParams({ ...parameters, limit: request.endRow - request.startRow, cursor: cursors[request.startRow] || "" });
         try {
           const reply = await fetch(`${address}?${query}`);
-          if (reply.status === 401) return location.assign("/login");
+          if (reply.status === 401) return leave();
           if (!reply.ok) return request.failCallback();
           const page = await reply.json();
           if (page.cursor) cursors[request.endRow] = page.cursor;

@@ -32,6 +32,7 @@ AREAS = {
 }
 ASKED = {"validated": "validating_broker"}
 """The fixture of the broker of ours that is asked, where it is not `answering_broker`."""
+KAFKA_ASKED_AGAIN = 3
 RECORDING = os.environ.get("DATABUS_RECORD") == "1"
 
 every_row = pytest.mark.parametrize(
@@ -65,12 +66,20 @@ def test_ours_is_what_apache_kafka_was_recorded_to_answer(
 @pytest.mark.slow
 @every_row
 def test_apache_kafka_answers_as_recorded(apache_kafka: JavaServer, area: str, row: Row) -> None:
-    """Asked again, so that a recording cannot be wrong or old; `DATABUS_RECORD=1` replaces it."""
+    """Asked again, so that a recording cannot be wrong or old; `DATABUS_RECORD=1` replaces it.
+
+    Kafka answers a change before all of it knows the change: a question right behind it may meet
+    what was before, so a row that differs is asked again, with names of its own.
+    """
     said = answers(row, apache_kafka.address)
     if RECORDING:
         record(area, row.label, said, frozenset(one.label for one in AREAS[area]))
-    else:
-        agree(said, recorded(area).get(row.label))
+        return
+    for _ in range(KAFKA_ASKED_AGAIN):
+        if not differences(said, recorded(area).get(row.label)):
+            break
+        said = answers(row, apache_kafka.address)
+    agree(said, recorded(area).get(row.label))
 
 
 @pytest.mark.parametrize("area", AREAS)

@@ -188,7 +188,7 @@ def slow_link(theatre: Theatre, stage: Stage) -> None:
     stage.make(BEHIND)
     theatre.link("stall")
     # Clients and followers reach broker 1 no more. What it has taken alone nobody can copy.
-    put_alone(stage.cluster.plan[1].port, BEHIND)
+    put_alone(theatre.behind_link, BEHIND)
     eventually(lambda: not stage.all_in_sync(BEHIND), "the copies are not in sync", stage.told)
     theatre.link("pass")
     eventually(lambda: stage.all_in_sync(BEHIND), "the copies are in sync again", stage.told)

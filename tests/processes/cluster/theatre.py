@@ -45,7 +45,7 @@ class Needs:
 
 
 class Theatre:
-    """A cluster and its surroundings.
+    """A cluster and its surroundings. `behind_link` is where broker 1 listens, reached past the link.
 
     Invariant: `_exit` undoes all that was begun, in the reverse order.
     """
@@ -89,6 +89,7 @@ class Theatre:
                 # The controller must reach it through the link before it serves.
                 port = free_port()
                 behind_link["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
+                self.behind_link = port
                 self.link(f"to {port}")
         self.cluster: RunningCluster = start_cluster(
             folder, BROKERS, needs.controller, PROPERTIES, needs.separate_controllers,
@@ -97,7 +98,8 @@ class Theatre:
         )  # fmt: skip
         self._exit.callback(self.cluster.stop)
         if needs.link and connect is None:
-            self.link(f"to {self.cluster.plan[1].port}")
+            self.behind_link = self.cluster.plan[1].port
+            self.link(f"to {self.behind_link}")
 
     def link(self, word: str) -> None:
         """Tell the link; it has obeyed when this returns."""
