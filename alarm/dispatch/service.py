@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 APPLICATION = "dispatcher"
 READ = (EVENT_CANDIDATE, EVENT_INCIDENT)
 TAKE_TIMEOUT_S = 0.25  # how long a stop may wait for the consumer
+LAST_ANSWERS_S = 2.0  # how long a stop waits for acknowledgements: a bus that is there needs less
 
 
 class Dispatcher:
@@ -129,11 +130,23 @@ class Dispatcher:
         """Empty the outbox as far as the bus takes it; the rest stays for the next time."""
         while pending := operations.outbox(self._settings.max_batch):
             sent = [await self._enqueue(producer, alarm) for _, alarm in pending]
-            answers = await asyncio.gather(*sent, return_exceptions=True)
+            answers = await self._answers(sent)
             done = [p[0] for p, a in zip(pending, answers, strict=True) if not _failed(a)]
             operations.produced(done)
             if len(done) < len(pending):
                 return
+
+    async def _answers(self, sent: Sequence[asyncio.Future[Delivery]]) -> list[object]:
+        """What became of each; None for what a stop does not wait for: it stays in the outbox. With
+        the bus away a delivery would be waited for as long as librdkafka tries."""
+        waiting: set[asyncio.Future[Delivery]] = set(sent)
+        while waiting and not self._stopping.is_set():
+            _, waiting = await asyncio.wait(waiting, timeout=TAKE_TIMEOUT_S)
+        if waiting:
+            _, waiting = await asyncio.wait(waiting, timeout=LAST_ANSWERS_S)
+        for left in waiting:  # a failure that comes later concerns nobody
+            left.add_done_callback(lambda late: late.cancelled() or late.exception())
+        return [one.exception() or one.result() if one.done() else None for one in sent]
 
     async def _enqueue(self, producer: AsyncProducer, alarm: Alarm) -> asyncio.Future[Delivery]:
         headers = [(SCHEMA, TOPICS[EVENT_ALARM].schema), (SITE, self._site.name)]
@@ -152,6 +165,8 @@ async def serve(site: SiteSettings, bus: BusSettings, settings: DispatcherSettin
 
 
 def _failed(answer: object) -> bool:
+    if answer is None:
+        return True
     if isinstance(answer, BusError):
         log.warning("dispatcher: an alarm waits in the outbox: %s", answer)
         return True

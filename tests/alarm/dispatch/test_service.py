@@ -17,7 +17,7 @@ from alarm.settings import DispatcherSettings
 from broker.server.embedded import RunningBroker, start_broker_process
 from bus.client.admin import Admin
 from bus.client.consumer import Consumer
-from bus.client.producer import Producer
+from bus.client.producer import Delivery, Producer
 from bus.contracts.alarms import Alarm, Candidate, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import (
@@ -27,6 +27,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     TOPICS,
 )
+from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings, SiteSettings
 from ingest.store.port import Page, StoreUnavailable
 
@@ -210,6 +211,24 @@ async def test_alarms_wait_in_the_outbox_while_the_broker_is_away(
         await until(lambda: len(set(world.on_topic())), 150)
     running.stop()
     assert world.stored() == ids(range(150))
+
+
+async def test_a_stop_does_not_wait_for_a_delivery_that_may_take_minutes(tmp_path: Path) -> None:
+    """The broker died between taking an alarm out of the outbox and its acknowledgement: the stop
+    waited for librdkafka's two minutes. What was acknowledged by then counts, the rest stays."""
+    dispatcher = Dispatcher(SiteSettings(data_dir=str(tmp_path)), BusSettings(), SETTINGS)
+    loop = asyncio.get_running_loop()
+    sent: list[asyncio.Future[Delivery]] = [loop.create_future() for _ in range(3)]
+    delivered = Delivery(EVENT_ALARM, 0, 5, 0)
+    sent[0].set_result(delivered)
+    sent[1].set_exception(BusError(ErrorCode.REQUEST_TIMED_OUT, "no answer"))
+    dispatcher.stop()
+    answers = await asyncio.wait_for(dispatcher._answers(sent), 60)
+    assert answers[0] == delivered
+    assert isinstance(answers[1], BusError)
+    assert answers[2] is None
+    sent[2].set_exception(BusError(ErrorCode.REQUEST_TIMED_OUT, "too late"))
+    await asyncio.sleep(0)  # nobody hears of it
 
 
 async def test_a_stop_while_the_broker_is_away_is_soon_and_in_order(
