@@ -65,7 +65,8 @@ def _grow(
     image: MetadataImage, growth: Growth, defaults: Defaults, start: int
 ) -> list[PartitionRecord]:
     topic = image.topics.get(growth.name)
-    if topic is None:
+    if topic is None or not topic.partitions:
+        # Under ZooKeeper a topic is known before its partitions: its creator is still at work.
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     have = len(topic.partitions)
     more = growth.total - have

@@ -18,7 +18,7 @@ from broker.controller.decisions.topics import (
 from broker.metadata.delta import MetadataDelta
 from broker.metadata.image import MetadataImage
 from bus.errors import ErrorCode
-from bus.protocol.generated.metadata_records import RegisterBrokerRecord
+from bus.protocol.generated.metadata_records import RegisterBrokerRecord, TopicRecord
 
 DEFAULTS = Defaults(partitions=3, replication_factor=1)
 NO_SUCH_ID = bytes(15) + b"\x09"
@@ -146,6 +146,15 @@ def test_topics_grow_and_never_shrink() -> None:
     assert wrong.reply[0].error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     unknown = create_partitions(image, [Growth("x", 3)], DEFAULTS, 0)
     assert unknown.reply[0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_whose_partitions_are_not_there_yet_does_not_grow() -> None:
+    """Under ZooKeeper its name is known first; the decision once failed over it."""
+    image = replay(brokers(1, 2), [TopicRecord(name="t", topic_id=NO_SUCH_ID)])
+    assert image.topics["t"].partitions == ()
+    refused = create_partitions(image, [Growth("t", 4)], DEFAULTS, 0)
+    assert refused.reply[0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refused.records == ()
 
 
 def test_leaders_go_round_and_replicas_of_a_partition_differ() -> None:
