@@ -27,6 +27,7 @@ os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
 os.environ.setdefault(REFUSE, "1")  # brokers too: none may wait for the device while it serves
 QUICK_BUDGET_S = 10.0  # what the unmarked tests of one room may take together
 MAX_SECOND_RUNS = 3  # in a whole run; more are no chance but a defect
+LONGEST_BYTES_IN_A_NAME = 12
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 _seconds: dict[str, float] = defaultdict(float)
@@ -36,6 +37,11 @@ _second_runs: list[str] = []
 def pytest_report_header() -> str:
     """Every run tells how to repeat it."""
     return f"seed: {SEED} (repeat with DATABUS_SEED={SEED})"
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Bytes are named by their argument: packed ones may differ each second, and workers must agree."""
+    return argname if isinstance(val, bytes) and len(val) > LONGEST_BYTES_IN_A_NAME else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
