@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from bus.settings import SiteSettings
+from bus.settings import Secret, SiteSettings
 
 
 class DispatcherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,7 +18,9 @@ class DispatcherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     operations: str = ""  # the SQLite file; empty: store/operations.db of the data directory
     alarm_log: str = ""  # one line per alarm and incident; empty: log/alarms.log, "-" for none
-    webhook_url: str = ""  # POSTed the JSON of every alarm and incident; empty for none
+    # POSTed the JSON of every alarm and incident; empty for none. Secret: chat services put the
+    # key into the address.
+    webhook_url: Secret = ""
     webhook_timeout_s: float = 5.0
     notify_attempts: int = 6  # with doubling pauses: about half a minute, then it is given up
     notify_pause_s: float = 0.5

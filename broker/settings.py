@@ -16,6 +16,9 @@ METRICS_PORT_KEY = "metrics.port"
 SITE_NUMBER_KEY = "site.number"
 CLUSTER_ID_KEY = "cluster.id"
 PROCESS_LOG_DIR_KEY = "process.log.dir"
+PROCESS_KEYS = frozenset(
+    {METRICS_HOST_KEY, METRICS_PORT_KEY, SITE_NUMBER_KEY, CLUSTER_ID_KEY, PROCESS_LOG_DIR_KEY}
+)
 LARGEST_SITE = 255
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 

@@ -14,6 +14,8 @@ import msgspec
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 """A TCP port to listen on."""
+Secret = Annotated[str, msgspec.Meta(extra={"secret": True})]
+"""A token, a password, a key: `./databus config` says only whether it is set."""
 
 
 class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -46,6 +46,7 @@ ROOM_CLASSES: dict[str, type[msgspec.Struct]] = {
     "city": CitySettings,
     "pictures": PictureSettings,
 }
+SECRET_SHOWN = "***"  # what `config` prints for a secret that is set; no value of any key
 ROOMS = ("broker", *ROOM_CLASSES)  # `broker` holds Kafka's own keys and is validated by that room
 
 
@@ -110,6 +111,10 @@ def compose(entries: Sequence[Entry], *, base: Path, arguments: tuple[str, ...] 
     for entry in entries:
         if entry.room not in by_room:
             raise SettingsError(f"{entry.where}: {unknown('room', entry.room, ROOMS)}")
+        if _is_masked(entry.plain):
+            raise SettingsError(
+                f"{entry.where}: {SECRET_SHOWN} is how `config` shows a secret; write the secret"
+            )
         by_room[entry.room].append(entry)
     rooms: dict[str, Any] = {room: _room(cls, by_room[room]) for room, cls in ROOM_CLASSES.items()}
     site: SiteSettings = rooms["site"]
@@ -153,6 +158,13 @@ def _place_in_table(
     if not dot or name not in known or not isinstance(values.get(name, {}), dict):
         return entry.key, entry.plain
     return name, {**values.get(name, {}), row: entry.plain}
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether a value comes from what `config` printed: its stars would become the token."""
+    if isinstance(value, dict):
+        return any(_is_masked(each) for each in value.values())
+    return isinstance(value, str) and (value == SECRET_SHOWN or f":{SECRET_SHOWN}@" in value)
 
 
 def _kafka_value(entry: Entry) -> str:

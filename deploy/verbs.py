@@ -276,10 +276,10 @@ def _toml(value: Any) -> str:
 
 
 def config(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """The settings in force, room by room, after file, variables and flags."""
-    from deploy.settings import as_tables
+    """The settings in force, room by room, after file, variables and flags; `***` is a secret."""
+    from deploy.settings_shown import shown_tables
 
-    tables = as_tables(ctx.obj)
+    tables = shown_tables(ctx.obj)
     if as_json:
         typer.echo(json.dumps(tables, ensure_ascii=False))
         return

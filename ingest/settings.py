@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from bus.settings import Port, SiteSettings
+from bus.settings import Port, Secret, SiteSettings
 
 MIB = 1 << 20
 
@@ -22,8 +22,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     host: str = "127.0.0.1"
     port: Port = 8650
-    tokens: dict[str, str] = {}  # sender's name -> its bearer token
-    reader_tokens: dict[str, str] = {}  # who may read pictures and devices' figures -> its token
+    tokens: dict[str, Secret] = {}  # sender's name -> its bearer token
+    reader_tokens: dict[str, Secret] = {}  # who may read pictures and devices' figures -> its token
     # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": the client's address they tell is
     # taken as the record's source. Nobody else is believed.
     trusted_proxies: str = ""

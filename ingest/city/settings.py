@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from bus.settings import Secret
+
 
 class CitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`rate` is reached at the morning peak (city hour 8); at night the city is quiet.
@@ -26,6 +28,6 @@ class CitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     server_buffer_records: int = 60_000  # two minutes of a dead edge at 500 records/s per server
     camera_buffer_records: int = 200_000  # librdkafka's queue of all smart cameras together
     message_timeout_ms: int = 600_000  # a smart camera keeps trying through a broker's restart
-    edge_token: str = ""  # where the edge lets only known senders in
+    edge_token: Secret = ""  # where the edge lets only known senders in
     counters_interval_ms: int = 10_000
     flush_timeout_ms: int = 20_000  # how long a stop may wait for pending records
