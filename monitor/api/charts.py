@@ -6,8 +6,8 @@ In: a span, a scope. Out: JSON curves. Never: raw records, a span without a boun
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Response
 from monitor.api.access import VIEW, answer
 from monitor.api.series import (
     MINUTE_MS,
-    latency_curves,
+    clock_rows,
     quality_curve,
     quality_devices,
     quality_totals,
@@ -29,6 +29,7 @@ MAX_LATENCY_SPAN_MS = 1500 * MINUTE_MS  # by minute; a day and an hour
 MAX_QUALITY_SPAN_MS = 31 * DAY_MS
 MAX_DEVICES = 500
 
+T = TypeVar("T")
 Scope = Literal["all", "district", "device"]
 Span = Callable[..., tuple[int, int]]
 
@@ -59,7 +60,7 @@ def _span(zone: ZoneInfo) -> Span:
 
 
 def _add_latency(router: APIRouter, services: Services, span: Span) -> None:
-    """Curves of the latency by minute."""
+    """Curves of the latency by minute, and apart from them the devices whose clock is off."""
 
     @router.get("/latency")
     async def latency(
@@ -71,25 +72,26 @@ def _add_latency(router: APIRouter, services: Services, span: Span) -> None:
         begin, end = _bounded(between, MAX_LATENCY_SPAN_MS)
         if (scope == "all") != (scope_id == ""):
             raise HTTPException(422, "scope_id names the district or device; none for all")
-        summaries = await services.records.ask(
-            lambda r: r.latency(
-                from_ms=begin, until_ms=end, kind=kind, scope=scope, scope_id=scope_id
-            )
-        )
-        totals = await services.records.ask(
+        found = await services.records.ask(
             lambda r: services.latency_totals.ask(
                 r, from_ms=begin, until_ms=end, scope=scope, scope_id=scope_id, now_ms=now_ms()
             )
         )
+        clocks = clock_rows(found.clock_off, services.register.read())
         return answer(
             {
                 "from_ms": begin,
                 "until_ms": end,
                 "columns": ["minute_ms", "p50", "p95", "p99", "count"],
-                "curves": latency_curves(summaries),
-                "total": {k: v for k, v in totals.items() if kind in ("", k)},
+                "curves": _of_kind(found.curves, kind),
+                "total": _of_kind(found.totals, kind),
+                "clock_off": [c for c in clocks if kind in ("", c["kind"])][:MAX_DEVICES],
             }
         )
+
+
+def _of_kind(by_kind: Mapping[str, T], kind: str) -> dict[str, T]:
+    return {k: v for k, v in by_kind.items() if kind in ("", k)}
 
 
 def _add_quality(router: APIRouter, services: Services, span: Span) -> None:

@@ -7,36 +7,87 @@ In: rows of the store. Out: plain dicts of a bounded number of points. Never: ra
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Register
-from ingest.store.port import LatencySummary
 from monitor.api.views import place
+from monitor.latency.clocks import Device, clock_off_ms
 from monitor.latency.histogram import Buckets, merge, percentiles
 
 MINUTE_MS = 60_000
 MAX_POINTS = 1500  # of one curve: a day by minute, and about what a screen has pixels
+JOINED_MS = 5 * MINUTE_MS  # a shorter stretch without records is no gap in a curve
+
+Curve = list[list[int]]
 
 
-def latency_curves(summaries: Iterable[LatencySummary]) -> dict[str, list[list[int]]]:
-    """Per kind: [minute, p50, p95, p99, count], ascending."""
-    curves: dict[str, list[list[int]]] = defaultdict(list)
-    for s in sorted(summaries, key=lambda s: s.minute_ms):
-        curves[s.kind].append([s.minute_ms, s.p50_ms, s.p95_ms, s.p99_ms, s.count])
-    return dict(curves)
+def latency_curves(cells: Iterable[LatencyCell]) -> dict[str, Curve]:
+    """Per kind: [minute, p50, p95, p99, count], ascending; latencies in milliseconds."""
+    minutes: dict[str, dict[int, list[Buckets]]] = defaultdict(lambda: defaultdict(list))
+    for cell in cells:
+        minutes[cell.kind][cell.minute_ms].append(cell.buckets)
+    return {
+        kind: [_point(minute_ms, merge(parts)) for minute_ms, parts in sorted(of_kind.items())]
+        for kind, of_kind in minutes.items()
+    }
 
 
-def latency_histograms(
-    cells: Iterable[LatencyCell], scope: str = "all", scope_id: str = ""
-) -> dict[str, Buckets]:
-    """Per kind the histogram of the scope's cells together."""
+def _point(minute_ms: int, buckets: Buckets) -> list[int]:
+    return [minute_ms, *percentiles(buckets, (0.5, 0.95, 0.99)), sum(buckets.values())]
+
+
+def of_scope(cells: Iterable[LatencyCell], scope: str, scope_id: str) -> list[LatencyCell]:
+    """The cells of everything, one district or one device."""
+    if scope == "all":
+        return list(cells)
+    name = "district_id" if scope == "district" else "camera_ip"
+    return [cell for cell in cells if getattr(cell, name) == scope_id]
+
+
+def clock_rows(off: Mapping[Device, Buckets], register: Register) -> list[dict[str, Any]]:
+    """Devices whose clock is off, the worst first: by how many milliseconds (positive: ahead), in
+    how many records, with their place."""
+    rows = []
+    for (kind, camera_ip), buckets in off.items():
+        device = register.device_by_ip.get(camera_ip)
+        rows.append(
+            {
+                "kind": kind,
+                "camera_ip": camera_ip,
+                **place(device.checkpoint_id if device else "", register),
+                "clock_off_ms": clock_off_ms(buckets),
+                "count": sum(buckets.values()),
+            }
+        )
+    return sorted(rows, key=lambda row: (-abs(row["clock_off_ms"]), row["camera_ip"], row["kind"]))
+
+
+def with_gaps(points: Sequence[Sequence[int]], step_ms: int) -> list[list[int | None]]:
+    """The points of a curve, ending where a stretch without any begins.
+
+    Each point counts for `step_ms`; up to `JOINED_MS` without one a curve goes on. Before a longer
+    stretch, and at the end, the last point is drawn to the end of its step, so that a point alone
+    is seen; then the curve is interrupted by a point of None.
+    """
+    drawn: list[list[int | None]] = []
+    for at, point in enumerate(points):
+        drawn.append(list(point))
+        following_ms = points[at + 1][0] if at + 1 < len(points) else None
+        if following_ms is None or following_ms - point[0] > max(step_ms, JOINED_MS):
+            end_ms = point[0] + step_ms
+            drawn.append([end_ms, *point[1:]])
+            if following_ms is not None:
+                drawn.append([end_ms, *(None for _ in point[1:])])
+    return drawn
+
+
+def latency_histograms(cells: Iterable[LatencyCell]) -> dict[str, Buckets]:
+    """Per kind the histogram of all cells together."""
     parts: dict[str, list[Buckets]] = defaultdict(list)
     for cell in cells:
-        place = {"all": scope_id, "district": cell.district_id, "device": cell.camera_ip}[scope]
-        if place == scope_id:
-            parts[cell.kind].append(cell.buckets)
+        parts[cell.kind].append(cell.buckets)
     return {kind: merge(buckets) for kind, buckets in parts.items()}
 
 

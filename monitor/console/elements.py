@@ -6,7 +6,7 @@ In: view models. Out: NiceGUI elements. Never: questions to a store.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -118,19 +118,23 @@ def figure(address: str, caption: str) -> None:
 
 def line_chart(
     *, zone: str, names: Mapping[str, str], data: Mapping[str, list[list[Any]]], label: str,
-    unit: str = "", seconds: bool = False, zoom: bool = False, stacked: bool = False,
+    unit: str = "", durations: bool = False, zoom: bool = False, stacked: bool = False,
     fine: bool = False, steps: bool = False,
     height: str = "240px",
 ) -> ui.echart:  # fmt: skip
-    """Curves over time on the site's clock; `names` gives series key and name."""
+    """Curves over time on the site's clock; `names` gives series key and name.
+
+    `durations`: values are milliseconds, at least 1, on a logarithmic axis.
+    """
     axis: Row = {
         "type": "value", "name": unit, "nameTextStyle": {"color": SOFT}, "min": 0,
         "axisLabel": {"color": SOFT}, "splitLine": {"lineStyle": {"color": LINES}},
     }  # fmt: skip
     tooltip: Row = {"trigger": "axis", "confine": True}
-    if seconds:
-        tooltip[":valueFormatter"] = "value => databus.seconds(value)"
-        axis["axisLabel"] = {"color": SOFT, ":formatter": "value => (value / 1000).toString()"}
+    if durations:
+        tooltip[":valueFormatter"] = "value => value == null ? '' : databus.seconds(value)"
+        axis["axisLabel"] = {"color": SOFT, ":formatter": "value => databus.decade(value)"}
+        axis |= {"type": "log", "logBase": 10, "min": 1}
     parts = {"hour": "2-digit", "minute": "2-digit"} | ({"second": "2-digit"} if fine else {})
     clock = f"databus.siteTime({json.dumps(zone)}, {json.dumps(parts)})"
     options: Row = {
@@ -167,6 +171,6 @@ def _series(key: str, name: str, data: list[list[Any]], stacked: bool, steps: bo
     return series
 
 
-def redraw(made: ui.echart, data: Mapping[str, list[list[Any]]]) -> None:
+def redraw(made: ui.echart, data: Mapping[str, Sequence[Sequence[Any]]]) -> None:
     """New curves in an old chart: what the reader has zoomed into stays."""
     made.run_chart_method("setOption", {"series": [{"data": curve} for curve in data.values()]})

@@ -53,6 +53,27 @@ def live_alarm(alarm: Alarm, register: Register, zone: ZoneInfo, t: Texts) -> Ro
     }
 
 
+_SPANS = (("s", 1_000, 120_000), ("min", 60_000, 7_200_000), ("h", 3_600_000, 172_800_000),
+          ("d", 86_400_000, 63_072_000_000), ("y", 31_536_000_000, 1 << 62))  # fmt: skip
+
+
+def span_text(span_ms: int, t: Texts) -> str:
+    """A span of time of any length in the unit that reads best."""
+    unit, unit_ms, _ = next(one for one in _SPANS if abs(span_ms) < one[2])
+    return t(f"span.{unit}", value=f"{abs(span_ms) / unit_ms:,.1f}")
+
+
+def clock_row(row: Row, t: Texts) -> Row:
+    """One row of the devices whose clock is off."""
+    off_ms = row["clock_off_ms"]
+    way = "ahead" if off_ms > 0 else "behind"
+    return {
+        **row,
+        "id": f"{row['kind']}|{row['camera_ip']}",
+        "clock_off": t(f"clock.{way}", span=span_text(off_ms, t)),
+    }
+
+
 def match_text(match: Mapping[str, list[str]], t: Texts) -> str:
     """The conditions of a rule in words."""
     return "；".join(

@@ -36,6 +36,8 @@ ROADS = (
 COLOURS = ("白色", "黑色", "银色", "红色", "蓝色")
 BRANDS = (("大众", "朗逸"), ("Jeep", "2014 指南者 2.4L"), ("丰田", "卡罗拉"), ("比亚迪", "秦 PLUS"))
 TYPES = ("轿车", "SUV", "面包车", "货车")
+CLOCKS_OFF_MS = {"10.7.0.1": -11_000_000, "10.7.0.2": 90_000}  # positive: ahead
+EMPTY_MINUTES = range(120, 180)  # before now, in which nothing was counted
 
 
 def register() -> Register:
@@ -90,6 +92,9 @@ def register() -> Register:
             recognizer_ip="" if k % 3 == 0 else f"10.9.0.{k % 4 + 1}",
         )
         for k in range(54)
+    ) + tuple(
+        Device(camera_ip=ip, checkpoint_id=checkpoints[k].checkpoint_id, kind="vehicle")
+        for k, ip in enumerate(CLOCKS_OFF_MS)
     )
     return Register(
         site="main",
@@ -169,7 +174,7 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
     store = open_store(f"sqlite://{data_path}/store/records.db", "write")
     rows, latencies, quality = [], [], []
     for i in range(records):
-        device = dice.choice(reg.devices)
+        device = dice.choice(reg.devices[: -len(CLOCKS_OFF_MS)])
         captured = now_ms - 1000 - i * (6 * 3_600_000 // records)
         rows.append(_row(dice, reg, device, captured, i, dice.choice(urls) if i % 2 else ""))
         latencies.append(
@@ -181,6 +186,11 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
                 int(dice.lognormvariate(6.2, 0.5)),
             )
         )
+    for camera, off_ms in CLOCKS_OFF_MS.items():
+        for i in range(120):
+            took = int(dice.lognormvariate(6.2, 0.5)) - off_ms
+            captured = now_ms - i * 60_000 - took
+            latencies.append(("vehicle", "d0", camera, captured, took))
     book = LatencyBook(keep_minutes=1440)
     by_minute: dict[int, list[tuple[str, str, str, int]]] = {}
     for kind, district, camera, captured, took in latencies:
@@ -192,7 +202,7 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
             ((k, d, c, minute * MINUTE_MS + t) for k, d, c, t in values), minute * MINUTE_MS
         )
         book.take(cells)
-    for minute in range(360):
+    for minute in sorted(set(range(360)) - set(EMPTY_MINUTES)):
         for k in range(0, 54, 3):
             quality.append(
                 _cell(dice, reg.devices[k], now_ms // MINUTE_MS * MINUTE_MS - minute * MINUTE_MS)

@@ -10,19 +10,19 @@ from datetime import datetime, timedelta
 from nicegui import ui
 
 from ingest.store.port import RecordReader
+from monitor.api.latency_totals import LatencyOfSpan
 from monitor.api.pool import Away
-from monitor.api.series import latency_curves
+from monitor.api.series import MINUTE_MS, Curve, clock_rows, with_gaps
 from monitor.api.services import now_ms
-from monitor.console.elements import line_chart, panel, redraw
+from monitor.console.elements import grid, line_chart, panel, redraw
 from monitor.console.pages.live import short
-from monitor.console.rows import place_field
+from monitor.console.rows import clock_row, column, place_field
 from monitor.console.shell import View
 
 KINDS = ("vehicle", "face")
 REFRESH_SECONDS = 30.0
+MAX_CLOCKS = 500  # rows of the table of devices whose clock is off
 _CURVES = ("p50", "p95", "p99")
-
-Answer = tuple[dict[str, list[list[int]]], dict[str, dict[str, int]]]
 
 
 def build(view: View) -> None:
@@ -31,7 +31,8 @@ def build(view: View) -> None:
 
 
 class LatencyPage:
-    """Selection on top, one chart per class below; asked anew every half minute."""
+    """Selection on top, one chart per class, the devices whose clock is off; asked every half
+    minute."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -45,6 +46,7 @@ class LatencyPage:
         self._scope.props("outlined dense").style("width: 130px")
         self._which.props("outlined dense").style("width: 280px").set_visibility(False)
         self._parts = {kind: _Chart(view, kind) for kind in KINDS}
+        self._clocks = _Clocks(view)
         self._day.on_value_change(self.show)
         self._scope.on_value_change(self._choose_scope)
         self._which.on_value_change(self.show)
@@ -72,13 +74,14 @@ class LatencyPage:
     async def show(self) -> None:
         """Ask and draw."""
         try:
-            curves, totals = await self._view.services.records.ask(self._question())
+            found = await self._view.services.records.ask(self._question())
         except (Away, ValueError):
             return  # away: the notice on top says it, and the last charts stay
         for kind in KINDS:
-            self._parts[kind].show(curves.get(kind, []), totals.get(kind))
+            self._parts[kind].show(found.curves.get(kind, []), found.totals.get(kind))
+        self._clocks.show(found)
 
-    def _question(self) -> Callable[[RecordReader], Answer]:
+    def _question(self) -> Callable[[RecordReader], LatencyOfSpan]:
         zone = self._view.services.site.tz
         day = datetime.strptime(self._day.value or "", "%Y-%m-%d").replace(tzinfo=zone)
         begin = round(day.timestamp() * 1000)
@@ -86,12 +89,10 @@ class LatencyPage:
         scope = self._scope.value
         which = "" if scope == "all" else self._which.value or "-"  # "-": nothing is chosen yet
 
-        def ask(reader: RecordReader) -> Answer:
-            summaries = reader.latency(from_ms=begin, until_ms=end, scope=scope, scope_id=which)
-            totals = self._view.services.latency_totals.ask(
+        def ask(reader: RecordReader) -> LatencyOfSpan:
+            return self._view.services.latency_totals.ask(
                 reader, from_ms=begin, until_ms=end, scope=scope, scope_id=which, now_ms=now_ms()
             )
-            return latency_curves(summaries), totals
 
         return ask
 
@@ -112,17 +113,17 @@ class _Chart:
                 names={p: p.upper() for p in _CURVES},
                 data={},
                 label=title,
-                unit=t("latency.seconds"),
-                seconds=True,
+                durations=True,
                 zoom=True,
                 height="280px",
             )
 
-    def show(self, curve: list[list[int]], total: dict[str, int] | None) -> None:
+    def show(self, curve: Curve, total: dict[str, int] | None) -> None:
         """New data, or the sentence that there is none."""
         self._empty.set_visibility(not curve)
         self._chart.set_visibility(bool(curve))
-        redraw(self._chart, {p: [[r[0], r[i]] for r in curve] for i, p in enumerate(_CURVES, 1)})
+        drawn = with_gaps(_on_log_axis(curve), MINUTE_MS)
+        redraw(self._chart, {p: [[r[0], r[i]] for r in drawn] for i, p in enumerate(_CURVES, 1)})
         text = (
             ""
             if total is None
@@ -133,6 +134,45 @@ class _Chart:
             )
         )
         self._total.set_text(text)
+
+
+class _Clocks:
+    """The devices that no curve shows, because their clock is off, and by how much."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        t = view.t
+        with panel(t("latency.clocks")) as bar:
+            with bar:
+                self._none = ui.label(t("latency.no_clocks")).classes("soft")
+                self._why = ui.label(t("latency.clocks_why")).classes("soft small")
+            self._grid = grid(t, _clock_columns(view), label=t("latency.clocks"), height="220px",
+                              rowData=[])  # fmt: skip
+
+    def show(self, found: LatencyOfSpan) -> None:
+        """New rows, or the sentence that every clock is right."""
+        rows = clock_rows(found.clock_off, self._view.services.register.read())[:MAX_CLOCKS]
+        for part in (self._why, self._grid):
+            part.set_visibility(bool(rows))
+        self._none.set_visibility(not rows)
+        shown = [clock_row(row, self._view.t) for row in rows]
+        self._grid.run_grid_method("setGridOption", "rowData", shown)
+
+
+def _clock_columns(view: View) -> list[dict[str, object]]:
+    t = view.t
+    return [
+        column(t, "camera", "camera_ip", width=140),
+        column(t, "checkpoint", place_field(t), flex=2, minWidth=140),
+        column(t, "kind", "kind", renderer="kind", width=90),
+        column(t, "clock_off", "clock_off", width=220, cellClass="bad"),
+        column(t, "records", "count", renderer="number", number=True, width=110),
+    ]
+
+
+def _on_log_axis(curve: Curve) -> Curve:
+    """A logarithmic axis has no zero: less than a millisecond is drawn as one."""
+    return [[r[0], *(max(1, ms) for ms in r[1:4]), *r[4:]] for r in curve]
 
 
 def _name(checkpoint: object, english: bool) -> str:

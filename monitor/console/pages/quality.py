@@ -15,6 +15,7 @@ from monitor.api.series import (
     quality_devices,
     quality_totals,
     slot_ms,
+    with_gaps,
 )
 from monitor.api.services import now_ms
 from monitor.console.elements import ask, grid, line_chart, paged_grid, panel, redraw, source
@@ -78,7 +79,8 @@ class QualityPage:
             cells = await self._view.services.records.ask(question)
         except Away:
             return  # the notice on top says it, and the last picture stays
-        self._draw(quality_curve(cells, slot_ms(begin, end)))
+        slot = slot_ms(begin, end)
+        self._draw(with_gaps(quality_curve(cells, slot), slot))
         totals = quality_totals(cells)
         self._totals.set_text(
             self._view.t(
@@ -93,7 +95,7 @@ class QualityPage:
         rows = [{"id": f"{d['kind']}|{d['camera_ip']}|{d['recognizer_ip']}", **d} for d in devices]
         self._grid.run_grid_method("setGridOption", "rowData", rows)
 
-    def _draw(self, curve: list[list[int]]) -> None:
+    def _draw(self, curve: list[list[int | None]]) -> None:
         self._empty.set_visibility(not curve)
         self._chart.set_visibility(bool(curve))
         redraw(

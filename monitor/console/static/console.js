@@ -119,6 +119,7 @@ window.databus = (() => {
     drawn.setOption({ series }, { lazyUpdate: true });
   };
   const seconds = (value) => (value / 1000).toFixed(value < 9950 ? 2 : 1) + " s";
+  const decade = (value) => (value < 1000 ? `${value} ms` : `${(value / 1000).toLocaleString("en-US")} s`);
 
   // -- the frame ----------------------------------------------------------------------------------
   const startClock = (id, zone) => {
@@ -135,5 +136,5 @@ window.databus = (() => {
     return (value) => format.format(new Date(value));
   };
   return { told, bytes, picture, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
-           prepend, update, filter, point, seconds, startClock, siteTime, leave };
+           prepend, update, filter, point, seconds, decade, startClock, siteTime, leave };
 })();

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
+from console_city import CLOCKS_OFF_MS
+from hypothesis import given
+from hypothesis import strategies as st
+
 from monitor.api.series import (
+    JOINED_MS,
     MAX_POINTS,
     MINUTE_MS,
     latency_histograms,
     percentiles_of,
     slot_ms,
+    with_gaps,
 )
 from monitor.api.services import Services, now_ms
+from monitor.latency.clocks import sound_cells
 
 
 async def test_latency_is_by_minute_for_vehicles_and_faces(as_role: Any) -> None:
@@ -66,8 +74,31 @@ async def test_the_totals_of_hours_that_are_over_are_read_once_and_stay_exact(
     assert first == second
     assert len(asked) - questions <= 4 < questions
     cells = await services.records.ask(lambda r: r.latency_cells(from_ms=0, until_ms=0))
-    whole = {k: percentiles_of(b) for k, b in latency_histograms(cells).items()}
-    assert first == whole
+    sound, _ = sound_cells(cells)
+    whole = {k: percentiles_of(b) for k, b in latency_histograms(sound).items()}
+    assert first.totals == whole
+
+
+async def test_a_device_whose_clock_is_off_is_told_apart_and_blinds_no_curve(as_role: Any) -> None:
+    """One clock three hours behind made a P99 of 11,000 s; one that is ahead, a negative P50."""
+    body = (await as_role().get("/api/latency")).json()
+    assert all(p99 < 60_000 for curve in body["curves"].values() for *_, p99, _ in curve)
+    assert all(total["p99_ms"] < 60_000 for total in body["total"].values())
+    found = {row["camera_ip"]: row for row in body["clock_off"]}
+    assert set(found) == set(CLOCKS_OFF_MS)
+    for camera_ip, off_ms in CLOCKS_OFF_MS.items():
+        row = found[camera_ip]
+        assert abs(row["clock_off_ms"] - off_ms) < max(3_000, abs(off_ms) * 0.04)
+        assert (row["count"], bool(row["checkpoint"])) == (120, True)
+    faces = (await as_role().get("/api/latency?kind=face")).json()
+    assert (set(faces["curves"]), faces["clock_off"]) == ({"face"}, [])
+
+
+async def test_the_tile_of_the_latency_leaves_wrong_clocks_out(services: Services) -> None:
+    """The last five minutes hold records of both kinds of wrong clock."""
+    kpis = await services.kpis.refresh()
+    assert kpis.latency_p99_ms is not None
+    assert 0 < kpis.latency_p99_ms < 60_000
 
 
 async def test_quality_shows_the_gap_and_the_device_behind_it_with_its_place(as_role: Any) -> None:
@@ -107,3 +138,27 @@ async def test_the_numbers_on_top_come_from_the_store(services: Services) -> Non
         path.write_bytes(b"damaged" * 1000)
     kpis = await services.kpis.refresh()
     assert (kpis.stored_today, kpis.valid_percent) == (None, None)
+
+
+@given(st.lists(st.integers(1, 400), max_size=60), st.sampled_from([1, 5, 30]))
+def test_a_curve_is_interrupted_exactly_where_nothing_was_counted(
+    steps: list[int], slot_minutes: int
+) -> None:
+    """Every point is drawn once as it is; a line joins two points only if no gap lies between."""
+    slot, at, points = slot_minutes * MINUTE_MS, 0, []
+    for step in steps:
+        at += step * slot
+        points.append([at, step, -step])
+    drawn = with_gaps(points, slot)
+    assert [row[0] for row in drawn] == sorted(row[0] for row in drawn)
+    assert [row for row in drawn if row in points] == points
+    joined = {
+        (a[0], b[0])
+        for a, b in pairwise(drawn)
+        if a[1] is not None and b[1] is not None
+    }
+    for a, b in pairwise(points):
+        assert ((a[0], b[0]) in joined) == (b[0] - a[0] <= max(slot, JOINED_MS))
+    assert all(
+        end in [row[0] for row in points] or end - start == slot for start, end in joined
+    )
