@@ -32,7 +32,7 @@ from broker.metadata.image import Endpoint
 from broker.metrics.registry import Metrics
 from broker.network.connection import CloseConnection, Connection
 from broker.network.http import MetricsConnection
-from broker.network.limits import SWEEP_S
+from broker.network.limits import SWEEP_S, ConnectionLimits
 from broker.network.listener import Dispatch, Listener, Shared
 from broker.network.port import Network, Server
 from broker.network.responses import Slot
@@ -82,6 +82,7 @@ class Broker:
         self._listeners: dict[Side, list[Listener]] = {}
         self._shared = Shared(clock.monotonic, self._soon)
         self._http: Server | None = None
+        self._limits: tuple[BrokerConfig, ConnectionLimits] | None = None
         self._tasks: list[TaskHandle] = []
         self._logs: LogManager | None = None
         self._logs_requests = False
@@ -218,7 +219,7 @@ class Broker:
     def _listener(self, dispatcher: Dispatcher, side: Side, name: str) -> Listener:
         return Listener(
             self.network,
-            lambda: connection_limits(self.rooms.services.config),
+            self._connection_limits,
             _dispatch(dispatcher, side, name),
             self.clock.monotonic,
             self._soon,
@@ -226,6 +227,13 @@ class Broker:
             self._shared,
             is_for_brokers=side is Side.CONTROLLER or self._is_among_brokers(name),
         )
+
+    def _connection_limits(self) -> ConnectionLimits:
+        """Read once per configuration, for thousands of connections may come in a second."""
+        config = self.rooms.services.config
+        if self._limits is None or self._limits[0] is not config:
+            self._limits = (config, connection_limits(config))
+        return self._limits[1]
 
     def _soon(self, callback: Callable[[], None]) -> object:
         return self.clock.call_later(0, callback)
