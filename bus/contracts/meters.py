@@ -7,7 +7,19 @@ All are *cumulative within an epoch*, so that a lost message heals with the next
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
+
+# What anybody may write is bounded where it is read: a number that a store cannot hold, or a name
+# that makes no row key, would stop the application that counts, again after every start.
+MAX_WHOLE = (1 << 53) - 1  # what every reader of JSON reads exactly
+MAX_SENT = 1_000_000_000  # of one device in one minute; sums of it fit a store's 64 bits
+MAX_NAME_CHARACTERS = 256
+_Moment = Annotated[int, Meta(ge=-MAX_WHOLE, le=MAX_WHOLE)]
+_Count = Annotated[int, Meta(ge=0, le=MAX_SENT)]
+_Name = Annotated[str, Meta(max_length=MAX_NAME_CHARACTERS)]
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,14 +29,14 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     capture minute by the producer's own clock; `sent` counts well-formed and garbled records alike.
     """
 
-    producer: str
-    epoch: int
-    kind: str
-    camera_ip: str
-    minute_ms: int
-    sent: int
-    recognizer_ip: str = ""
-    checkpoint_id: str = ""
+    producer: _Name
+    epoch: _Moment
+    kind: _Name
+    camera_ip: _Name
+    minute_ms: _Moment
+    sent: _Count
+    recognizer_ip: _Name = ""
+    checkpoint_id: _Name = ""
 
 
 class LatencyCell(msgspec.Struct, frozen=True, kw_only=True):

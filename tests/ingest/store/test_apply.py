@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from bus.contracts.meters import LatencyCell
+from bus.contracts.meters import MAX_NAME_CHARACTERS, MAX_SENT, MAX_WHOLE, LatencyCell, Sent
 from ingest.store import open_store
 from ingest.store.port import (
     LatencySummary,
@@ -104,6 +105,24 @@ def test_cumulative_sent_counters_heal_after_a_lost_or_repeated_message(store: R
     store.apply(StoreBatch(sent=[sent(3), sent(3), sent(9), sent(8)]), [position(4)])
     store.apply(StoreBatch(sent=[sent(2, epoch=2), sent(10)]), [position(6)])
     assert [cell.sent for cell in store.quality(from_ms=0, until_ms=0)] == [12]
+
+
+def test_every_counter_that_the_contract_lets_through_can_be_stored(store: RecordStore):
+    """One that cannot would stop the counting application again after every start."""
+    name = "镜" * MAX_NAME_CHARACTERS
+    extremes = [
+        Sent(
+            producer=name, epoch=epoch, kind=name, camera_ip=name, recognizer_ip=name,
+            checkpoint_id=name, minute_ms=minute_ms, sent=MAX_SENT,
+        )
+        for epoch in (-MAX_WHOLE, MAX_WHOLE)
+        for minute_ms in (-MAX_WHOLE, MAX_WHOLE)
+    ]  # fmt: skip
+    decoder = msgspec.json.Decoder(Sent)
+    counters = [decoder.decode(msgspec.json.encode(counter)) for counter in extremes]
+    assert store.apply(StoreBatch(sent=counters), [position(4)])
+    cells = store.quality(from_ms=MAX_WHOLE, until_ms=MAX_WHOLE + 1)
+    assert [cell.sent for cell in cells] == [2 * MAX_SENT]
 
 
 @pytest.mark.parametrize(

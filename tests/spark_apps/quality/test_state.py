@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from bus.contracts.meters import Sent
 from spark_apps.quality.state import counters_of
@@ -31,3 +32,18 @@ def test_of_one_counter_the_largest_number_is_kept() -> None:
 def test_what_is_no_counter_is_passed_over() -> None:
     """Anybody may write to the topic."""
     assert counters_of([b"", None, b"{}", b"[", sent(1)])[0].sent == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("sent", 1 << 63), ("sent", -1), ("sent", 10**30), ("minute_ms", 1 << 63),
+        ("minute_ms", -(1 << 63) - 1), ("epoch", 1 << 64), ("camera_ip", "1" * 40_000),
+        ("producer", "p" * 40_000),
+    ],
+)  # fmt: skip
+def test_a_counter_that_no_store_can_hold_is_passed_over(field: str, value: object) -> None:
+    """Before, one such message ended the driver, and again after every restart: the batch that
+    holds it came again and could never be stored."""
+    impossible = msgspec.json.encode({**msgspec.json.decode(sent(1)), field: value})
+    assert [s.sent for s in counters_of([impossible, sent(2)])] == [2]
