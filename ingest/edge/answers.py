@@ -6,13 +6,13 @@ machinery.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from bus.contracts.headers import Reason
 from ingest.edge.intake import Taken
-from ingest.normalise.explain import explain
+from ingest.normalise.explain import Fault, explain
 from ingest.normalise.faults import texts
 
 # How many records of a request get their damage located; a broken file has the same one everywhere.
@@ -67,11 +67,7 @@ def answer(taken: Sequence[Taken], values: Sequence[bytes] = (), zone: str = "UT
     ids = [None if record.reason else record.record_id for record in taken]
     rejected: list[RejectedItem] = []
     warnings = [
-        WarnedItem(
-            index=index, field=fault.field, message=fault.message, message_zh=fault.message_zh
-        )
-        for index, record in enumerate(taken)
-        for fault in record.warnings
+        item for index, record in enumerate(taken) for item in warned(index, record.warnings)
     ]
     for index, record in enumerate(taken):
         if record.reason:
@@ -89,6 +85,14 @@ def answer(taken: Sequence[Taken], values: Sequence[bytes] = (), zone: str = "UT
             )
     accepted = len(taken) - len(rejected)
     return Answer(accepted=accepted, ids=ids, rejected=rejected, warnings=warnings)
+
+
+def warned(index: int, faults: Iterable[Fault]) -> list[WarnedItem]:
+    """What is to be said of one record or picture that was taken."""
+    return [
+        WarnedItem(index=index, field=f.field, message=f.message, message_zh=f.message_zh)
+        for f in faults
+    ]
 
 
 def _where(value: bytes, reason: str, zone: str) -> tuple[str, str]:

@@ -29,7 +29,8 @@ DATA_TOPICS = {
 }
 _OWN_NUMBER = "记录编号".encode()
 _NAMING_KEYS = tuple(
-    f'"{key}"'.encode() for key in ("卡口编号", "抓拍时间", "抓拍设备地址", "车牌号码")
+    f'"{key}"'.encode()
+    for key in ("卡口编号", "抓拍时间", "抓拍设备地址", "车牌号码", "记录编号")
 )
 _OWN_NUMBER_ESCAPED = b"\\u8bb0"
 

@@ -55,6 +55,11 @@ class EdgeProtocol(HttpToolsProtocol):
         self._unfinished = False
         super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP, as a TLS handshake, is answered in the shape of every other answer."""
+        self.transport.write(_answer(_NO_HTTP, "400 Bad Request"))
+        self.transport.close()
+
     def _look(self) -> None:
         if self._unfinished:
             self._looks += 1
@@ -68,19 +73,26 @@ class EdgeProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         answered = self.cycle is not None and self.cycle.response_started
         if not answered or self.cycle.response_complete:
-            self.transport.write(_too_slow())
+            self.transport.write(_answer(_TOO_SLOW, "408 Request Timeout"))
         self.transport.close()
 
 
-def _too_slow() -> bytes:
-    problem = Problem(
-        error="unfinished",
-        message="the request was begun and not finished in time; nothing was taken",
-        message_zh="请求未在限定时间内发送完整；未接收任何内容。",
-    )
+_TOO_SLOW = Problem(
+    error="unfinished",
+    message="the request was begun and not finished in time; nothing was taken",
+    message_zh="请求未在限定时间内发送完整；未接收任何内容。",
+)
+_NO_HTTP = Problem(
+    error="no-http",
+    message="this is no HTTP request; the edge speaks plain HTTP, TLS is for a proxy in front",
+    message_zh="不是 HTTP 请求；本接口只支持明文 HTTP，TLS 由前置代理提供。",
+)
+
+
+def _answer(problem: Problem, status: str) -> bytes:
     body = msgspec.json.encode(problem)
     head = (
-        "HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\n"
+        f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + body

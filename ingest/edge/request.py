@@ -28,7 +28,11 @@ class TooLarge(Exception):
 
 
 class BadForm(Exception):
-    """The multipart body is not what the contract says; the text says how."""
+    """The multipart body is not what the contract says; both texts say how."""
+
+    def __init__(self, text: str, text_zh: str) -> None:
+        super().__init__(text)
+        self.text_zh = text_zh
 
 
 class UnknownEncoding(Exception):
@@ -114,7 +118,7 @@ def _as_bytes(content_type: str) -> Headers:
     """
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"").decode(_BYTES)
     if not boundary or not boundary.isprintable() or set(boundary) & set('"\\'):
-        raise BadForm("the multipart header names no boundary")
+        raise BadForm("the multipart header names no boundary", "请求头没有可用的 boundary")
     return Headers({"content-type": f'{MULTIPART}; boundary="{boundary}"; charset={_BYTES}'})
 
 
@@ -125,24 +129,44 @@ async def read_form(request: Request, body: bytes) -> Form:
         yield body
 
     headers = _as_bytes(request.headers.get("content-type", ""))
+    # The parser leaves out a last part that is cut off, as if it had never been sent.
+    if body and _last_line(headers) not in body:
+        raise BadForm(
+            "the form's end is missing: it was cut off, or its boundary is another one",
+            "表单没有结束标记：内容被截断，或 boundary 不一致",
+        )
     parser = MultiPartParser(
         headers, stream(), max_files=16, max_fields=4, max_part_size=len(body) + 1
     )
     try:
         form = await parser.parse()
     except (MultiPartException, KeyError, ValueError) as error:
-        raise BadForm(f"the multipart body cannot be read: {error}") from error
-    record, pictures = None, {}
+        raise BadForm(
+            f"the multipart body cannot be read: {error}", f"无法解析：{error}"
+        ) from error
+    parts: dict[str, bytes] = {}
     for latin_name, part in form.multi_items():
         name = latin_name.encode(_BYTES).decode(errors="replace")
-        data = await part.read() if isinstance(part, UploadFile) else part.encode(_BYTES)
-        if name == RECORD_PART:
-            record = data
-        elif name in INLINE_PICTURES:
-            pictures[name] = data
-        else:
+        if name != RECORD_PART and name not in INLINE_PICTURES:
             known = ", ".join([RECORD_PART, *INLINE_PICTURES])
-            raise BadForm(f"unknown part {name!r}; known are {known}")
+            raise BadForm(
+                f"unknown part {name!r}; known are {known}", f"未知的部分 {name!r}；可用：{known}"
+            )
+        if name in parts:
+            raise BadForm(
+                f"the part {name!r} stands there twice; a request has one of each",
+                f"部分 {name!r} 出现了两次；每个请求只能有一个",
+            )
+        parts[name] = await part.read() if isinstance(part, UploadFile) else part.encode(_BYTES)
+    record = parts.pop(RECORD_PART, None)
     if record is None:
-        raise BadForm(f"the part {RECORD_PART!r} with the JSON record is missing")
-    return Form(record, pictures)
+        raise BadForm(
+            f"the part {RECORD_PART!r} with the JSON record is missing",
+            f"缺少包含 JSON 记录的部分 {RECORD_PART!r}",
+        )
+    return Form(record, parts)
+
+
+def _last_line(headers: Headers) -> bytes:
+    boundary = parse_options_header(headers["content-type"])[1][b"boundary"]
+    return b"--" + boundary + b"--"

@@ -7,6 +7,7 @@ the spool's fsync; a refusal of well-formed records below the spool's stated bou
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -22,7 +23,7 @@ from bus.contracts import headers, topics
 from bus.contracts.meters import Sent
 from bus.settings import SiteSettings
 from bus.tasks import HeardRequests
-from ingest.edge.answers import Problem, answer, status_of
+from ingest.edge.answers import Problem, answer, status_of, warned
 from ingest.edge.body import MULTIPART, UnknownType, media_type, split
 from ingest.edge.courier import Courier
 from ingest.edge.intake import Arrival, Taken, take
@@ -37,9 +38,10 @@ from ingest.edge.request import (
     read_form,
 )
 from ingest.normalise import clock_limits
+from ingest.normalise.explain import picture_faults
 from ingest.normalise.foreign import maker_of_path, sentences
 from ingest.pictures import PictureKeeper
-from ingest.pictures.names import content_type, is_safe_name, safe
+from ingest.pictures.names import MAX_NAME_CHARACTERS, content_type, is_safe_name, safe
 from ingest.settings import EdgeSettings
 from ingest.spool import Entry, Spool, SpoolFull
 
@@ -97,7 +99,10 @@ class Edge:
         try:
             counters = _SENT_LIST.decode(body) if is_list else [_SENT.decode(body)]
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            return _problem(422, "bad-counter", str(error), "计数消息格式不正确。")
+            return _bad_counter(str(error))
+        strange = next((c.kind for c in counters if c.kind not in _KINDS), None)
+        if strange is not None:
+            return _bad_counter(f"kind is vehicle, face or video, not {strange!r}")
         now_ms = time.time_ns() // 1_000_000
         await self.spool.append([self._counter(c, principal, now_ms) for c in counters])
         return _json({"accepted": len(counters)}, 200)
@@ -106,8 +111,17 @@ class Edge:
         """`PUT /v1/pictures/{name}`: a picture before its record; the answer has its address."""
         name = request.path_params["name"]
         if not is_safe_name(name) or "/" in name:
-            return _problem(400, "bad-name", f"{name!r} is no plain file name", "图片名称不合法。")
+            return _problem(
+                400,
+                "bad-name",
+                f"{name[:80]!r} is no plain file name: at most {MAX_NAME_CHARACTERS} of a-z, A-Z,"
+                " 0-9, - _ and, not at the beginning, the dot",
+                f"图片名称不合法：最多 {MAX_NAME_CHARACTERS} 个字符，只能使用英文字母、数字、- _"
+                " 和（不在开头的）点。",
+            )
         data = await read_body(request, self.settings.max_picture_bytes)
+        if not data:
+            return _problem(400, "empty", "the picture has no bytes", "图片内容为空。")
         path = f"{self._day()}/put/{safe(principal.name)}/{name}"
         there = await self.keeper.read(path)
         if there is not None and there != data:
@@ -116,7 +130,8 @@ class Edge:
             )
         if there is None and not await self.keeper.keep(path, data):
             return _full("the picture store is away and the waiting folder is full")
-        return _json({"url": self.keeper.store.url(path)}, 201)
+        warnings = warned(0, picture_faults(name, data, self.settings.max_picture_bytes))
+        return _json({"url": self.keeper.store.url(path), "warnings": warnings}, 201)
 
     async def get_picture(self, request: Request, principal: Principal) -> Response:
         """`GET /pictures/…`: what the records' addresses point to."""
@@ -218,8 +233,9 @@ def create_app(edge: Edge) -> FastAPI:
     """The routes; each passes `_guarded`, the one place of authentication and of errors'
     answers."""
     app = FastAPI(
-        title="surveillance data bus: edge", docs_url=None, redoc_url=None, openapi_url=None
-    )
+        title="surveillance data bus: edge", docs_url=None, redoc_url=None, openapi_url=None,
+        redirect_slashes=False,  # a POST that is sent elsewhere is followed by few clients
+    )  # fmt: skip
     app.add_middleware(HeardRequests, failures=edge.meters.failures)
     for method, path, handler, operation in ROUTES:
         app.add_route(path, _guarded(edge, handler, operation), methods=[method])
@@ -291,7 +307,8 @@ async def _answered(
     try:
         return await handler(edge, request, principal)
     except TooLarge:
-        return _problem(413, "too-large", _bounds(edge.settings), "请求超过允许的大小。")
+        await _read_away(request, 2 * edge.settings.max_body_bytes)
+        return _problem(413, "too-large", *_bounds(edge.settings))
     except UnknownType as error:
         text, text_zh = "send JSON or multipart", "请发送 JSON 或 multipart。"
         if error.maker:
@@ -315,9 +332,14 @@ async def _answered(
         edge.meters.abandoned.inc()
         return Response(status_code=CLIENT_LEFT)
     except BadForm as error:
-        return _problem(400, "bad-form", str(error), "multipart 请求格式不正确。")
+        text_zh = f"multipart 请求格式不正确：{error.text_zh}。"
+        return _problem(400, "bad-form", str(error), text_zh)
     except SpoolFull as error:
         return _full(str(error), error.retry_after_s)
+
+
+def _bad_counter(why: str) -> Response:
+    return _problem(422, "bad-counter", why, f"计数消息格式不正确：{why}")
 
 
 def _refused(principal: Principal, operation: Operation) -> Response:
@@ -335,10 +357,24 @@ def _refused(principal: Principal, operation: Operation) -> Response:
     return response
 
 
-def _bounds(settings: EdgeSettings) -> str:
+async def _read_away(request: Request, most: int) -> None:
+    """What still comes of a body that is refused, up to `most` bytes: a connection that is closed
+    over unread bytes is reset, and its sender then never sees the answer."""
+    if request.headers.get("expect", "").lower() == "100-continue":
+        return  # it waits with its body until it is asked for
+    with contextlib.suppress(ClientDisconnect, RuntimeError):  # all of it may have been read
+        async for chunk in request.stream():
+            most -= len(chunk)
+            if most < 0:
+                return
+
+
+def _bounds(settings: EdgeSettings) -> tuple[str, str]:
+    body, records = settings.max_body_bytes, settings.max_records_per_request
+    picture = settings.max_picture_bytes
     return (
-        f"at most {settings.max_body_bytes} bytes and {settings.max_records_per_request} records"
-        f" per request, {settings.max_picture_bytes} bytes per picture"
+        f"at most {body} bytes and {records} records per request, {picture} bytes per picture",
+        f"每个请求最多 {body} 字节、{records} 条记录；每张图片最多 {picture} 字节。",
     )
 
 

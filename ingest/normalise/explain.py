@@ -41,6 +41,7 @@ _NOT_TEXT = frozenset(_NUMBERS) | {"目标框", "车牌逐字置信度", "设备
 _FACE_PICTURES = ("人脸特征", "人脸图片地址", "场景图片地址", "人脸图片", "场景图片")
 _FLOAT_BYTES = 4
 _GZIP = b"\x1f\x8b"
+_JSON_TYPES_ZH = {"array": "数组", "string": "字符串", "boolean": "布尔值", "number": "数字"}
 MAX_PICTURE_BYTES = 8 << 20  # where nobody says otherwise: [edge] max_picture_bytes
 CLOCK_FIELD = "抓拍时间"
 
@@ -108,7 +109,7 @@ def _faults(value: bytes, given: Circumstances) -> Iterator[Fault]:
     try:
         found = read_object(value)
     except Unreadable as error:
-        yield _error(error.reason, "", _where(value, error), _maker_zh(maker_of(value)))
+        yield _error(error.reason, "", *_where(value, error))
         recovered = _from_chinese_encoding(value)
         if recovered:
             yield from _object_faults(recovered, given)
@@ -145,7 +146,8 @@ def _checkpoint(found: dict[str, Any]) -> Iterator[Fault]:
     if not text or text == keys.UNREADABLE:
         yield _error(Reason.NO_CHECKPOINT, "卡口编号")
     elif len(text) > MAX_CHECKPOINT_CHARACTERS:
-        yield _error(Reason.BAD_VALUE, "卡口编号", f"longer than {MAX_CHECKPOINT_CHARACTERS}")
+        most = MAX_CHECKPOINT_CHARACTERS
+        yield _error(Reason.BAD_VALUE, "卡口编号", f"longer than {most}", f"超过 {most} 个字符")
 
 
 def _repeated(value: bytes) -> Iterator[Fault]:
@@ -177,7 +179,8 @@ def _time(found: dict[str, Any], given: Circumstances) -> Iterator[Fault]:
     try:
         captured_at_ms = local_time(given.zone).to_ms(text)
     except BadTime:
-        yield _error(Reason.BAD_TIME, "抓拍时间", f"found {text[:40]!r}")
+        found_text = repr(text[:40])
+        yield _error(Reason.BAD_TIME, "抓拍时间", f"found {found_text}", f"收到的是 {found_text}")
         return
     yield from _clock(text, captured_at_ms, given)
     if "." not in text:
@@ -249,16 +252,20 @@ def _face(found: dict[str, Any]) -> Iterator[Fault]:
 
 def _pictures(found: dict[str, Any], max_bytes: int) -> Iterator[Fault]:
     for key in keys.INLINE_PICTURES:
-        if key in found:
-            yield from picture_faults(
-                key, _base64(as_text(found[key]).rpartition(",")[2]), max_bytes
-            )
+        value = found.get(key)
+        if value is None:
+            continue  # no picture, and none was meant
+        data = _base64(as_text(value).rpartition(",")[2])
+        if data or value == "":
+            yield from picture_faults(key, data, max_bytes)
+        else:
+            yield _warning(key, "Not base64: the picture is lost.", "不是 base64：图片丢失。")
 
 
 def picture_faults(key: str, data: bytes, max_bytes: int) -> Iterator[Fault]:
-    """What is wrong with a picture that came in a record or beside it; empty: no base64."""
+    """What is wrong with the bytes of a picture that came in a record or beside it."""
     if not data:
-        yield _warning(key, "Not base64: the picture is lost.", "不是 base64：图片丢失。")
+        yield _warning(key, "Empty: there is no picture.", "内容为空：没有图片。")
     elif len(data) > max_bytes:
         yield _warning(
             key,
@@ -315,35 +322,51 @@ def _unknown_keys(found: dict[str, Any], kind: str) -> Iterator[Fault]:
             )
 
 
-def _where(value: bytes, error: Unreadable) -> str:
-    """The place of the damage, as an editor shows it."""
+def _where(value: bytes, error: Unreadable) -> tuple[str, str]:
+    """The place of the damage, as an editor shows it: (English, Chinese)."""
     if error.reason is Reason.NOT_UTF8:
         return _utf8_place(value)
     maker = maker_of(value)
     if maker:
-        return sentences(maker)[0]
+        return sentences(maker)
+    if error.reason is Reason.NOT_AN_OBJECT:
+        kind = str(error).rpartition(" ")[2]
+        return str(error), f"收到的是 JSON {_JSON_TYPES_ZH.get(kind, kind)}"
+    if not value.strip():
+        return "it is empty", "内容为空"
     if value.startswith(b"\xef\xbb\xbf"):
-        return "it begins with a byte order mark; leave it out"
+        return "it begins with a byte order mark; leave it out", "开头有字节顺序标记（BOM），请去掉"
     try:
         json.loads(value)
     except json.JSONDecodeError as damage:
-        is_cut = damage.pos >= len(damage.doc.rstrip()) or damage.msg.startswith("Unterminated")
-        cut = "; it ends there, as if cut off" if is_cut and damage.doc.strip() else ""
-        return f"{damage.msg}, line {damage.lineno}, column {damage.colno}{cut}"
+        return _json_place(damage)
     except RecursionError:
-        return "nested too deeply"
-    return str(error)
+        return "nested too deeply", "嵌套过深"
+    return str(error), str(error)
 
 
-def _utf8_place(value: bytes) -> str:
+def _json_place(damage: json.JSONDecodeError) -> tuple[str, str]:
+    line, column = damage.lineno, damage.colno
+    place, place_zh = f"{damage.msg}, line {line}, column {column}", f"第 {line} 行第 {column} 列"
+    if damage.pos >= len(damage.doc.rstrip()) or damage.msg.startswith("Unterminated"):
+        return f"{place}; it ends there, as if cut off", f"{place_zh}处结束，似乎被截断"
+    return place, f"{place_zh}：{damage.msg}"
+
+
+def _utf8_place(value: bytes) -> tuple[str, str]:
     if value.startswith(_GZIP):
-        return "these are bytes of gzip; say so with Content-Encoding: gzip"
+        return (
+            "these are bytes of gzip; say so with Content-Encoding: gzip",
+            "这是 gzip 压缩的内容；请加上 Content-Encoding: gzip",
+        )
     try:
         value.decode()
     except UnicodeDecodeError as damage:
-        guess = "; it reads as GB18030" if _from_chinese_encoding(value) else ""
-        return f"byte {damage.start}{guess}"
-    return ""
+        at = damage.start
+        if _from_chinese_encoding(value):
+            return f"byte {at}; it reads as GB18030", f"第 {at} 字节；按 GB18030 可以读出"
+        return f"byte {at}", f"第 {at} 字节"
+    return "", ""
 
 
 def _from_chinese_encoding(value: bytes) -> dict[str, Any]:
@@ -361,14 +384,10 @@ def _base64(text: str) -> bytes:
         return b""
 
 
-def _maker_zh(maker: str) -> str:
-    return sentences(maker)[1] if maker else ""
-
-
 def _error(reason: Reason, field: str, detail: str = "", detail_zh: str = "") -> Fault:
     english, chinese = texts(reason.value)
     more = f" ({detail})" if detail else ""
-    more_zh = f"（{detail_zh}）" if detail_zh else more
+    more_zh = f"（{detail_zh}）" if detail_zh else ""
     return Fault(
         level="error",
         reason=reason.value,

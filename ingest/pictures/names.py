@@ -33,7 +33,8 @@ CONTENT_TYPES = {
     "bin": "application/octet-stream",
 }
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
-_SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+MAX_NAME_CHARACTERS = 200
+_SEGMENT = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
 _MAX_SEGMENTS = 8
 
 

@@ -118,3 +118,25 @@ def test_a_form_without_its_record_or_with_a_strange_part_is_refused() -> None:
         read(part("车辆图片", b"x", "a.jpg", None) + end)
     with pytest.raises(BadForm, match="unknown part 'photo'; known are record, "):
         read(part("record", b"{}", None, None) + part("photo", b"x", "a.jpg", None) + end)
+
+
+@pytest.mark.parametrize("name", ["record", "车辆图片"])
+def test_a_part_that_stands_there_twice_is_refused(name: str) -> None:
+    """Before, the first one was lost and the answer was a plain 200."""
+    parts = [part("record", b"{}", None, None), part("车辆图片", b"x", "a.jpg", None)]
+    twice = part(name, b"y", None if name == "record" else "b.jpg", None)
+    with pytest.raises(BadForm, match="stands there twice") as refused:
+        read(b"".join([*parts, twice]) + f"--{BOUNDARY}--\r\n".encode())
+    assert "两次" in refused.value.text_zh
+
+
+@FEW
+@given(forms(), st.data())
+def test_a_form_that_is_cut_off_is_never_taken(
+    made: tuple[bytes, Form], data: st.DataObject
+) -> None:
+    """Before, a last part without its end was left out, and the rest accepted without a word."""
+    body = made[0]
+    end = len(body) - len("--\r\n")
+    with pytest.raises(BadForm):
+        read(body[: data.draw(st.integers(0, end))])

@@ -195,3 +195,43 @@ async def test_a_client_that_leaves_is_counted_and_writes_no_traceback(
             await asyncio.sleep(0.01)
     assert "Traceback" not in caplog.text
     assert edge.spool.end_sequence == 0
+
+
+@pytest.mark.parametrize("begun", [b"\x16\x03\x01\x02\x00\x01\x00", b"POST / HTTP/9\r\n\r\n"])
+async def test_what_is_no_http_is_told_in_the_shape_of_every_answer(
+    port: int, begun: bytes
+) -> None:
+    """A device that was set to TLS, above all."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(begun)
+    head, _, body = (await asyncio.wait_for(reader.read(), 30)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    problem = json.loads(body)
+    assert (problem["error"], "TLS" in problem["message_zh"]) == ("no-http", True)
+    writer.close()
+
+
+async def test_a_sender_of_too_much_reads_why(edge: Edge, port: int) -> None:
+    """Before, the connection was closed over what had not been read: the kernel then resets it,
+    and the sender saw that instead of the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    size = edge.settings.max_body_bytes * 15 // 10
+    head = f"POST {URL} HTTP/1.1\r\nHost: e\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
+    writer.write(head.encode())
+    for _ in range(15):
+        writer.write(b"x" * (size // 15))
+        await writer.drain()
+        await asyncio.sleep(0)
+    assert (await asyncio.wait_for(reader.read(), 30)).startswith(b"HTTP/1.1 413")
+    writer.close()
+
+
+async def test_who_asks_first_is_refused_without_sending(port: int) -> None:
+    """With `Expect: 100-continue` nothing of a body that is too large is asked for."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        f"POST {URL} HTTP/1.1\r\nHost: e\r\nConnection: close\r\n"
+        "Expect: 100-continue\r\nContent-Length: 99999999\r\n\r\n".encode()
+    )
+    assert (await asyncio.wait_for(reader.read(), 30)).startswith(b"HTTP/1.1 413")
+    writer.close()

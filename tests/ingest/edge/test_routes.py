@@ -202,11 +202,27 @@ async def test_a_picture_may_come_first_by_put(http: httpx.AsyncClient, edge: Ed
     first = await http.put("/v1/pictures/a.jpg", content=JPEG)
     assert first.status_code == 201
     assert (await http.put("/v1/pictures/a.jpg", content=JPEG)).json() == first.json()
+    assert first.json()["warnings"] == []
     assert (await http.put("/v1/pictures/a.jpg", content=b"other")).status_code == 409
     assert (await http.get(httpx.URL(first.json()["url"]).path)).content == JPEG
     assert (await http.put("/v1/pictures/..%2Fa.jpg", content=JPEG)).status_code in (400, 404)
     assert (await http.get("/pictures/../spool/records/lock")).status_code == 404
     assert (await http.get("/pictures/%2e%2e/spool/records/lock")).status_code == 404
+
+
+async def test_what_is_put_is_judged_as_any_other_picture(http: httpx.AsyncClient):
+    """Bytes that are no picture are kept with a warning; nothing at all does not take the name."""
+    reply = await http.put("/v1/pictures/b.jpg", content=b"just some text")
+    assert reply.status_code == 201
+    (warning,) = reply.json()["warnings"]
+    assert "Not JPEG" in warning["message"]
+    empty = await http.put("/v1/pictures/c.jpg", content=b"")
+    assert (empty.status_code, empty.json()["error"]) == (400, "empty")
+    assert (await http.put("/v1/pictures/c.jpg", content=JPEG)).status_code == 201
+    strange = (await http.put("/v1/pictures/车.jpg", content=JPEG)).json()
+    assert strange["error"] == "bad-name"
+    assert "a-z" in strange["message"]
+    assert "英文字母" in strange["message_zh"]
 
 
 async def test_counters_go_to_their_topic(http: httpx.AsyncClient, edge: Edge):
@@ -224,8 +240,18 @@ async def test_counters_go_to_their_topic(http: httpx.AsyncClient, edge: Edge):
     wrong = await http.post("/v1/counters", json=[{**sent, "sent": "3"}])
     assert wrong.status_code == 422
     assert "sent" in wrong.json()["message"]
+    for field, value in {"sent": 1 << 63, "minute_ms": 1 << 63, "kind": "boat"}.items():
+        wrong = await http.post("/v1/counters", json={**sent, field: value})
+        assert (wrong.status_code, field in wrong.json()["message"]) == (422, True)
+        assert field in wrong.json()["message_zh"]
     assert [e.topic for e in spooled(edge)] == ["meter.sent"] * 3
     assert spooled(edge)[0].key == b"s1"
+
+
+async def test_a_path_with_a_slash_too_many_is_told_so(http: httpx.AsyncClient):
+    """Before, the answer was a redirection, which few clients follow with their records."""
+    reply = await http.post(URL + "/", content=text(GOOD))
+    assert (reply.status_code, reply.json()["error"]) == (404, "no-such-path")
 
 
 async def test_unknown_kinds_and_content_types_are_refused(http: httpx.AsyncClient):

@@ -103,6 +103,16 @@ async def test_a_picture_beside_its_record_is_judged_in_the_same_way(
     assert [w["field"] for w in reply.json()["warnings"]] == ["车辆图片"]
 
 
+async def test_a_picture_of_no_bytes_is_called_empty(http: httpx.AsyncClient) -> None:
+    """Not "no base64"; and null says that there is none, which is no fault."""
+    (inline,) = await warned(http, text({**GOOD, "车辆图片": ""}))
+    files = {"record": (None, text(GOOD)), "车辆图片": ("a.jpg", b"")}
+    (beside,) = (await http.post(URL, files=files)).json()["warnings"]
+    assert inline == beside
+    assert inline["message"].startswith("Empty")
+    assert await warned(http, text({**GOOD, "车辆图片": None})) == []
+
+
 @pytest.mark.parametrize("plate", [["浙AWL999"], {"号码": "浙AWL999"}, True])
 async def test_a_plate_of_another_type_does_not_vanish_without_a_word(
     http: httpx.AsyncClient, plate: object
@@ -128,16 +138,23 @@ async def test_a_key_that_stands_there_twice_is_told(http: httpx.AsyncClient) ->
         (text(GOOD).replace(b",", b";", 1), "line 1, column 14"),
         (json.dumps(GOOD, ensure_ascii=False).encode("gb18030"), "it reads as GB18030"),
         (gzip.compress(text(GOOD)), "Content-Encoding: gzip"),
+        (b"", "it is empty"),
+        (b"[[1]]", "a JSON array"),
+        (b"[" * 5_000, "nested too deeply"),
     ],
 )
 async def test_an_unreadable_record_is_told_where_it_is_damaged(
     http: httpx.AsyncClient, body: bytes, says: str
 ) -> None:
-    """`not-json` alone sends nobody to the right place."""
+    """`not-json` alone sends nobody to the right place; the Chinese says the place in Chinese."""
     reply = await http.post(URL, content=body)
     assert reply.status_code == 422
     (rejected,) = reply.json()["rejected"]
     assert says in rejected["message"]
+    english = rejected["message"].partition("(")[2].rstrip(")")
+    place = rejected["message_zh"].partition("（")[2]
+    assert place
+    assert english not in place
 
 
 async def test_warnings_of_one_request_are_bounded(http: httpx.AsyncClient) -> None:
