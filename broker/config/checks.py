@@ -17,7 +17,13 @@ class Fault(NamedTuple):
     reason: str
 
 
-Check = Callable[[Any], str | Fault | None]
+class Unmet(NamedTuple):
+    """A sentence that stands alone, as Kafka says it of a whole configuration."""
+
+    sentence: str
+
+
+Check = Callable[[Any], str | Fault | Unmet | None]
 
 _THROTTLED = re.compile(r"\d+:\d+")
 
@@ -49,6 +55,29 @@ def at_least(low: float) -> Check:
         return None if value >= low else f"Value must be at least {low}"
 
     return check
+
+
+def all_or_some(values: Sequence[str]) -> Unmet | None:
+    """Directories, or `*` alone."""
+    if "*" not in values or len(values) == 1:
+        return None
+    return Unmet("When cordoned.log.dirs is set to *, it must not contain other values")
+
+
+def requires_at_least(low: int, name: str) -> Check:
+    """As `at_least`, in the words that Kafka has for some of a broker's keys."""
+
+    def check(value: int) -> Unmet | None:
+        return None if value >= low else Unmet(f"{name} must be greater than or equal to {low}")
+
+    return check
+
+
+def keeps_something(value: int) -> Unmet | None:
+    """A retention time: 0 would delete whatever is closed; anything negative keeps for ever."""
+    if value:
+        return None
+    return Unmet("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
 
 
 def between(low: float, high: float, *, also: float | None = None) -> Check:
@@ -100,7 +129,7 @@ def each_one_of(*allowed: str) -> Check:
 def not_empty(check: Check) -> Check:
     """A list that must hold something, and passes the check."""
 
-    def checked(values: Sequence[str]) -> str | Fault | None:
+    def checked(values: Sequence[str]) -> str | Fault | Unmet | None:
         return check(values) if values else "at least one value is needed"
 
     return checked

@@ -6,11 +6,13 @@ Kafka's clients show. Never: where a value comes from; that is the views' busine
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
-from broker.config.checks import Check, Fault
+from broker.config.checks import Check, Fault, Unmet
 
 MAX_INT = (1 << 31) - 1
 MAX_LONG = (1 << 63) - 1
@@ -88,6 +90,8 @@ class ConfigKey(NamedTuple):
         if self.type is ConfigType.LIST and "" in value:
             raise ConfigError(self.name, f"Configuration '{self.name}' values must not be empty.")
         fault = self.check(value) if self.check else None
+        if isinstance(fault, Unmet):
+            raise ConfigError(self.name, f"requirement failed: {fault.sentence}")
         if isinstance(fault, Fault):
             raise self._error(fault.part, fault.reason)
         if fault is not None:
@@ -114,6 +118,8 @@ def _as_java(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
+        if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "-Infinity" if value < 0 else "Infinity"
         return repr(value).replace("e+", "E").replace("e", "E")
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
@@ -128,22 +134,24 @@ def _boolean(text: str) -> bool:
 
 def _whole_number(low: int, high: int, name: str) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError(f"Not a number of type {name}") from None
-        if not low <= value <= high:
+        if not _JAVA_WHOLE.fullmatch(text) or not low <= int(text) <= high:
             raise ValueError(f"Not a number of type {name}")
-        return value
+        return int(text)
 
     return parse
 
 
+_JAVA_WHOLE = re.compile(r"[+-]?\d{1,40}")
+_JAVA_DOUBLE = re.compile(
+    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|NaN|Infinity)", re.ASCII
+)
+
+
 def _double(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("Not a number of type DOUBLE") from None
+    """As Java reads one, but for its hexadecimal form: `.5f` is one, `1_0` and `inf` are none."""
+    if not _JAVA_DOUBLE.fullmatch(text):
+        raise ValueError("Not a number of type DOUBLE")
+    return float(text.rstrip("fFdD"))
 
 
 def _list(text: str) -> tuple[str, ...]:

@@ -5,7 +5,15 @@ One row per key: type, Kafka 4.3's default, what it does here.
 
 from __future__ import annotations
 
-from broker.config.checks import at_least, between, each_one_of, one_of
+from broker.config.checks import (
+    all_or_some,
+    at_least,
+    between,
+    each_one_of,
+    keeps_something,
+    one_of,
+    requires_at_least,
+)
 from broker.config.key import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -47,25 +55,30 @@ KEYS: tuple[ConfigKey, ...] = (
     key("log.roll.ms", LONG, None,
         "A segment is closed when its records span more than this; log.roll.hours holds if "
         "unset.",
-        dynamic=CLUSTER_WIDE),
+        dynamic=CLUSTER_WIDE,
+        check=requires_at_least(1, "log.roll.ms")),
     key("log.roll.hours", INT, 168,
         "The same in hours.",
         check=at_least(1)),
     key("log.roll.jitter.ms", LONG, None,
         "Segments of different partitions close up to this much earlier, so that not all do "
         "at once; log.roll.jitter.hours holds if unset.",
-        dynamic=CLUSTER_WIDE),
+        dynamic=CLUSTER_WIDE,
+        check=requires_at_least(0, "log.roll.jitter.ms")),
     key("log.roll.jitter.hours", INT, 0,
         "The same in hours.",
         check=at_least(0)),
     key("log.retention.ms", LONG, None,
         "Segments whose newest record is older are deleted; -1 keeps them for ever; "
         "log.retention.minutes holds if unset.",
-        dynamic=CLUSTER_WIDE),
+        dynamic=CLUSTER_WIDE,
+        check=keeps_something),
     key("log.retention.minutes", INT, None,
-        "The same in minutes; log.retention.hours holds if unset."),
+        "The same in minutes; log.retention.hours holds if unset.",
+        check=keeps_something),
     key("log.retention.hours", INT, 168,
-        "The same in hours."),
+        "The same in hours.",
+        check=keeps_something),
     key("log.retention.bytes", LONG, -1,
         "The oldest segments are deleted while a partition is larger than this; -1 is no "
         "bound.",
@@ -213,7 +226,8 @@ KEYS: tuple[ConfigKey, ...] = (
         "The most partitions one DescribeTopicPartitions answer holds.",
         check=at_least(1)),
     key("cordoned.log.dirs", LIST, (),
-        "Log directories that get no new partitions.",
-        dynamic=PER_BROKER),
+        "Log directories that get no new partitions; * for all.",
+        dynamic=PER_BROKER,
+        check=all_or_some),
 )
 # fmt: on

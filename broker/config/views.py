@@ -31,6 +31,7 @@ from bus.records.compression import Compression
 log = logging.getLogger("broker.config")
 
 COMPACT, DELETE = "compact", "delete"
+ALL_DIRECTORIES = "*"
 
 
 class Source(Enum):
@@ -138,6 +139,12 @@ class BrokerConfig:
         """log.dirs, or log.dir; without trailing slashes."""
         directories = self["log.dirs"] or self["log.dir"]
         return tuple(directory.rstrip("/") or "/" for directory in directories)
+
+    @property
+    def cordoned_log_dirs(self) -> tuple[str, ...]:
+        """The directories that get no new partitions; `*` is all of them (KIP-1066)."""
+        named = tuple(str(one).rstrip("/") or "/" for one in self["cordoned.log.dirs"])
+        return self.log_dirs if ALL_DIRECTORIES in named else named
 
     @property
     def metadata_log_dir(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from broker.config.key import unknown_key
+from broker.config.key import ConfigError, unknown_key
 from broker.config.keys import (
     BROKER_KEYS,
     SETTABLE_TOPIC_KEYS,
@@ -54,13 +54,21 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str | None]) -> 
         text = key.text(value)
         synonyms = list(_broker_synonyms(config, key.name))
         if overrides.get(key.name) is not None:
-            text, source = overrides[key.name], Source.DYNAMIC_TOPIC
+            text, source = _as_parsed(key, overrides[key.name]), Source.DYNAMIC_TOPIC
             synonyms.insert(0, Synonym(key.name, text, source))
         yield Entry(key, text, source, False, tuple(synonyms))
     for name in overrides.keys() & SETTABLE_TOPIC_KEYS.keys() - TOPIC_KEYS.keys():
         text, source = overrides[name], Source.DYNAMIC_TOPIC
         own = (Synonym(name, text, source),)
         yield Entry(SETTABLE_TOPIC_KEYS[name], text, source, False, own)
+
+
+def _as_parsed(key: ConfigKey, text: str | None) -> str | None:
+    """As Kafka shows what was set: ` TRUE` is `true`. What does not fit (any more) as it is."""
+    try:
+        return text if text is None else key.text(key.parse(text))
+    except ConfigError:
+        return text
 
 
 def _broker_synonyms(config: BrokerConfig, name: str) -> Iterator[Synonym]:

@@ -110,6 +110,8 @@ def read_entry(entry: Entry, reader: Reader, left_bytes: int, min_one: bool) -> 
             return PartitionData(
                 partition_index=entry.index,
                 high_watermark=partition.high_watermark,
+                last_stable_offset=partition.log.last_stable_offset,
+                log_start_offset=partition.log.log_start_offset,
                 diverging_epoch=diverging,
                 aborted_transactions=None,
                 records=b"",

@@ -61,7 +61,7 @@ def _directory(root: str, logs: list[Log], context: RequestContext) -> DescribeL
         ],
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
-        is_cordoned=root in services.logs.config["cordoned.log.dirs"],
+        is_cordoned=root in services.logs.config.cordoned_log_dirs,
     )
 
 

@@ -56,10 +56,11 @@ def _alter_loggers(
     if not context.may(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
     elif wanted.name != str(services.node_id):
-        error, message = (
-            ErrorCode.INVALID_REQUEST,
-            (f"Unexpected node id. Expected {services.node_id}, but received {wanted.name}"),
-        )
+        error = ErrorCode.INVALID_REQUEST
+        if wanted.name.removeprefix("-").isdecimal():
+            message = f"Unexpected node id. Expected {services.node_id}, but received {wanted.name}"
+        else:
+            message = f"Node id must be an integer, but it is: {wanted.name}"
     else:
         error, message = alter_levels(wanted.alterations, validate_only)
     return ConfigResult(wanted.resource_type, wanted.name, error, message)

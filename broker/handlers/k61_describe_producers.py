@@ -7,6 +7,7 @@ Versions: 0.
 
 from __future__ import annotations
 
+from broker.controller.decisions.names import name_fault
 from broker.handlers.context import RequestContext
 from broker.log.errors import LogError
 from broker.security.authorizer import Operation, Resource
@@ -39,6 +40,13 @@ def _describe(name: str, index: int, context: RequestContext) -> PartitionRespon
     if not context.may(Operation.READ, Resource.TOPIC, name):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return PartitionResponse(partition_index=index, error_code=error)
+    misnamed = name_fault(name)
+    if misnamed is not None:
+        return PartitionResponse(
+            partition_index=index,
+            error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
+            error_message=misnamed,
+        )
     try:
         partition = context.services.replicas.get(name, index)
         partition.check_leader()

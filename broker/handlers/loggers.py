@@ -9,7 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from broker.controller.decisions.configs import Alteration, AlterOperation
+from broker.controller.decisions.config_values import (
+    Alteration,
+    AlterOperation,
+    check_alterations,
+)
+from broker.controller.decisions.decision import RefusedError
 from bus.errors import ErrorCode
 
 ROOT = "root"
@@ -41,6 +46,9 @@ LEVELS = {
 }
 
 
+OPERATIONS = frozenset(AlterOperation)
+
+
 def levels() -> dict[str, str]:
     """The level in force of every logger, inherited ones included."""
     names = {name: _word(logging.getLogger(name).getEffectiveLevel()) for name in MODULES}
@@ -51,6 +59,12 @@ def alter_levels(
     changes: Sequence[Alteration], validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
     """All changes or none. SET gives a level, DELETE takes it back to that of the parent."""
+    try:
+        check_alterations(changes)
+    except RefusedError as error:
+        return error.refusal.error, error.refusal.message
+    if any(change.operation not in OPERATIONS for change in changes):
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka has no better word for it
     for change in changes:
         fault = _fault(change)
         if fault is not None:
@@ -75,8 +89,7 @@ def _fault(change: Alteration) -> tuple[ErrorCode, str] | None:
             f"supported log level. Valid log levels are {known}",
         )
     if change.operation != AlterOperation.DELETE:
-        words = {one.value: one.name for one in AlterOperation}
-        word = words.get(change.operation, "UNKNOWN")
+        word = AlterOperation(change.operation).name
         return (
             ErrorCode.INVALID_REQUEST,
             f"{word} operation is not allowed for the BROKER_LOGGER resource",

@@ -1,5 +1,6 @@
 """What the broker that a client asks checks itself before a change of brokers' configuration goes
-to the controller: whether it is meant, and whether its threads would change at a bearable rate.
+to the controller: whether it is meant, whether its threads would change at a bearable rate, and
+whether the log directories that shall get nothing new are its own.
 
 In: the resource, this broker's configuration in force. Out: a refusal in Kafka's words, or None.
 Never: a change. Only the broker that is asked can know this: to the controller, and to a broker
@@ -37,7 +38,7 @@ def refused_here(
     try:
         check_alterations(resource.alterations)
         fault = _not_this_broker(resource.name, context.services.node_id)
-        fault = fault or _bad_rate(resource, context.services, in_force)
+        fault = fault or _own_fault(resource, context.services, in_force)
     except (RefusedError, ConfigError):
         return None  # the controller says the same, or something stored before does not fit
     if fault is None:
@@ -57,7 +58,7 @@ def _not_this_broker(name: str, node_id: int) -> str | None:
     return f"Unexpected broker id, expected {node_id}, but received {name}"
 
 
-def _bad_rate(resource: ResourceAlteration, services: Services, in_force: InForce) -> str | None:
+def _own_fault(resource: ResourceAlteration, services: Services, in_force: InForce) -> str | None:
     layers = {
         name: dict(services.image.configs.get((ResourceType.BROKER, name), {}))
         for name in ("", str(services.node_id))
@@ -67,6 +68,12 @@ def _bad_rate(resource: ResourceAlteration, services: Services, in_force: InForc
     changed = broker_values(name, held, resource.alterations, in_force.broker)
     layers[name] = {key: text for key, text in (held | changed).items() if text is not None}
     wanted = services.config.with_dynamic(layers[""], layers[str(services.node_id)])
+    foreign = [one for one in wanted.cordoned_log_dirs if one not in wanted.log_dirs]
+    if foreign:
+        return (
+            "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
+            f"log.dir. Missing entries : {', '.join(foreign)}"
+        )
     fault = _thread_fault(services.config, wanted)
     if fault is None:
         return None

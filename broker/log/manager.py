@@ -385,12 +385,11 @@ class LogManager:
         return wished if wished is not None and self.is_usable(wished) else self._emptiest()
 
     def _emptiest(self) -> str:
-        cordoned = self.config["cordoned.log.dirs"]
-        count = {d: 0 for d in self.usable_directories if d not in cordoned}
-        if len(count) == 1:
-            return next(iter(count))
+        free = [d for d in self.usable_directories if d not in self.config.cordoned_log_dirs]
+        # Placed here by hand or before the controller knew: in a cordoned one rather than nowhere.
+        count = dict.fromkeys(free or self.usable_directories, 0)
         if not count:
-            raise DiskError("failed or cordoned.log.dirs: no directory is left for new partitions")
+            raise DiskError("every log directory has failed: none is left for new partitions")
         for partition in self._logs.values():
             parent = parent_of(partition)
             if parent in count:

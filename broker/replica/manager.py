@@ -442,6 +442,12 @@ class ReplicaManager:
         return len(self._offline)
 
     @property
+    def cordoned_dirs(self) -> tuple[bytes, ...]:
+        """Ids of the directories that shall get no new replicas."""
+        ids = self._logs.directory_ids
+        return tuple(ids[one] for one in self._logs.config.cordoned_log_dirs if one in ids)
+
+    @property
     def offline_dirs(self) -> tuple[bytes, ...]:
         """Ids of the directories that have failed, for the heartbeat."""
         ids = self._logs.directory_ids

@@ -138,7 +138,7 @@ class Moves:
             raise LogError(ErrorCode.LOG_DIR_NOT_FOUND, directory)
         if not self._logs.is_usable(directory):
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} is offline")
-        if directory in self._logs.config["cordoned.log.dirs"]:
+        if directory in self._logs.config.cordoned_log_dirs:
             raise LogError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{directory} is cordoned")
 
     def take_up(self, partition: Partition) -> None:

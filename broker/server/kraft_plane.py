@@ -172,6 +172,7 @@ class KraftPlane:
             ports.config,
             metadata_offset=lambda: self._image.offset,
             offline_directories=lambda: rooms.replicas.offline_dirs,
+            cordoned_directories=lambda: rooms.replicas.cordoned_dirs,
             fail=rooms.fail,
         )
         rooms.replicas.on_directory_failed = lambda: self._on_directory_failed(lifecycle)

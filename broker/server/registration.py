@@ -107,6 +107,7 @@ class BrokerLifecycle:
         *,
         metadata_offset: Callable[[], int],
         offline_directories: Callable[[], tuple[bytes, ...]],
+        cordoned_directories: Callable[[], tuple[bytes, ...]],
         fail: Callable[[StartError], None],
     ) -> None:
         self.me = me
@@ -119,6 +120,7 @@ class BrokerLifecycle:
         self._config = config
         self._metadata_offset = metadata_offset
         self._offline_directories = offline_directories
+        self._cordoned_directories = cordoned_directories
         self._fail = fail
         self._endpoints: tuple[Endpoint, ...] = ()
         self._task: TaskHandle | None = None
@@ -274,6 +276,7 @@ class BrokerLifecycle:
             want_fence=self.state is State.RECOVERY,
             want_shut_down=self.state is State.LEAVING,
             offline_log_dirs=list(self._offline_directories()),
+            cordoned_log_dirs=list(self._cordoned_directories()),
         )
         try:
             answer = await self._link.request(

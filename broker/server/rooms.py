@@ -119,6 +119,7 @@ class Rooms:
                 configs.get((ResourceType.BROKER, str(self.node_id)), {}),
             )
             self.services.config.warn_of_new(before)
+            self.logs.config = self.services.config
             self.replicas.throttles.reconfigure(self.services.config)
 
 

@@ -102,7 +102,7 @@ def checked_factor(factor: int, brokers: Sequence[Place]) -> int:
         raise RefusedError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): All brokers are currently "
-            f"fenced.",
+            "fenced, or have all their log directories cordoned.",
         )
     if factor > len(brokers):
         raise RefusedError(

@@ -94,6 +94,16 @@ def test_the_directory_of_another_cluster_or_node_is_refused_and_left_as_it_is(
     Path(f"{fast_dir}/a/meta.properties").write_bytes(before)
 
 
+def test_a_cordoned_directory_gets_nothing_new_unless_all_are(fast_dir: str) -> None:
+    """What was placed here before the controller knew must lie somewhere."""
+    logs = start(fast_dir)
+    for cordoned, wanted in ((f"{fast_dir}/a", "b"), ("*", "a")):
+        logs.config = logs.config.with_dynamic({}, {"cordoned.log.dirs": cordoned})
+        made = [logs.create(f"to-{wanted}", index, ID, TopicConfig()) for index in range(4)]
+        assert {Path(log.directory).parent.name for log in made} == {wanted}
+    stop(logs)
+
+
 KAFKAS = "#\n#Sun Nov 22 02:40:11 UTC 2026\nbroker.id=1\nversion=0\ncluster.id=cluster-one\n"
 """As a broker of Kafka 3.9 in ZooKeeper mode leaves it."""
 

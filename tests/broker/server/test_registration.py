@@ -81,6 +81,7 @@ def told(story: Callable[[Script, BrokerLifecycle, list[StartError]], Any], **ke
             config,
             metadata_offset=lambda: 40,
             offline_directories=tuple,
+            cordoned_directories=lambda: (b"d" * 16,),
             fail=failures.append,
         )
         try:
@@ -167,6 +168,7 @@ def test_it_stays_fenced_until_its_rooms_serve_and_leaves_when_it_may() -> None:
         ]
         assert list(dict.fromkeys(wants)) == [(True, False), (False, False), (False, True)]
         assert {beat.current_metadata_offset for beat in script.heard[1:]} == {40}
+        assert script.heard[-1].cordoned_log_dirs == [b"d" * 16]
 
     told(story)
 

@@ -45,6 +45,14 @@ def shows(name: str, key: str, value: str | None) -> Ask:
     return replace(shown, until={f"{path}.name": key, f"{path}.value": value})
 
 
+def tried(error: int) -> Ask:
+    """CreateTopics that makes nothing, once it is answered so: the controller hears of a broker's
+    directories with its next heartbeat."""
+    topic = {"name": "{tried}", "num_partitions": 1, "replication_factor": 1}
+    asked = ask("CreateTopics", 5, topics=[topic], validate_only=True)
+    return replace(asked, until={"topics.0.error_code": error})
+
+
 def unset(*keys: str) -> list[Step]:
     """Leave broker 1 and all brokers as they were."""
     return [on(key, DELETE) for key in keys for on in (on_broker, on_all)]
@@ -99,6 +107,16 @@ TOPICS = [
          ("delete.retention.ms", "-1"), ("segment.ms", "0"), ("file.delete.delay.ms", "-1"),
          ("message.timestamp.before.max.ms", "-1"), ("message.timestamp.after.max.ms", "-1"),
          ("min.compaction.lag.ms", "-1"), ("local.retention.bytes", "-3"))], given=[new_topic(), led()]),
+    *row("texts", "numbers as Java reads and shows them", *[
+         step for key, value in (
+             ("retention.ms", "1_000"), ("retention.ms", " +5 "), ("retention.ms", "1e3"),
+             ("retention.ms", "0x10"), ("retention.ms", "9223372036854775808"),
+             ("preallocate", "TRUE"), ("cleanup.policy", " compact , delete "),
+             ("min.cleanable.dirty.ratio", "0_1"), ("min.cleanable.dirty.ratio", ".5f"),
+             ("min.cleanable.dirty.ratio", "1e-1"), ("min.cleanable.dirty.ratio", "Infinity"),
+             ("min.cleanable.dirty.ratio", "inf"), ("min.cleanable.dirty.ratio", "nan"))
+         for step in (on_topic(key, SET, value),
+                      describe(TOPIC, "{topic}", key, synonyms=True))], given=[new_topic(), led()]),
     *row("texts", "operations that cannot be", on_topic("retention.ms", APPEND, "1"),
          on_topic("retention.ms", SUBTRACT, "1"), on_topic("cleanup.policy", APPEND, None),
          on_topic("retention.ms", 9, "1"),
@@ -148,6 +166,22 @@ BROKERS = [
                             ("log.retention.ms", None), ("log.retention.ms", ""))],
          alter_all(BROKER, "1", {"log.retention.ms": "abc"}),
          alter_all(BROKER, "1", {"log.retention.ms": None})),
+    *row("G6", "what a broker's times must be",
+         *[on(key, SET, value) for on in (on_broker, on_all) for key, value in (
+             ("log.roll.ms", "0"), ("log.roll.ms", "-1"), ("log.roll.jitter.ms", "-1"),
+             ("log.retention.ms", "0"), ("log.retention.ms", "1_000"))],
+         on_broker("log.retention.ms", SET, "-2"),
+         alter_all(BROKER, "1", {"log.retention.ms": "0"}),
+         afterwards=unset("log.retention.ms")),
+    *row("G6", "directories that get nothing new", *[on_broker("cordoned.log.dirs", SET, value) for
+         value in ("/nowhere", "/nowhere,/neither", "*,/nowhere", "*")],
+         shows("1", "cordoned.log.dirs", "*"), on_all("cordoned.log.dirs", SET, "*"),
+         tried(38), on_broker("cordoned.log.dirs", DELETE), tried(0),
+         afterwards=[*unset("cordoned.log.dirs"), tried(0)]),
+    *row("G6", "a value for all is shown as it was written", on_all("log.retention.ms", SET, " +5000 "),
+         shows("", "log.retention.ms", " +5000 "), on_all("log.cleanup.policy", SET, " compact , delete "),
+         shows("", "log.cleanup.policy", " compact , delete "),
+         afterwards=unset("log.retention.ms", "log.cleanup.policy")),
     *row("3", "threads are at most doubled and at least halved at once",
          *[on_broker(key, SET, value) for key, value in (
              ("num.io.threads", "100"), ("num.io.threads", "17"), ("num.io.threads", "3"),
@@ -181,6 +215,11 @@ BROKERS = [
          alter(LOGGER, "77", ("root", SET, "DEBUG")), alter(LOGGER, "1", ("root", SET, "LOUD")),
          alter(LOGGER, "1", ("root", DELETE, None)), alter(LOGGER, "1", ("root", APPEND, "INFO")),
          alter_all(LOGGER, "1", {"root": "INFO"})),
+    *row("22", "what is refused before a level is looked at", alter(LOGGER, "1", ("root", SET, None)),
+         alter(LOGGER, "1", ("root", 9, "INFO")), alter(LOGGER, "1", ("nil", 9, "INFO")),
+         alter(LOGGER, "1", ("root", 9, None)),
+         alter(LOGGER, "1", ("root", SET, "INFO"), ("root", SET, "INFO")),
+         *[alter(LOGGER, name, ("root", SET, "INFO")) for name in ("", "abc", "-1")]),
 ]  # fmt: skip
 
 SHOWN = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tests.conformance.answers.batches import batch, produce, writable
@@ -63,6 +64,10 @@ ROWS: list[Row] = [
     *fetched("fetch", "an isolation level that does not exist",
              fetch([part()], isolation_level=7)),
     *fetched("fetch", "read_committed", fetch([part()], isolation_level=1)),
+    *(one for version in (12, 13, 18) for one in row(
+        "fetch", f"where a reader's log and the leader's part, v{version}",
+        *(replace(fetch([part(offset=offset, last_fetched_epoch=epoch)]), version=version)
+          for offset, epoch in ((3, 0), (3, 7), (5, 0))), given=READY, may_differ=["records"])),
     *fetched("fetch", "nothing", fetch([])),
     *fetched("fetch", "at the end", fetch([part(offset=3)])),
     *listed("9", "a partition twice", offsets(("{topic}", [place(), place()]))),

@@ -154,6 +154,9 @@ PARTITIONS = [
          ask("DescribeProducers", 0, topics=[{"name": "{topic}", "partition_indexes": [0, 7]},
                                              {"name": "nil", "partition_indexes": [0]}]),
          given=[new_topic(), led()]),
+    *row("21", "producers of topics that cannot be",
+         *[ask("DescribeProducers", 0, topics=[{"name": name, "partition_indexes": [0]}])
+           for name in ("", ".", "a b", "x" * 250)]),
     *row("9", "offsets of one partition asked twice",
          *[ask("ListOffsets", version, replica_id=-1, topics=[{"name": "{topic}", "partitions": [
              {"partition_index": 0, "timestamp": -1}, {"partition_index": 0, "timestamp": -2}]}])
