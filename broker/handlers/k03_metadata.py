@@ -70,16 +70,20 @@ def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResp
     if asked is None or not (asked or context.api_version > 0):
         return _response(_all_topics(request, context), request, context)
     by_id = {ask.topic_id: ask for ask in asked if ask.topic_id != NO_ID}
-    if by_id or any(ask.name is None for ask in asked):
-        if context.api_version < FIRST_ID_VERSION:
-            return _refused(asked)
+    needs_ids = by_id or any(ask.name is None for ask in asked)
+    if needs_ids and context.api_version < FIRST_ID_VERSION:
+        return _refused(asked)
+    if by_id:
         # One id, and every name in the request counts for nothing: a name may have passed to
         # another topic by now, an id never does.
-        wanted = by_id or {ask.topic_id: ask for ask in asked}
-        topics = [_topic_by_id(topic_id, request, context) for topic_id in wanted]
+        topics = [_topic_by_id(topic_id, request, context) for topic_id in by_id]
     else:
-        names = dict.fromkeys(ask.name or "" for ask in asked)
-        topics = [_topic_by_name(name, request, context) for name in names]
+        topics = [
+            _topic_by_id(NO_ID, request, context)
+            if name is None
+            else _topic_by_name(name, request, context)
+            for name in dict.fromkeys(ask.name for ask in asked)
+        ]
     return _response(topics, request, context)
 
 

@@ -22,6 +22,7 @@ from bus.protocol.generated import (
     describe_quorum,
     elect_leaders,
     list_partition_reassignments,
+    metadata,
     unregister_broker,
     update_features,
 )
@@ -62,6 +63,18 @@ def test_an_election_that_is_not_needed_is_said_to_be_so(ask: Ask, topic: str) -
     assert errors == [ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     every = ask(ApiKey.ELECT_LEADERS, elect_leaders.ElectLeadersRequest(topic_partitions=None))
     assert every.replica_election_results == []
+
+
+def test_a_question_for_neither_a_name_nor_an_id_costs_the_others_nothing(
+    ask: Ask, topic: str
+) -> None:
+    """Kafka fails the whole request; here the topics named beside it were left out."""
+    asked = [metadata.MetadataRequestTopic(name=name) for name in (None, topic)]
+    response = ask(ApiKey.METADATA, metadata.MetadataRequest(topics=asked))
+    assert [(one.name, one.error_code) for one in response.topics] == [
+        (None, ErrorCode.UNKNOWN_TOPIC_ID),
+        (topic, ErrorCode.NONE),
+    ]
 
 
 def test_replicas_cannot_be_moved_to_brokers_that_are_not_there(ask: Ask, topic: str) -> None:
