@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.handlers.context import CloseClient, RequestContext, Services
-from broker.handlers.topics import is_internal, leader_of, node_endpoints
+from broker.handlers.topics import METADATA_TOPIC, is_internal, leader_of, node_endpoints
 from broker.log.errors import LogError, NotOneBatch
 from broker.replica.partition import Partition
 from broker.security.authorizer import Operation, Resource
@@ -115,6 +115,8 @@ def _topic_name(name: str, topic_id: bytes, context: RequestContext) -> tuple[st
         name = topic.name
     if not context.may(Operation.WRITE, Resource.TOPIC, name):
         return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if name == METADATA_TOPIC:  # to clients there is no such topic
+        return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if is_internal(name):
         return name, ErrorCode.INVALID_TOPIC_EXCEPTION
     return name, ErrorCode.NONE

@@ -43,18 +43,20 @@ def handle(
     may_change = request.allow_replication_factor_change
     context.services.controller.write(
         lambda image: alter_reassignments(image, rules, moves, may_change),
-        lambda results: context.reply(_response(results, may_change)),
+        lambda results: context.reply(_response(request, results)),
         lambda error: context.refuse(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, error),
     )
     return None
 
 
 def _response(
-    results: tuple[MoveResult, ...], may_change: bool
+    request: AlterPartitionReassignmentsRequest, results: tuple[MoveResult, ...]
 ) -> AlterPartitionReassignmentsResponse:
-    topics: dict[str, list[ReassignablePartitionResponse]] = {}
+    topics: dict[str, list[ReassignablePartitionResponse]] = {
+        topic.name: [] for topic in request.topics
+    }
     for result in results:
-        topics.setdefault(result.topic, []).append(
+        topics[result.topic].append(
             ReassignablePartitionResponse(
                 partition_index=result.index,
                 error_code=result.error,
@@ -62,8 +64,8 @@ def _response(
             )
         )
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=may_change,
-        error_message=None,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None if request.topics else "",
         responses=[
             ReassignableTopicResponse(name=name, partitions=partitions)
             for name, partitions in topics.items()

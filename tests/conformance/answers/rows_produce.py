@@ -24,7 +24,7 @@ from tests.conformance.answers.batches import (
     with_field,
     writable,
 )
-from tests.conformance.answers.case import Row, Step, row
+from tests.conformance.answers.case import Row, Step, ask, row
 from tests.conformance.answers.steps import new_topic
 
 GZIP, ZSTD = Compression.GZIP, Compression.ZSTD
@@ -110,6 +110,11 @@ ROWS: list[Row] = [
     *case("produce", "zstd", batch(3, compression=ZSTD)),
     *case("produce", "the broker's time", batch(3), message_timestamp_type="LogAppendTime"),
     *sent("produce", "acknowledgements nobody knows", *produced(batch(), acks=5)),
+    *row("produce", "topics that nobody writes to", *[
+         ask("Produce", 9, acks=-1, topic_data=[{"name": name, "partition_data": [
+             {"index": 0, "records": batch()}]}])
+         for name in ("__cluster_metadata", "__consumer_offsets", "", "a b", "nil")],
+         only=["error_code", "error_message"]),
     *sent("produce", "a partition that is not there", *produced(batch(), index=9)),
     *in_sequence("a batch comes again", (0, 0), (1, 0), (1, 0), (0, 0)),
     *in_sequence("a gap in the sequence", (0, 0), (2, 0), (1, 0)),
