@@ -131,6 +131,11 @@ class Broker:
         """Until `request_stop`."""
         await self._stopping.wait()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the end was asked for."""
+        return self._stopping.is_set()
+
     def request_stop(self) -> None:
         """Ask for the end; may be called from a signal handler."""
         self._stopping.set()

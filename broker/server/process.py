@@ -162,9 +162,18 @@ async def _serve(broker: Broker, ready: Callable[[Broker], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, broker.request_stop)
+
+    def settled(served: Broker) -> None:
+        _settle_collector()
+        ready(served)
+
+    await run_until_stopped(broker, settled)
+
+
+async def run_until_stopped(broker: Broker, ready: Callable[[Broker], None]) -> None:
+    """Start, serve until `request_stop`, stop. Raises what ended the start, or `broker.failure`."""
     try:
         if await _started(broker):
-            _settle_collector()
             ready(broker)
             await broker.wait_for_stop_request()
     except Exception:

@@ -215,11 +215,22 @@ class ProcessDisk:
         self.on_die: Callable[[], None] = life.die
         self.is_cold: Callable[[str, int], bool] = lambda path, position: False
         """Whether bytes of a file are not in memory, asked when they are to be read at once."""
-        self.fault: Fault = no_fault
-        """Asked before every call that a broken disk may refuse; raises what it answers."""
+        self._fault: Fault = no_fault
+        self.was_broken = False
+        """Whether it has ever had a fault."""
         self._queues: dict[str, asyncio.Future[None]] = {}
         self._worker_waits_s: float | None = None
         """What the function that runs on a worker has waited so far; None on the loop."""
+
+    @property
+    def fault(self) -> Fault:
+        """Asked before every call that a broken disk may refuse; raises what it answers."""
+        return self._fault
+
+    @fault.setter
+    def fault(self, fault: Fault) -> None:
+        self._fault = fault
+        self.was_broken = self.was_broken or fault is not no_fault
 
     def before_write(self, path: str, size: int) -> int:
         """How many bytes there is room for; the place where a process may die in mid-operation."""

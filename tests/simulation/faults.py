@@ -71,8 +71,7 @@ class Faults:
         elif len(cluster.voters) == 3:
             quorum = QuorumFaults(self)
             self.kinds += [(1, quorum.power_in_election), (1, quorum.power_in_commit)]
-            if "metadata_error" in only:  # not among the others yet: seed 504 is not sound
-                self.kinds.append((1, quorum.metadata_error))
+            self.kinds.append((1, quorum.metadata_error))
         if "bad_disk" in only:  # not among the others: it needs a second log directory
             self.kinds.append((6, self._bad_disk))
         if only:
@@ -118,12 +117,12 @@ class Faults:
         for machine in self.cluster.machines:
             machine.disk.capacity_bytes = CAPACITY_BYTES
             machine.disk.flush_s = FLUSH_S
+            machine.break_disk(no_fault)
             if not machine.powered:
                 machine.power_up()
             machine.resume()
             if machine.process is not None:
                 machine.process.disk.die_after = None
-                machine.process.disk.fault = no_fault
                 machine.process.asked_to_stop = False  # one that is stopping starts again
             machine.start()
 

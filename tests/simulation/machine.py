@@ -12,10 +12,11 @@ from typing import Any
 
 from broker.config.views import BrokerConfig
 from broker.server.broker import Broker
+from broker.server.process import run_until_stopped
 from broker.settings import ProcessSettings, split
 from bus.errors import CheckFailed
 from tests.simulation.clock import EPOCH_MS, SimClock
-from tests.simulation.disk import CAPACITY_BYTES, ProcessDisk, SimDisk, no_fault
+from tests.simulation.disk import CAPACITY_BYTES, Fault, ProcessDisk, SimDisk, no_fault
 from tests.simulation.loop import START_S, Life
 from tests.simulation.network import ProcessNetwork
 from tests.simulation.world import World
@@ -59,6 +60,8 @@ class Machine:
         self.wall_error_ms = 0
         self.powered = True
         self.disk = SimDisk(self.name, world.dice_of(f"{self.name}/disk"), self._now_ms)
+        self.fault: Fault = no_fault
+        """What its disk refuses, over all lives; see `break_disk`."""
         self.process: Process | None = None
         self.lives: list[Process] = []
         self.starts = 0
@@ -79,7 +82,9 @@ class Machine:
     def broker(self) -> Broker | None:
         """The broker that serves, if one does."""
         process = self.process
-        return process.broker if process is not None and self.alive and process.serving else None
+        if process is None or process.broker is None or not (self.alive and process.serving):
+            return None
+        return None if process.broker.is_stopping else process.broker
 
     def start(self) -> None:
         """A new process."""
@@ -87,6 +92,7 @@ class Machine:
             return
         self.starts += 1
         process = self.process = Process(self, self.starts)
+        process.disk.fault = self.fault
         process.life.on_failure = lambda: self._end(process)
         self.lives.append(process)
         self.world.trace(f"{process.life} starts")
@@ -98,16 +104,15 @@ class Machine:
         config = BrokerConfig.from_mapping(kafka)
         try:
             broker = process.broker = self.make_broker(self, process, config, settings)
-            await broker.start()
-            process.serving = True
-            self.world.trace(f"{process.life} serves")
-            await broker.wait_for_stop_request()
-            process.serving = False
-            await broker.stop()
+            await run_until_stopped(broker, lambda _: self._serves(process))
             self.world.trace(f"{process.life} has stopped")
         except (Exception, CheckFailed) as error:
             self._failed(process, error)
         self._end(process)
+
+    def _serves(self, process: Process) -> None:
+        process.serving = True
+        self.world.trace(f"{process.life} serves")
 
     def _end(self, process: Process) -> None:
         process.ended = True
@@ -118,7 +123,7 @@ class Machine:
 
     def _failed(self, process: Process, error: BaseException) -> None:
         """It could not start or stop, or died of a bug. With a full or broken disk it may."""
-        if self.disk.capacity_bytes != CAPACITY_BYTES or process.disk.fault is not no_fault:
+        if self.disk.capacity_bytes != CAPACITY_BYTES or process.disk.was_broken:
             self.world.trace(f"{process.life} ended: {error}")
         else:
             self.world.on_broker_failure(process, error)
@@ -175,6 +180,12 @@ class Machine:
         if self.process is not None and self.process.life.paused:
             self.world.trace(f"{self.process.life} goes on")
             self.world.loop.resume(self.process.life)
+
+    def break_disk(self, fault: Fault) -> None:
+        """From now on the disk refuses what `fault` says, to this process and to later ones."""
+        self.fault = fault
+        if self.process is not None:
+            self.process.disk.fault = fault
 
     def jump_clock(self, by_ms: int) -> None:
         """An operator sets the wall clock."""

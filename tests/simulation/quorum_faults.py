@@ -86,19 +86,17 @@ class QuorumFaults:
 
     async def metadata_error(self, machine: Machine) -> None:
         """One call that concerns the metadata log, or all for a while, end with EIO."""
-        process, dice = machine.process, self._faults.dice
-        if process is None:
-            return
+        dice = self._faults.dice
         calls, every = iter(range(dice.randrange(0, 40), -1, -1)), dice.random() < 0.5
 
         def fault(kind: str, path: str) -> None:
             if "__cluster_metadata" in path and next(calls, 0 if every else 1) == 0:
-                self._world.trace(f"{process.life}: {kind} of {path} fails")
+                self._world.trace(f"{machine.name}: {kind} of {path} fails")
                 raise input_output_error(path)
 
-        process.disk.fault = fault
+        machine.break_disk(fault)
         await self._faults.for_a_while(2.0, 8.0)
-        process.disk.fault = no_fault
+        machine.break_disk(no_fault)
 
     async def _power_gone_apart(self, victim: Machine, apart: Machine, third: Machine) -> None:
         """`victim` forgets what it has not stored; with `third` it is a majority without `apart`."""
