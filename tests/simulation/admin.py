@@ -44,7 +44,7 @@ from tests.checker.history import Deleted
 from tests.simulation.client import Client, ClientSurroundings
 from tests.simulation.wire import WireError
 
-TOPIC_RESOURCE = 2
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 TIMEOUT_S = 10.0
 SETTLED = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.ELECTION_NOT_NEEDED}
 
@@ -172,14 +172,24 @@ class Admin:
 
     async def configure(self, topic: str, name: str, value: str) -> bool:
         """Set one key of a topic."""
+        return await self._configure(TOPIC_RESOURCE, topic, {name: value})
+
+    async def throttle(self, topic: str, bytes_per_second: int) -> bool:
+        """Let brokers copy a topic only so fast to whom is not in sync."""
+        sides = ("leader", "follower")
+        rates = {f"{side}.replication.throttled.rate": str(bytes_per_second) for side in sides}
+        replicas = {f"{side}.replication.throttled.replicas": "*" for side in sides}
+        return await self._configure(BROKER_RESOURCE, "", rates) and await self._configure(
+            TOPIC_RESOURCE, topic, replicas
+        )
+
+    async def _configure(self, kind: int, name: str, values: dict[str, str]) -> bool:
+        changes = [AlterableConfig(name=k, config_operation=0, value=v) for k, v in values.items()]
         request = IncrementalAlterConfigsRequest(
             resources=[
-                AlterConfigsResource(
-                    resource_type=TOPIC_RESOURCE, resource_name=topic,
-                    configs=[AlterableConfig(name=name, config_operation=0, value=value)],
-                )
+                AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
             ]
-        )  # fmt: skip
+        )
         return await self._do(
             ApiKey.INCREMENTAL_ALTER_CONFIGS, request, lambda a: a.responses[0].error_code
         )

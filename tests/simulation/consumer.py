@@ -128,10 +128,10 @@ class Consumer:
         self.stopping = False
 
     async def run(self, targets: list[tuple[str, int]]) -> None:
-        """Read all of it in turn, each partition without a gap."""
+        """Read all of it in turn, each partition without a gap; the targets may change."""
         readings: dict[tuple[str, int], Reading] = {}
         while not self.stopping:
-            for topic, partition in targets:
+            for topic, partition in list(targets):
                 try:
                     reading = readings.get((topic, partition))
                     if reading is None:

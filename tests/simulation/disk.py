@@ -217,7 +217,7 @@ class ProcessDisk:
         """Whether bytes of a file are not in memory, asked when they are to be read at once."""
         self._fault: Fault = no_fault
         self.was_broken = False
-        """Whether it has ever had a fault."""
+        """Whether this life has ever met a fault or a full disk."""
         self._queues: dict[str, asyncio.Future[None]] = {}
         self._worker_waits_s: float | None = None
         """What the function that runs on a worker has waited so far; None on the loop."""
@@ -243,6 +243,7 @@ class ProcessDisk:
                 raise Killed(f"{self._life} died before writing {path}")
         machine = self.machine
         if size and machine.capacity_bytes != CAPACITY_BYTES:
+            self.was_broken = True
             return max(min(size, machine.capacity_bytes - machine.used_bytes), 0)
         return size
 

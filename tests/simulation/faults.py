@@ -2,7 +2,7 @@
 
 In: the cluster, dice. Out: kills, losses of power, pauses, partitions, slow and full disks, clocks
 that jump; each ends by itself or in `heal`. Never: a second loss of power before the first one's
-replicas were all in sync again (and in ZooKeeper mode none beside another fault), and
+replicas were all in sync again (in ZooKeeper mode none beside a fault of the last one in sync), and
 faults at more than `MOST_AT_ONCE` machines at once.
 """
 
@@ -68,12 +68,13 @@ class Faults:
         if cluster.ensemble is not None:
             self.kinds += [(3, self._expire_session), (3, self._cut_from_zookeeper)]
             self.kinds.append((1, self._zookeeper_goes_away))
+            self.kinds.append((2, self._power_beside_another_fault))
         elif len(cluster.voters) == 3:
             quorum = QuorumFaults(self)
             self.kinds += [(1, quorum.power_in_election), (1, quorum.power_in_commit)]
             self.kinds.append((1, quorum.metadata_error))
-        if "bad_disk" in only:  # not among the others: it needs a second log directory
-            self.kinds.append((6, self._bad_disk))
+        if len(cluster.log_dirs) > 1:
+            self.kinds.append((4, self._bad_disk))
         if only:
             self.kinds = [one for one in self.kinds if one[1].__name__.strip("_") in only]
 
@@ -188,6 +189,44 @@ class Faults:
             await self.world.until(self._all_in_sync, LONGEST_CATCH_UP_S)
             self._is_alone = False
 
+    async def _power_beside_another_fault(self, machine: Machine) -> None:
+        """ZooKeeper mode: all was in sync, one other broker has trouble, and this one loses its
+        power. A third one is in sync and stays well until all of them are again, so that the one
+        whose records are lost is never the last in sync."""
+        if self._busy != {machine.node_id} or not self._all_in_sync():
+            return
+        others = [m for m in self.cluster.machines if m is not machine]
+        other = others[self.dice.randrange(0, len(others))]
+        beside = (
+            self._kill, self._kill_in_mid_write, self._stop, self._pause, self._isolate,
+            self._slow_disk, self._stalled_disk, self._full_disk, self._clock_jumps,
+            self._expire_session, self._cut_from_zookeeper,
+        )  # fmt: skip
+        self._is_alone = True
+        self._busy.add(other.node_id)
+        fault = beside[self.dice.randrange(0, len(beside))]
+        trouble = self.world.loop.create_task(self._one(fault, other))
+        self._tasks.append(trouble)
+        await self.for_a_while(0.0, 8.0)
+        if self._leaves_one_in_sync(machine):
+            self.power_goes(machine)
+            await self.for_a_while(0.5, 12.0)
+            machine.power_up()
+            machine.start()
+        await asyncio.wait((trouble,))
+        await self.world.until(self._all_in_sync, LONGEST_CATCH_UP_S)
+        self._is_alone = False
+
+    def _leaves_one_in_sync(self, machine: Machine) -> bool:
+        """Whether every partition has another replica in sync whose broker serves."""
+        image = self.cluster.image()
+        serving = {m.node_id for m, _ in self.cluster.serving()} - {machine.node_id}
+        return image is not None and len(self.cluster.active_controllers()) == 1 and all(
+            serving & set(partition.isr)
+            for topic in image.topics.values()
+            for partition in topic.partitions
+        )
+
     def power_goes(self, machine: Machine) -> None:
         """Now."""
         self._power_lost_on = machine.node_id
@@ -292,8 +331,7 @@ class Faults:
     async def _bad_disk(self, machine: Machine) -> None:
         """From some call on one log directory answers EIO, to one kind of call or to all. Raft's
         log is left out: a voter that cannot write it ends, by intent."""
-        process = machine.process
-        if process is None or machine.broker is None:
+        if machine.broker is None or not self._may_be_in_doubt(machine):
             return
         directories = machine.properties(machine.node_id)["log.dirs"].split(",")
         directory = directories[self.dice.randrange(0, len(directories))]
@@ -312,13 +350,24 @@ class Faults:
                 if left < 0:
                     raise input_output_error(path)
 
-        process.disk.fault = fault
+        machine.break_disk(fault)
         try:
             await self.for_a_while(1.0, 10.0)
         finally:
+            machine.break_disk(no_fault)
             machine.kill()  # what failed stays offline until the broker starts again, as in Kafka
         await self.for_a_while(0.1, 1.0)
         machine.start()
+
+    def _may_be_in_doubt(self, machine: Machine) -> bool:
+        """A broker whose disk refused cannot vouch for its logs at the next start, which a quorum
+        takes for a loss of power."""
+        if self.cluster.ensemble is not None:
+            return True
+        if not self.may_lose_power(machine):
+            return False
+        self._power_lost_on = machine.node_id
+        return True
 
     async def _clock_jumps(self, machine: Machine) -> None:
         machine.jump_clock(self.dice.randrange(-600_000, 600_000))

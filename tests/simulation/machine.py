@@ -16,7 +16,7 @@ from broker.server.process import run_until_stopped
 from broker.settings import ProcessSettings, split
 from bus.errors import CheckFailed
 from tests.simulation.clock import EPOCH_MS, SimClock
-from tests.simulation.disk import CAPACITY_BYTES, Fault, ProcessDisk, SimDisk, no_fault
+from tests.simulation.disk import Fault, ProcessDisk, SimDisk, no_fault
 from tests.simulation.loop import START_S, Life
 from tests.simulation.network import ProcessNetwork
 from tests.simulation.world import World
@@ -57,7 +57,7 @@ class Machine:
         self.world, self.node_id = world, node_id
         self.name, self.host = f"node{node_id}", f"10.0.0.{node_id}"
         self.properties, self.make_broker = properties, make_broker
-        self.wall_error_ms = 0
+        self.wall_error_ms = self.most_ahead_ms = 0
         self.powered = True
         self.disk = SimDisk(self.name, world.dice_of(f"{self.name}/disk"), self._now_ms)
         self.fault: Fault = no_fault
@@ -123,7 +123,7 @@ class Machine:
 
     def _failed(self, process: Process, error: BaseException) -> None:
         """It could not start or stop, or died of a bug. With a full or broken disk it may."""
-        if self.disk.capacity_bytes != CAPACITY_BYTES or process.disk.was_broken:
+        if process.disk.was_broken:
             self.world.trace(f"{process.life} ended: {error}")
         else:
             self.world.on_broker_failure(process, error)
@@ -190,6 +190,7 @@ class Machine:
     def jump_clock(self, by_ms: int) -> None:
         """An operator sets the wall clock."""
         self.wall_error_ms += by_ms
+        self.most_ahead_ms = max(self.most_ahead_ms, self.wall_error_ms)
         if self.process is not None:
             self.process.clock.wall_error_ms = self.wall_error_ms
         self.world.trace(f"{self.name}'s wall clock jumps by {by_ms} ms")

@@ -1,5 +1,7 @@
 """A simulated member of a consumer group (classic protocol): joins, reads its share, commits.
 
+A static one starts again now and then; a cooperative one reads on what it keeps.
+
 In: the group's name and its topics. Out: events `poll`, `commit`, `committed`. Never: a commit past
 its own position, or one outside of the generation it knows.
 """
@@ -7,8 +9,7 @@ its own position, or one outside of the generation it knows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from struct import Struct
+from contextlib import suppress
 from typing import Any
 
 from bus.errors import ErrorCode
@@ -30,6 +31,17 @@ from bus.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequest
 from tests.checker.history import Commit, Committed
 from tests.simulation.client import Client, ClientSurroundings
 from tests.simulation.consumer import Reader, Reading
+from tests.simulation.membership import (
+    Membership,
+    Ownership,
+    Share,
+    owned_in,
+    pack_share,
+    spread,
+    spread_without_claims,
+    subscription,
+    unpack_share,
+)
 from tests.simulation.wire import WireError
 
 SESSION_TIMEOUT_MS = 6000
@@ -37,8 +49,8 @@ REBALANCE_TIMEOUT_MS = 8000
 HEARTBEAT_S = 1.0
 PAUSE_S = (0.1, 0.4)
 
-Share = list[tuple[str, int]]
-_PAIR = Struct(">Hh")
+STARTS_AGAIN = 0.05
+"""How often a static member does, per heartbeat."""
 
 
 class GroupError(Exception):
@@ -52,9 +64,19 @@ class GroupError(Exception):
 class Member:
     """One member; `run` until `stopping`."""
 
-    def __init__(self, name: str, around: ClientSurroundings, group: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        around: ClientSurroundings,
+        group: str,
+        kind: Membership = Membership.EAGER,
+        ownership: Ownership | None = None,
+    ) -> None:
+        """`ownership`: what all members of the group note their shares in."""
         self.client = Client(name, around)
-        self.around, self.group = around, group
+        self.around, self.group, self.kind = around, group, kind
+        self.ownership = ownership or Ownership(around.complain)
+        self._instance_id = name if kind is Membership.STATIC else None
         self.reader = Reader(self.client, group)
         self.stopping = False
         self.commits = 0
@@ -75,17 +97,21 @@ class Member:
                     continue
                 await self._find()
                 share = await self._join(topics)
-                await self._start(share)
+                if await self._start(share):
+                    continue  # what was given up has a new owner once all have joined again
                 await self._read()
             except WireError as error:
                 self.around.trace(f"{self.client.name} leaves broker {self._coordinator}: {error}")
                 self._coordinator = -1
+                self._readings = []
             except GroupError as error:
                 self.around.trace(f"{self.client.name} hears {error} of {self._coordinator}")
                 self._on_refusal(error.code)
             await self._pause()
 
     def _on_refusal(self, code: ErrorCode) -> None:
+        if code is not ErrorCode.REBALANCE_IN_PROGRESS:
+            self._readings = []  # it may have another owner by now
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self._member_id, self._generation = "", -1
         elif code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
@@ -121,8 +147,12 @@ class Member:
         request = JoinGroupRequest(
             group_id=self.group, session_timeout_ms=SESSION_TIMEOUT_MS,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS, member_id=self._member_id,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription(topics))],
+            group_instance_id=self._instance_id, protocol_type="consumer",
+            protocols=[
+                JoinGroupRequestProtocol(
+                    name=self.kind.protocol, metadata=subscription(topics, self._owned())
+                )
+            ],
         )  # fmt: skip
         joined = await self._ask(ApiKey.JOIN_GROUP, request, REBALANCE_TIMEOUT_MS / 1000 + 4)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -131,35 +161,57 @@ class Member:
         self._member_id, self._generation = joined.member_id, joined.generation_id
         shares: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id:
-            shares = self._shares([one.member_id for one in joined.members], topics)
+            members = {one.member_id: owned_in(bytes(one.metadata)) for one in joined.members}
+            shares = self._shares(members, topics, not joined.skip_assignment)
         synced = await self._ask(
             ApiKey.SYNC_GROUP,
             SyncGroupRequest(
                 group_id=self.group, generation_id=self._generation, member_id=self._member_id,
-                protocol_type="consumer", protocol_name="range", assignments=shares,
+                group_instance_id=self._instance_id, protocol_type="consumer",
+                protocol_name=self.kind.protocol, assignments=shares,
             ),
             REBALANCE_TIMEOUT_MS / 1000 + 4,
         )  # fmt: skip
-        return unpack_share(bytes(synced.assignment))
+        share = unpack_share(bytes(synced.assignment))
+        self.ownership.owns(self._generation, self.client.name, share)
+        return share
 
-    def _shares(self, members: list[str], topics: list[str]) -> list[SyncGroupRequestAssignment]:
+    def _owned(self) -> Share:
+        """What it reads on over the rebalance."""
+        if self.kind is not Membership.COOPERATIVE:
+            return []
+        return [(one.topic, one.partition) for one in self._readings]
+
+    def _shares(
+        self, members: dict[str, Share], topics: list[str], is_news: bool
+    ) -> list[SyncGroupRequestAssignment]:
         everything = [
             (topic, index)
             for topic in sorted(topics)
             if topic in self.client.topics
             for index in sorted(self.client.topics[topic].partitions)
         ]
-        ordered = sorted(members)
+        cooperates = self.kind is Membership.COOPERATIVE
+        shares = spread_without_claims(everything, members) if cooperates else spread(
+            everything, members
+        )
+        if is_news:
+            self.ownership.shared_out(self._generation, shares.values())
         return [
-            SyncGroupRequestAssignment(
-                member_id=member, assignment=pack_share(everything[place :: len(ordered)])
-            )
-            for place, member in enumerate(ordered)
+            SyncGroupRequestAssignment(member_id=member, assignment=pack_share(share))
+            for member, share in shares.items()
         ]
 
-    async def _start(self, share: Share) -> None:
-        """Begin every partition of the share where the group has left it."""
-        self._readings = []
+    async def _start(self, share: Share) -> bool:
+        """Begin every partition of the share where the group has left it, but for those that it
+        reads on. Whether it has given up any that it would have read on."""
+        owned, told = self._owned(), set(share)
+        kept = [one for one in self._readings if (one.topic, one.partition) in told & set(owned)]
+        self._readings = kept
+        await self._start_new([pair for pair in share if pair not in owned])
+        return not told.issuperset(owned)
+
+    async def _start_new(self, share: Share) -> None:
         if not share:
             return
         asked_ms = self.client.now_ms
@@ -212,21 +264,36 @@ class Member:
                     await self.reader.poll(reading)
                 except WireError as error:
                     self.around.trace(f"{self.client.name} cannot poll {reading.topic}: {error}")
+                    if "OFFSET_OUT_OF_RANGE" in str(error):
+                        await self._begin_at_start(reading)
                     await self._pause()
             if not self._readings:
                 await self._pause()
             if self.client.clock.monotonic() >= heartbeat_at:
                 await self._commit()
                 await self._heartbeat()
+                if self._instance_id and self.around.dice.random() < STARTS_AGAIN:
+                    self.around.trace(f"{self.client.name} starts again")
+                    self._member_id, self._generation, self._readings = "", -1, []
+                    return
                 heartbeat_at = self.client.clock.monotonic() + HEARTBEAT_S
+
+    async def _begin_at_start(self, reading: Reading) -> None:
+        """What it was to read next is deleted."""
+        with suppress(WireError):
+            start = await self.reader.start_of(reading.topic, reading.partition)
+            fresh = self.reader.begin(reading.topic, reading.partition, start, False)
+            self._committed[reading.topic, reading.partition] = start
+            self._readings[self._readings.index(reading)] = fresh
 
     async def _heartbeat(self) -> None:
         await self._ask(
             ApiKey.HEARTBEAT,
             HeartbeatRequest(
-                group_id=self.group, generation_id=self._generation, member_id=self._member_id
+                group_id=self.group, generation_id=self._generation, member_id=self._member_id,
+                group_instance_id=self._instance_id,
             ),
-        )
+        )  # fmt: skip
 
     async def _commit(self) -> None:
         moved = [
@@ -261,7 +328,8 @@ class Member:
             )
         return OffsetCommitRequest(
             group_id=self.group, generation_id_or_member_epoch=self._generation,
-            member_id=self._member_id, topics=list(topics.values()),
+            member_id=self._member_id, group_instance_id=self._instance_id,
+            topics=list(topics.values()),
         )  # fmt: skip
 
     def _note(self, ops: list[int], positions: list[tuple[str, int, int]], outcome: str) -> None:
@@ -272,29 +340,3 @@ class Member:
                     partition=partition, offset=offset, outcome=outcome,
                 )
             )  # fmt: skip
-
-
-def subscription(topics: Iterable[str]) -> bytes:
-    """The consumer protocol's subscription, version 0: topics, no user data."""
-    names = [name.encode() for name in topics]
-    packed = b"".join(len(name).to_bytes(2, "big") + name for name in names)
-    return b"\x00\x00" + len(names).to_bytes(4, "big") + packed + b"\xff\xff\xff\xff"
-
-
-def pack_share(share: Share) -> bytes:
-    """A member's partitions; opaque to the coordinator."""
-    return b"".join(
-        _PAIR.pack(partition, len(topic)) + topic.encode() for topic, partition in share
-    )
-
-
-def unpack_share(packed: bytes) -> Share:
-    """What `pack_share` has packed."""
-    share: Share = []
-    at = 0
-    while at < len(packed):
-        partition, length = _PAIR.unpack_from(packed, at)
-        at += _PAIR.size
-        share.append((packed[at : at + length].decode(), partition))
-        at += length
-    return share

@@ -10,8 +10,10 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
+from tests.checker.history import Deleted
 from tests.simulation.admin import Admin
 from tests.simulation.cluster import Cluster
+from tests.simulation.workload import Workload
 
 PAUSE_S = (0.5, 5.0)
 SETTLE_S = 40.0
@@ -19,6 +21,13 @@ MOVED, LED = "events", "orders"
 
 
 MOVER_PAUSE_S = (0.2, 1.5)
+
+MOST_GROWN = 4
+"""Partitions of the topic that grows while clients use it."""
+MOST_SHORT_LIVED = 2
+EVERYTHING = 1 << 62
+THROTTLES_BYTES = (4_000, 40_000)
+"""Per second; more than is written, so that a move ends."""
 
 
 class Mover:
@@ -43,16 +52,30 @@ class Mover:
 
 
 class Operations:
-    """One operator's day. Invariant: `_temporary` names the topics made here and not yet gone."""
+    """One operator's day. Invariant: `_temporary` names the topics made here and not yet gone;
+    `targets` are the partitions that clients use, which hear of new ones and of those that go."""
 
-    def __init__(self, cluster: Cluster, admin: Admin, dice: random.Random) -> None:
-        self.cluster, self.admin, self.dice = cluster, admin, dice
+    def __init__(
+        self,
+        cluster: Cluster,
+        admin: Admin,
+        dice: random.Random,
+        targets: list[tuple[str, int]],
+        workload: Workload,
+    ) -> None:
+        self.cluster, self.admin, self.dice, self.targets = cluster, admin, dice, targets
         self._temporary: list[str] = []
         self._made = 0
         self.kinds: list[tuple[int, Callable[[], Awaitable[bool]]]] = [
             (3, self._create), (2, self._grow), (2, self._delete), (3, self._reassign),
             (3, self._elect), (1, self._configure), (1, self._delete_records),
         ]  # fmt: skip
+        if workload.growth:
+            self.kinds.append((2, self._grow_in_use))
+        if workload.short_lived:
+            self.kinds += [(3, self._create_in_use), (2, self._delete_in_use)]
+        if workload.throttled:
+            self.kinds.append((3, self._throttle))
 
     async def run(self, until: float) -> None:
         """Orders until a virtual time."""
@@ -70,9 +93,9 @@ class Operations:
                     break
 
     async def settle(self) -> None:
-        """Delete what was made here, in a cluster that is whole again."""
+        """Delete what was made here and is not in use, in a cluster that is whole again."""
         until = self.admin.client.clock.monotonic() + SETTLE_S
-        for topic in list(self._temporary):
+        for topic in self._unused():
             while not await self.admin.delete(topic):
                 await self.admin.client.refresh_quietly([topic])
                 if topic not in self.admin.client.topics:
@@ -90,16 +113,62 @@ class Operations:
         return await self.admin.create(name, 1 + self.dice.randrange(0, 3), copies, {})
 
     async def _grow(self) -> bool:
-        if not self._temporary:
+        names = self._unused()
+        if not names:
             return True
-        name = self._temporary[self.dice.randrange(0, len(self._temporary))]
+        name = names[self.dice.randrange(0, len(names))]
         return await self.admin.grow(name, 4 + self.dice.randrange(0, 2))
 
     async def _delete(self) -> bool:
-        if not self._temporary:
+        names = self._unused()
+        if not names:
             return True
-        name = self._temporary[self.dice.randrange(0, len(self._temporary))]
+        name = names[self.dice.randrange(0, len(names))]
         return await self.admin.delete(name)
+
+    async def _grow_in_use(self) -> bool:
+        """Clients write to the new partition at once; those there were keep all they have."""
+        count = sum(topic == MOVED for topic, _ in self.targets)
+        if count >= MOST_GROWN:
+            return True
+        done = await self.admin.grow(MOVED, count + 1)
+        if done:
+            self.targets.append((MOVED, count))
+        return done
+
+    async def _create_in_use(self) -> bool:
+        if len(self._short_lived()) >= MOST_SHORT_LIVED:
+            return True
+        self._made += 1
+        name = f"short-lived-{self._made}"
+        self._temporary.append(name)
+        done = await self.admin.create(name, 1, self.cluster.replication_factor, {})
+        if done:
+            self.targets.append((name, 0))
+        return done
+
+    async def _delete_in_use(self) -> bool:
+        """Batches are under way meanwhile. Noted before it is asked: an answer may be lost."""
+        names = self._short_lived()
+        if not names:
+            return True
+        name = names[self.dice.randrange(0, len(names))]
+        self.targets.remove((name, 0))
+        client = self.admin.client
+        self.admin.around.record(
+            Deleted(at_ms=client.now_ms, topic=name, partition=0, before=EVERYTHING)
+        )
+        return await self.admin.delete(name)
+
+    def _unused(self) -> list[str]:
+        used = {topic for topic, _ in self.targets}
+        return [topic for topic in self._temporary if topic not in used]
+
+    def _short_lived(self) -> list[str]:
+        return [topic for topic, _ in self.targets if topic in self._temporary]
+
+    async def _throttle(self) -> bool:
+        return await self.admin.throttle(MOVED, self.dice.randrange(*THROTTLES_BYTES))
 
     async def _reassign(self) -> bool:
         nodes = [machine.node_id for machine in self.cluster.machines]

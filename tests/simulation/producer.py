@@ -128,11 +128,14 @@ class Producer:
         self._sequence: dict[tuple[str, int], int] = {}
         self._lines: dict[tuple[str, int], Line] = {}
         self._moved = asyncio.Event()
+        self._targets: list[tuple[str, int]] | None = None
         self._count = 0
 
     async def run(self, targets: list[tuple[str, int]], pause_s: float) -> None:
-        """Write to the targets in turn."""
+        """Write to the targets in turn. What is taken out of them (its topic is deleted) is given
+        up."""
         dice = self.around.dice
+        self._targets = targets
         while not self.stopping:
             topic, partition = targets[dice.randrange(0, len(targets))]
             burst = 1 + dice.randrange(0, self.kind.in_flight)
@@ -229,7 +232,7 @@ class Producer:
 
     async def _deliver(self, sending: Sending, line: Line) -> None:
         """Ask until it is decided or too late."""
-        while self.client.clock.monotonic() < sending.ends:
+        while self.client.clock.monotonic() < sending.ends and self._is_wanted(sending):
             is_next = line.is_next(sending)
             pause = RETRY_S
             try:
@@ -247,6 +250,9 @@ class Producer:
             self.client.forget_leader(sending.topic, sending.partition)
             await self._pause(pause)
         self._fail(sending, line)
+
+    def _is_wanted(self, sending: Sending) -> bool:
+        return self._targets is None or (sending.topic, sending.partition) in self._targets
 
     async def _try(self, sending: Sending) -> tuple[ErrorCode, int]:
         """Its answer's code and offset; -1 for an unknown one."""

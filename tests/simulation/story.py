@@ -26,11 +26,14 @@ from tests.simulation.consumer import Consumer
 from tests.simulation.faults import Faults
 from tests.simulation.guests import COME, Guests
 from tests.simulation.kio_dialect import KIO
+from tests.simulation.log_starts import LogStarts
 from tests.simulation.loop import Stuck
 from tests.simulation.member import Member
+from tests.simulation.membership import Ownership
 from tests.simulation.observer import Observer
 from tests.simulation.operations import Mover, Operations
 from tests.simulation.producer import LOST_ACKS, MOST_IN_FLIGHT, Producer, ProducerKind
+from tests.simulation.workload import AGED, TOPICS, Workload, draw
 from tests.simulation.world import World
 
 START_WITHIN_S = 30.0
@@ -39,9 +42,6 @@ RECOVERY_S = 60.0
 """Longer than a session, an election, a full catch-up and a rebalance one after the other."""
 DRAIN_S = 60.0
 READ_S = 20.0
-
-TOPICS = {"orders": 3, "events": 2}
-TOPIC_CONFIGS = {"segment.ms": "5000"}
 
 
 @dataclass(slots=True)
@@ -69,16 +69,22 @@ class Story:
         trouble_s: float = TROUBLE_S,
         faults: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        workload: Workload | None = None,
         show: Callable[[str], None] | None = None,
     ) -> None:
+        """`workload`: what the world has beside the ordinary; None: what the seed draws."""
         self.seed, self.controller, self.trouble_s = seed, controller, trouble_s
         self.world = World(f"{controller}-{seed}", show=show)
         if brokers is None:
             brokers = 3 if self.world.dice.random() < 0.8 else 5
-        self.cluster = Cluster(self.world, brokers, controller, properties)
+        self.workload = workload or draw(self.world.dice_of("workload"), brokers)
+        more = self.workload.properties | dict(properties or {})
+        self.cluster = Cluster(self.world, brokers, controller, more)
         self.observer = Observer(self.cluster)
         self.faults = Faults(self.cluster, self.observer, self.world.dice_of("faults"), faults)
         self.targets = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
+        self.aged = [(AGED, 0)] if self.workload.retention else []
+        self.ownership = Ownership(self.world.complain)
         self.producers: list[Producer] = []
         self.members: list[Member] = []
         self.consumers: list[Consumer] = []
@@ -103,7 +109,10 @@ class Story:
         if not await self._begin():
             return
         world, loop = self.world, self.world.loop
-        operations = Operations(self.cluster, self._admin("operator"), world.dice_of("operations"))
+        operations = Operations(
+            self.cluster, self._admin("operator"), world.dice_of("operations"), self.targets,
+            self.workload,
+        )  # fmt: skip
         busy = loop.create_task(operations.run(loop.time() + self.trouble_s))
         if len(self.cluster.log_dirs) > 1:
             mover = Mover(self.cluster, self._admin("mover"), world.dice_of("mover"))
@@ -131,10 +140,11 @@ class Story:
             self.world.complain(f"{len(serving())} of {count} brokers serve after the start")
             return False
         admin = self._admin("founder")
-        for topic, partitions in TOPICS.items():
+        for topic, partitions in self.workload.topics.items():
+            configs = self.workload.configs(topic)
             until = self.world.loop.time() + START_WITHIN_S
             copies = self.cluster.replication_factor
-            if not await admin.create_surely(topic, partitions, copies, TOPIC_CONFIGS, until):
+            if not await admin.create_surely(topic, partitions, copies, configs, until):
                 self.world.complain(f"topic {topic} could not be made on a sound cluster")
                 return False
         self._begin_clients()
@@ -150,22 +160,34 @@ class Story:
             ProducerKind(**many), ProducerKind(**many, dialect=KIO), ProducerKind(idempotent=False),
             ProducerKind(acks=1, idempotent=False), ProducerKind(acks=0, idempotent=False),
         ]  # fmt: skip
-        bootstrap = self.cluster.bootstrap
-        for number, kind in enumerate(kinds):
-            around = self.world.client_surroundings(f"p{number}", bootstrap)
-            producer = Producer(f"p{number}", around, kind)
-            self.producers.append(producer)
-            pause_s = 0.25 if kind.acks == -1 else 1.0
-            around.clock.spawn(producer.run(self.targets, pause_s), name=producer.name)
-        around = self.world.client_surroundings("reader", bootstrap)
-        reader = Consumer("reader", around, KIO)
-        self.consumers.append(reader)
-        around.clock.spawn(reader.run(self.targets), name="reader")
+        for kind in kinds:
+            self._begin_producer(kind, self.targets)
+        self._begin_reader("reader", self.targets)
+        if self.aged:
+            self._begin_producer(ProducerKind(idempotent=False), self.aged)
+            self._begin_reader("aged-reader", self.aged)
+            self.observer.also.append(LogStarts(self.cluster).look)
         for number in range(2):
-            around = self.world.client_surroundings(f"m{number}", bootstrap)
-            member = Member(f"m{number}", around, "group")
+            around = self.world.client_surroundings(f"m{number}", self.cluster.bootstrap)
+            member = Member(
+                f"m{number}", around, "group", self.workload.membership, self.ownership
+            )
             self.members.append(member)
-            around.clock.spawn(member.run(list(TOPICS)), name=f"m{number}")
+            around.clock.spawn(member.run(list(self.workload.topics)), name=f"m{number}")
+
+    def _begin_producer(self, kind: ProducerKind, targets: list[tuple[str, int]]) -> None:
+        name = f"p{len(self.producers)}"
+        around = self.world.client_surroundings(name, self.cluster.bootstrap)
+        producer = Producer(name, around, kind)
+        self.producers.append(producer)
+        pause_s = 0.25 if kind.acks == -1 else 1.0
+        around.clock.spawn(producer.run(targets, pause_s), name=name)
+
+    def _begin_reader(self, name: str, targets: list[tuple[str, int]]) -> None:
+        around = self.world.client_surroundings(name, self.cluster.bootstrap)
+        reader = Consumer(name, around, KIO)
+        self.consumers.append(reader)
+        around.clock.spawn(reader.run(targets), name=name)
 
     def _spawn(self, coroutine: object) -> None:
         self._tasks.append(self.world.loop.create_task(coroutine))  # type: ignore[arg-type]
@@ -213,6 +235,9 @@ class Story:
                 f"{[p.acknowledged for p in self.producers]}, commits {commits} -> "
                 f"{[m.commits for m in self.members]}"
             )
+        await self.world.until(lambda: not self.ownership.without_owner(), RECOVERY_S)
+        for topic, partition in self.ownership.without_owner():
+            self.world.complain(f"no member of the group reads {topic}-{partition}")
 
     async def _drain(self) -> None:
         """Producers end; what they have under way is decided."""
@@ -230,10 +255,11 @@ class Story:
     async def _read_all(self) -> None:
         around = self.world.client_surroundings("auditor", self.cluster.bootstrap)
         auditor = Consumer("auditor", around, KIO)
-        for topic, partition in self.targets:
+        for topic, partition in [*self.targets, *self.aged]:
             until = self.world.loop.time() + READ_S
             if await auditor.read_all(topic, partition, until) is None:
                 self.world.complain(f"{topic}-{partition} cannot be read to its end")
+        self.observer.look()
         for state in replica_states(self.cluster, around.clock.now_ms()):
             self.world.record(state)
 

@@ -1,0 +1,82 @@
+"""What a world has beside the ordinary, drawn from its seed: topics that are shed, compacted, grown, made
+and deleted in use, throttled moves, two log directories, members of another kind.
+
+In: dice. Out: what is drawn, and the configuration it needs. Never: all of it in every world, which would
+cost as much again as the ordinary; each world has about a third.
+
+Not drawn yet: the cleaner of compacted topics (there is none: they keep all they have), and a topic
+made anew under the name of a deleted one while clients use it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from tests.simulation.cluster import TWO_DIRECTORIES
+from tests.simulation.membership import Membership
+
+TOPICS = {"orders": 3, "events": 2}
+TOPIC_CONFIGS = {"segment.ms": "5000"}
+COMPACTED = "orders"
+
+AGED = "aged"
+"""The topic whose old records are deleted. Its producer is not idempotent: a broker may forget
+with the records what it needs to know a batch again."""
+
+RETENTION_MS = 8_000
+RETENTION = {"segment.ms": "2000", "retention.ms": str(RETENTION_MS)}
+RETENTION_PROPERTIES = {"log.retention.check.interval.ms": "3000"}
+
+SHARE = 0.3
+"""Of the worlds that have each of them."""
+TWO_DIRECTORIES_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one world has. `short_lived`: topics that are deleted while clients use them."""
+
+    retention: bool = False
+    compacted: bool = False
+    growth: bool = False
+    short_lived: bool = False
+    throttled: bool = False
+    two_directories: bool = False
+    membership: Membership = Membership.EAGER
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """The topics of a world and how many partitions they have at first."""
+        return TOPICS | ({AGED: 1} if self.retention else {})
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What its brokers are configured with besides."""
+        return (RETENTION_PROPERTIES if self.retention else {}) | (
+            TWO_DIRECTORIES if self.two_directories else {}
+        )
+
+    def configs(self, topic: str) -> dict[str, str]:
+        """A topic's configuration."""
+        if topic == AGED:
+            return RETENTION
+        is_compacted = self.compacted and topic == COMPACTED
+        return TOPIC_CONFIGS | ({"cleanup.policy": "compact"} if is_compacted else {})
+
+
+def draw(dice: random.Random, brokers: int) -> Workload:
+    """One world's. A broker alone moves nothing, and ends when its only directory fails."""
+    retention, compacted, growth, short_lived, throttled = (
+        dice.random() < SHARE for _ in range(5)
+    )
+    two_directories = dice.random() < TWO_DIRECTORIES_SHARE
+    return Workload(
+        retention=retention,
+        compacted=compacted,
+        growth=growth,
+        short_lived=short_lived,
+        throttled=throttled and brokers > 1,
+        two_directories=two_directories and brokers > 1,
+        membership=dice.choice(list(Membership)),
+    )
