@@ -26,6 +26,7 @@ from bus.records.batch import (
     HEADER_BYTES,
     LENGTH_AND_OFFSET_BYTES,
     MAGIC,
+    NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     RecordsError,
@@ -142,7 +143,8 @@ def _check_client(
     if not (looks_inside or config.log_append_time):
         late, early = header.max_timestamp - now_ms, now_ms - header.base_timestamp
         looks_inside = late > config.message_timestamp_after_max_ms or (
-            early > config.message_timestamp_before_max_ms and header.base_timestamp >= 0
+            early > config.message_timestamp_before_max_ms
+            and header.base_timestamp != NO_TIMESTAMP
         )
     if looks_inside:
         check_records(records, config, now_ms, place)

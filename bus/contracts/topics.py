@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 DAY_MS = 24 * 3600 * 1000
+# Spark computes in microseconds and gives up a whole topic for one time that overflows in them;
+# the broker refuses such a record to its sender. The other way there is its own bound of an hour.
+OLDEST_MS = 200 * 365 * DAY_MS
 
 DATA_VEHICLE = "data.vehicle"
 DATA_FACE = "data.face"
@@ -62,6 +65,7 @@ class Topic:
         return {
             "cleanup.policy": "compact" if self.compacted else "delete",
             "retention.ms": str(self.retention_ms),
+            "message.timestamp.before.max.ms": str(OLDEST_MS),
         }
 
 

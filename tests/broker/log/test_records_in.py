@@ -122,6 +122,14 @@ def test_records_of_the_wrong_time_are_named_one_by_one(make_log: MakeLog) -> No
     )
 
 
+@pytest.mark.parametrize("at", [-2, -NOW_MS, -(1 << 62)])
+def test_times_before_1970_are_old_too(make_log: MakeLog, at: int) -> None:
+    """Only -1 is no time. Before, a record of any negative time passed the bound."""
+    log = make_log(message_timestamp_before_max_ms=DAY_MS)
+    refused(ErrorCode.INVALID_TIMESTAMP, log, build_batch([Record(None, b"v", timestamp_ms=at)]))
+    put(log, build_batch([Record(None, b"v", timestamp_ms=-1)]))
+
+
 def test_a_header_that_only_pretends_a_wrong_time_refuses_nothing(
     make_log: MakeLog, batch: Batch
 ) -> None:
