@@ -104,9 +104,11 @@ class Show:
         if self._ready_s is None or self.supervisor.failed:
             self._line.say("no account: not all roles came up")
             return 1
-        self._line.say("the city stops; what is on its way arrives")
+        hurry = asyncio.Event()  # with a role that cannot start, nothing arrives for minutes
+        stop_on_signals(hurry)
+        self._line.say("the city stops; what is on its way arrives (Ctrl-C: do not wait for it)")
         await self.supervisor.stop_role("city")
-        await drain(self.settings, DRAIN_TIMEOUT_S, self._line.show)
+        await drain(self.settings, DRAIN_TIMEOUT_S, self._line.show, hurry)
         try:
             account = await asyncio.to_thread(account_read.read, self.settings)
         except StoreError as error:

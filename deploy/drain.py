@@ -7,6 +7,7 @@ False at the bound. Never: stopping or starting anything.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -56,18 +57,22 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(left) or "nothing"
 
 
-async def drain(settings: Settings, timeout_s: float, tell: Callable[[str], None]) -> bool:
-    """Poll until nothing is left, twice in a row: a record may be between two books."""
+async def drain(
+    settings: Settings, timeout_s: float, tell: Callable[[str], None], hurry: asyncio.Event
+) -> bool:
+    """Poll until nothing is left, twice in a row: a record may be between two books; or until
+    somebody sets `hurry`."""
     deadline, quiet = time.monotonic() + timeout_s, 0
     left = Left(places={})
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not hurry.is_set():
         left = await asyncio.to_thread(what_is_left, settings)
         quiet = quiet + 1 if left.nothing else 0
         if quiet == 2:
             return True
         tell(f"draining: {left}")
-        await asyncio.sleep(POLL_S)
-    tell(f"not drained within {timeout_s:g} s: {left}")
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(hurry.wait(), POLL_S)
+    tell(f"not drained{'' if hurry.is_set() else f' within {timeout_s:g} s'}: {left}")
     return False
 
 
