@@ -20,6 +20,7 @@ from deploy.setup.packages import install
 LOCK = PROJECT_ROOT / "requirements-test.lock"
 STAMP = Path(sys.prefix) / ".databus-test-ready"
 INSTALL_TIMEOUT_S = 900  # a slow mirror
+SBIN = "/usr/sbin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Tool:
     @property
     def is_here(self) -> bool:
         """Whether one of the commands is on the path; sbin counts, where root's tools are."""
-        path = os.environ.get("PATH", "") + os.pathsep + "/usr/sbin"
+        path = os.environ.get("PATH", "") + os.pathsep + SBIN
         return any(shutil.which(command, path=path) for command in self.commands)
 
 

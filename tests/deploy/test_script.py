@@ -123,3 +123,57 @@ def test_something_else_in_the_place_of_the_environment_is_left_alone(
     assert refused.returncode == 1
     assert "is no virtual environment" in refused.stderr
     assert (tmp_path / "mine").read_text() == "precious"
+
+
+class BarePython:
+    """A Python without ensurepip, as Debian's python3 alone, and an apt-get that can put it in."""
+
+    def __init__(self, folder: Path, *, uid: int) -> None:
+        self.folder, self.installed = folder, folder / "installed"
+        folder.mkdir()
+        self._program(
+            "python3.11",
+            f'[ -e "{self.installed}" ] || case "$*" in *ensurepip*) exit 1;; esac\n'
+            f'exec "{sys.executable}" "$@"',
+        )
+        self._program("apt-get", f'case "$1" in install) echo "$*" >"{self.installed}";; esac')
+        self._program("id", f"echo {uid}")
+
+    def databus(self, root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+        python = str(self.folder / "python3.11")
+        venv = str(self.folder / "venv")
+        given = {"PATH": path, "DATABUS_PYTHON": python, "DATABUS_VENV": venv, **environment}
+        return databus(root, "x", **given)
+
+    def _program(self, name: str, text: str) -> None:
+        file = self.folder / name
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+
+
+def test_on_a_debian_with_python3_alone_root_gets_what_is_missing(project: Path, tmp_path: Path):
+    """Put in, said in one line; before, the first command stopped with "apt-get install"."""
+    bare = BarePython(tmp_path / "bin", uid=0)
+    done = bare.databus(project)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['x']\n"
+    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+    assert done.stderr.splitlines()[0] == f"databus: set-up: installing {package} with apt-get"
+    assert package in bare.installed.read_text()
+
+
+@pytest.mark.parametrize(
+    ("uid", "environment"), [(1000, {}), (0, {"DATABUS_NO_INSTALL": "1"})], ids=["a user", "told"]
+)
+def test_where_nothing_may_be_installed_the_remedy_is_said_before_anything_else(
+    project: Path, tmp_path: Path, uid: int, environment: dict[str, str]
+):
+    """One sentence, and nothing was begun."""
+    bare = BarePython(tmp_path / "bin", uid=uid)
+    done = bare.databus(project, **environment)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert "apt-get install python3-venv" in sentence
+    assert not bare.installed.exists()
+    assert not (bare.folder / "venv").exists()
