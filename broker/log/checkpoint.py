@@ -20,11 +20,6 @@ VERSION = 0
 TopicPartition = tuple[str, int]
 
 
-def write_lines(disk: Disk, path: str, lines: Iterable[str]) -> None:
-    """Replace the checkpoint at ``path``."""
-    disk.replace_text_durably(path, _text(lines))
-
-
 def _text(lines: Iterable[str]) -> str:
     body = list(lines)
     return "\n".join([str(VERSION), str(len(body)), *body, ""])
@@ -47,18 +42,11 @@ def _fields(path: str, text: str) -> list[list[str]]:
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Write an offset per partition, sorted so that equal states give equal files."""
-    write_lines(disk, path, _offset_lines(offsets))
-
-
-def write_offsets_twice(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """The same, with a copy that carries a checksum."""
-    write_copy_durably(disk, path, _text(_offset_lines(offsets)))
-    write_offsets(disk, path, offsets)
-
-
-def _offset_lines(offsets: Mapping[TopicPartition, int]) -> Iterable[str]:
-    return (f"{t} {p} {offset}" for (t, p), offset in sorted(offsets.items()))
+    """Write an offset per partition, sorted so that equal states give equal files, and the copy
+    that carries a checksum."""
+    text = _text(f"{t} {p} {offset}" for (t, p), offset in sorted(offsets.items()))
+    write_copy_durably(disk, path, text)
+    disk.replace_text_durably(path, text)
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
@@ -96,14 +84,29 @@ def _offsets(path: str, lines: Iterable[list[str]]) -> dict[TopicPartition, int]
 
 
 def write_epochs(disk: Disk, path: str, entries: Iterable[tuple[int, int]]) -> None:
-    """Write (leader epoch, start offset) pairs."""
-    write_lines(disk, path, (f"{epoch} {start}" for epoch, start in entries))
+    """Write (leader epoch, start offset) pairs, and the copy that carries a checksum."""
+    text = _text(f"{epoch} {start}" for epoch, start in entries)
+    write_copy_durably(disk, path, text)
+    disk.replace_text_durably(path, text)
 
 
-def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
-    """The (leader epoch, start offset) pairs in the file, in its order."""
+def read_epochs(disk: Disk, path: str) -> tuple[list[tuple[int, int]], bool]:
+    """The (leader epoch, start offset) pairs in the file, in its order, and whether nothing speaks
+    against them: the file is whole, and its copy, if there is a sound one, says the same.
+
+    They differ too after a crash between the two, or where Apache Kafka has written the file since.
+    """
+    if not disk.exists(path):
+        return [], False
+    text = disk.read_text(path)
+    entries = _epochs(path, _fields(path, text))
+    is_whole = text == _text(f"{epoch} {start}" for epoch, start in entries)
+    return entries, is_whole and read_copy(disk, path) in (None, text)
+
+
+def _epochs(path: str, lines: Iterable[list[str]]) -> list[tuple[int, int]]:
     entries: list[tuple[int, int]] = []
-    for fields in read_lines(disk, path):
+    for fields in lines:
         try:
             epoch, start = map(int, fields)
         except ValueError:

@@ -22,7 +22,6 @@ log = logging.getLogger("broker.log")
 
 
 Offsets = Mapping[TopicPartition, int]
-Write = Callable[[Disk, str, Offsets], None]
 
 
 class Checkpoints:
@@ -34,7 +33,7 @@ class Checkpoints:
         self._disk = disk
         self._clock = clock
         self._on_failure = on_failure
-        self._waiting: dict[str, dict[str, tuple[Offsets, Write]]] = {}
+        self._waiting: dict[str, dict[str, Offsets]] = {}
         self._errands: dict[str, Errand] = {}
         self._is_started = False
 
@@ -48,14 +47,12 @@ class Checkpoints:
             await self.until_written(directory)
         self._is_started = False
 
-    def put(
-        self, directory: str, name: str, offsets: Offsets, write: Write = write_offsets
-    ) -> None:
-        """Have the file ``name`` of a log directory say this; ``write`` is how."""
+    def put(self, directory: str, name: str, offsets: Offsets) -> None:
+        """Have the file ``name`` of a log directory, and its copy, say this."""
         if not self._is_started:
-            self._report(directory, name, self._write(directory, name, offsets, write))
+            self._report(directory, name, self._write(directory, name, offsets))
             return
-        self._waiting.setdefault(directory, {})[name] = offsets, write
+        self._waiting.setdefault(directory, {})[name] = offsets
         errand = self._errands.get(directory)
         if errand is None:
             errand = self._errands[directory] = Errand(
@@ -77,15 +74,13 @@ class Checkpoints:
     async def _run(self, directory: str) -> None:
         waiting = self._waiting[directory]
         while waiting:
-            name, (offsets, write) = waiting.popitem()
-            error = await self._disk.run(
-                self._write, directory, name, offsets, write, worker=directory
-            )
+            name, offsets = waiting.popitem()
+            error = await self._disk.run(self._write, directory, name, offsets, worker=directory)
             self._report(directory, name, error)
 
-    def _write(self, directory: str, name: str, offsets: Offsets, write: Write) -> DiskError | None:
+    def _write(self, directory: str, name: str, offsets: Offsets) -> DiskError | None:
         try:
-            write(self._disk, f"{directory}/{name}", offsets)
+            write_offsets(self._disk, f"{directory}/{name}", offsets)
         except DiskError as error:
             return error
         return None

@@ -2,12 +2,14 @@
 
 In: epochs and offsets, as they are appended or truncated. Out: the end of an epoch, the epoch of an
 offset. Never: I/O except in ``save``; the file need only be complete up to the recovery point,
-because recovery reads the epochs of everything after it from the batches.
+because recovery reads the epochs of everything after it from the batches. Where the file is damaged
+it reads all of them from there: by a wrong epoch a follower cuts off what it has acknowledged.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from broker.disk.port import Disk
@@ -39,7 +41,8 @@ def store(disk: Disk, directory: str, unsaved: Unsaved) -> None:
 
 class LeaderEpochs:
     """Epochs with their start offsets. Invariant: both rise strictly from entry to entry;
-    ``_version`` differs from ``_saved_version`` when the file does not say the same."""
+    ``_version`` differs from ``_saved_version`` when the file does not say the same.
+    ``is_doubtful``: the file is missing or damaged, so that the batches have to be asked."""
 
     def __init__(self, disk: Disk, path: str, is_stored: bool = True) -> None:
         """``is_stored``: whether there may be a file to begin with."""
@@ -48,8 +51,10 @@ class LeaderEpochs:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self._version = 0
-        for epoch, start in read_epochs(disk, path) if is_stored else ():
+        stored, is_sound = read_epochs(disk, path) if is_stored else ([], False)
+        for epoch, start in stored:
             self.assign(epoch, start)
+        self.is_doubtful = not is_sound or self.entries != stored
         self._saved_version = self._version
 
     @property
@@ -105,10 +110,17 @@ class LeaderEpochs:
         self._starts[0] = start_offset
         self._version += 1
 
+    def reread(self, batches: Iterable[tuple[int, int]]) -> None:
+        """Know what the log's batches say, given as (leader epoch, base offset) in their order."""
+        self.clear()
+        for epoch, base_offset in batches:
+            self.assign(epoch, base_offset)
+
     def clear(self) -> None:
         """Forget everything (the log begins anew somewhere else)."""
         self._version += bool(self._epochs)
         self._epochs, self._starts = [], []
+        self.is_doubtful = False
 
     def take_over(self, others: LeaderEpochs) -> None:
         """Know what the others know."""

@@ -20,12 +20,9 @@ from broker.disk.port import DirectoryLock, Disk, DiskError
 from broker.log.background import Background
 from broker.log.checkpoint import (
     TopicPartition,
-    read_offsets,
     read_smaller_offsets,
-    write_offsets,
-    write_offsets_twice,
 )
-from broker.log.checkpoints import Checkpoints, Write
+from broker.log.checkpoints import Checkpoints
 from broker.log.cold_reads import ColdReads
 from broker.log.cut import Cut, force_cut
 from broker.log.directories import (
@@ -198,7 +195,7 @@ class LogManager:
     def _load_directory(
         self, directory: str, clean: bool, topic_config: Callable[[str], TopicConfig]
     ) -> None:
-        recovery_points = read_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}")
+        recovery_points = read_smaller_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}")
         self._vouched.update(recovery_points)
         starts = read_smaller_offsets(self.disk, f"{directory}/{LOG_STARTS}")
         for name in self.disk.listdir(directory):
@@ -549,7 +546,7 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write down below which offset each log is flushed."""
-        self._checkpoint(RECOVERY_POINTS, lambda partition: partition.recovery_point, write_offsets)
+        self._checkpoint(RECOVERY_POINTS, lambda partition: partition.recovery_point)
         self._vouched = {key: partition.recovery_point for key, partition in self._logs.items()}
 
     def on_truncated(self, partition: Log) -> None:
@@ -563,14 +560,12 @@ class LogManager:
         self._checkpoint(
             LOG_STARTS,
             lambda p: p.log_start_offset if p.log_start_offset > p.first_base_offset else None,
-            write_offsets_twice,
         )
 
     def _checkpoint(
         self,
         name: str,
         value: Callable[[Log], int | None],
-        write: Write,
     ) -> None:
         here = [*self._logs.values(), *self.futures.logs()]
         for directory in self.usable_directories:
@@ -579,7 +574,7 @@ class LogManager:
                 offset = value(partition) if parent_of(partition) == directory else None
                 if offset is not None:
                     offsets[partition.topic, partition.index] = offset
-            self.checkpoints.put(directory, name, offsets, write)
+            self.checkpoints.put(directory, name, offsets)
 
     def _checkpoint_failed(self, directory: str, error: DiskError) -> None:
         self._directory_failed(directory, error)

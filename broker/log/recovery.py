@@ -145,9 +145,24 @@ class Recovery:
             self._producers.restore(snapshot[1])
         elif end_offset is not None and segments[0].base_offset == end_offset:
             replay_from = end_offset
+        if self._epochs.is_doubtful:
+            self._epochs.reread(self._epochs_below(replay_from, segments))
         self._epochs.truncate_from_end(replay_from)
         doubtful_end = -1 if end_offset is not None else recovery_point
         return self._walk_all(segments, replay_from, trusted_to, doubtful_end)
+
+    def _epochs_below(self, offset: int, segments: list[Segment]) -> Iterator[tuple[int, int]]:
+        """(leader epoch, base offset) of the batches below an offset, which are trusted."""
+        if segments[0].base_offset < offset:
+            log.warning("%s: the leader epochs are missing or damaged and read from the batches",
+                        self._directory)  # fmt: skip
+        for segment in segments:
+            if segment.base_offset >= offset:
+                return
+            for _, header, _ in self._walk(segment, segment.file, 0, segment.size_bytes, NO_CRC):
+                if header.base_offset >= offset:
+                    return
+                yield header.partition_leader_epoch, header.base_offset
 
     def _clean_end(self, last: Segment) -> int | None:
         """The end offset after a clean stop; ``None`` if the files do not bear it out."""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 
 from broker.disk.port import DiskError
-from broker.log.checkpoint import TopicPartition, read_offsets
+from broker.log.checkpoint import TopicPartition, read_smaller_offsets
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
 from broker.replica.partition import Partition
@@ -41,7 +41,7 @@ class WatermarkCheckpoint:
 
     def _read(self, directory: str) -> dict[TopicPartition, int]:
         try:
-            return read_offsets(self._logs.disk, f"{directory}/{HIGH_WATERMARKS}")
+            return read_smaller_offsets(self._logs.disk, f"{directory}/{HIGH_WATERMARKS}")
         except DiskError as error:
             log.error("%s/%s cannot be read: %s", directory, HIGH_WATERMARKS, error)
             return {}  # the watermark begins at the log's start, and the leader says the true one

@@ -33,6 +33,7 @@ from broker.controller.kraft.messages import (
 )
 from broker.controller.kraft.snapshots import SnapshotDamaged
 from broker.controller.kraft.states import Role
+from broker.controller.kraft.vote_file import write_durably
 from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from broker.disk.port import METADATA_WORKER, Disk, DiskError, DiskFull
 from broker.log.errors import LogError
@@ -136,7 +137,7 @@ class Carrier:
             node.voters.ids if node.machine.core.voters.static and self._static else None,
         )
         path = f"{node.log.directory}/{quorum_state.FILE_NAME}"
-        await self._disk.run(self._disk.replace_text_durably, path, text, worker=METADATA_WORKER)
+        await self._disk.run(write_durably, self._disk, path, text, worker=METADATA_WORKER)
 
     # -- following --------------------------------------------------------------------------
 

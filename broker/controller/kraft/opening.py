@@ -17,6 +17,7 @@ from broker.controller.kraft.core import Settings
 from broker.controller.kraft.messages import ElectionState
 from broker.controller.kraft.places import Places, configured
 from broker.controller.kraft.raft_log import RaftLog
+from broker.controller.kraft.vote_file import read_state
 from broker.controller.kraft.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 from broker.disk.port import Disk
 
@@ -53,9 +54,9 @@ def open_quorum(
 
 
 def _remembered(disk: Disk, path: str) -> ElectionState:
-    if not disk.exists(path):
+    stored = read_state(disk, path)
+    if stored is None:
         return ElectionState()
-    stored = quorum_state.decode(disk.read_text(path))
     voted = None
     if stored.voted_id >= 0:
         voted = ReplicaKey(stored.voted_id, stored.voted_directory_id)

@@ -78,9 +78,12 @@ def decode(text: str) -> QuorumState:
         directory = bytes(16)
         if fields["data_version"] == DATA_VERSION:
             directory = uuid_bytes(fields["votedDirectoryId"])
+        epoch = int(fields["leaderEpoch"])
+        if not 0 <= epoch < 1 << 31:
+            raise ValueError(f"leaderEpoch {epoch}")
         return QuorumState(
             leader_id=int(fields["leaderId"]),
-            leader_epoch=int(fields["leaderEpoch"]),
+            leader_epoch=epoch,
             voted_id=int(fields["votedId"]),
             voted_directory_id=directory,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from broker.controller.kraft import quorum_state
 from broker.controller.kraft.messages import OffsetAndEpoch
+from broker.controller.kraft.vote_file import read_state
 from broker.disk.port import Disk, File
 from broker.log.checkpoint import read_epochs
 from broker.log.epochs import FILE_NAME as EPOCHS_FILE
@@ -57,7 +58,7 @@ def _look(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> None:
         base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None
     )
     if not bases:
-        if not (latest and latest.offset) and quorum_state.FILE_NAME in names:
+        if not (latest and latest.offset):
             _check_memory(disk, directory)
         return
     if bases[0] > (latest.offset if latest is not None else 0):
@@ -72,14 +73,14 @@ def _look(disk: Disk, directory: str, latest: OffsetAndEpoch | None) -> None:
 
 
 def _check_memory(disk: Disk, directory: str) -> None:
-    state = quorum_state.decode(disk.read_text(f"{directory}/{quorum_state.FILE_NAME}"))
-    if state.leader_id >= 0:
+    state = read_state(disk, f"{directory}/{quorum_state.FILE_NAME}")
+    if state is not None and state.leader_id >= 0:
         raise _Fault(f"is empty, but this node followed a leader in epoch {state.leader_epoch}")
 
 
 def _check_epochs(disk: Disk, directory: str, end: int) -> None:
-    entries = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
-    if entries and entries[-1][1] >= end:
+    entries, is_sound = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
+    if is_sound and entries and entries[-1][1] >= end:
         epoch, start = entries[-1]
         raise _Fault(f"ends at offset {end}, but epoch {epoch} was flushed from {start} on")
 

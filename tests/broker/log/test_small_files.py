@@ -17,14 +17,16 @@ import pytest
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.real import RealDisk
+from broker.log.checkpoint import write_offsets
 from broker.log.directories import WrongDirectory
 from broker.log.errors import LogError
-from broker.log.manager import LogManager
+from broker.log.manager import RECOVERY_POINTS, LogManager
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, frozen
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
+from broker.replica.watermarks import WatermarkCheckpoint
 
 NOW_MS = 1_760_000_000_000
 ID = bytes(range(16))
@@ -126,8 +128,11 @@ SMALL_FILES = {
     "log-start-offset-checkpoint": 80,
     "log-start-offset-checkpoint.checked": 30,
     "recovery-point-offset-checkpoint": 60,
+    "recovery-point-offset-checkpoint.checked": 20,
     "replication-offset-checkpoint": 60,
+    "replication-offset-checkpoint.checked": 20,
     "t-0/leader-epoch-checkpoint": 60,
+    "t-0/leader-epoch-checkpoint.checked": 20,
     "meta.properties": 100,
     ".kafka_cleanshutdown": 60,
 }
@@ -230,3 +235,54 @@ def test_a_topic_made_anew_while_it_was_in_doubt_begins_empty(lived: Path) -> No
     assert life.bring(OTHER_ID).log.end_offset == 0
     life.end()
     assert records(lived) == before
+
+
+@pytest.mark.parametrize("copy", ["", ".checked"], ids=["file", "copy"])
+def test_damaged_leader_epochs_are_read_again_from_the_batches(lived: Path, copy: str) -> None:
+    """By a wrong epoch a leader made its followers cut off what they had acknowledged."""
+    path = lived / "a" / "t-0" / f"leader-epoch-checkpoint{copy}"
+    original = path.read_bytes()
+    for content in [*damaged(path, 0), None]:
+        path.unlink() if content is None else path.write_bytes(content)
+        manager = opened(lived)
+        log = manager.get("t", 0)
+        assert log is not None
+        epochs = log.leader_epochs
+        assert [epochs.epoch_for_offset(n) for n in range(2, 9)] == [0, 1, 1, 1, 2, 2, 2], content
+        assert [epochs.end_of(epoch, 9)[1] for epoch in range(3)] == [3, 6, 9], content
+        manager.let_go()
+        path.write_bytes(original)
+
+
+@pytest.mark.parametrize("copy", ["", ".checked"], ids=["file", "copy"])
+@pytest.mark.parametrize("name", ["replication-offset-checkpoint", RECOVERY_POINTS])
+def test_no_damage_makes_an_offset_larger_than_it_was(lived: Path, name: str, copy: str) -> None:
+    """A leader showed, and acknowledged to those who tried again, what its followers did not have;
+    a loss of power was not looked for where it had been."""
+    write_offsets(RealDisk(), str(lived / "a" / name), {("t", 0): 5})
+    path = lived / "a" / f"{name}{copy}"
+    original = path.read_bytes()
+    for content in damaged(path, 0):
+        path.write_bytes(content)
+        manager = opened(lived, clean=False)
+        log = manager.get("t", 0)
+        assert log is not None
+        WatermarkCheckpoint(manager).restore(log)
+        offset = log.recovery_point if name == RECOVERY_POINTS else log.high_watermark
+        assert offset <= 5, content
+        manager.let_go()
+        path.write_bytes(original)
+
+
+def opened(directory: Path, *, clean: bool = True) -> LogManager:
+    """The logs of a copy of the directory."""
+    again = directory.parent / "again"
+    shutil.rmtree(again, ignore_errors=True)
+    shutil.copytree(directory, again)
+    if not clean:
+        (again / "a" / ".kafka_cleanshutdown").unlink()
+    config = BrokerConfig.from_mapping({"log.dirs": str(again / "a"), "node.id": "1"})
+    manager = LogManager(config=config, disk=RealDisk(), clock=RealClock())
+    manager.prepare()
+    manager.load(lambda topic: CONFIG)
+    return manager

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from broker.controller.kraft.beginning import MetadataLogMissing
-from broker.controller.kraft.quorum_state import QuorumStateError
+from broker.controller.kraft.quorum_state import QuorumState, QuorumStateError, decode, encode
 from broker.controller.kraft.snapshots import SnapshotDamaged
 from broker.controller.kraft.soundness import MetadataLogDamaged
+from broker.controller.kraft.vote_file import write_durably
+from broker.disk.real import RealDisk
 from bus.records.batch import iter_batches
 from tests.broker.controller.kraft.node_world import Nodes, keep, settings
 
@@ -203,6 +205,26 @@ def test_a_quorum_state_that_cannot_be_read(directory: Path, text: str) -> None:
     """Two leaders in one epoch would be worse than no start."""
     (directory / "quorum-state").write_text(text)
     refused(directory, QuorumStateError, "quorum-state")
+
+
+def test_a_flipped_bit_in_the_epoch_of_a_vote(directory: Path) -> None:
+    """The node does not go back to epochs in which it may have voted."""
+    path = directory / "quorum-state"
+    write_durably(RealDisk(), str(path), encode(QuorumState(-1, 58, 2)))
+    path.write_text(path.read_text().replace("58", "18"))
+    world = Nodes(directory.parents[1], ALONE)
+    world.run(world.alone())
+    assert decode(path.read_text()).leader_epoch == 59
+
+
+@pytest.mark.parametrize("digit", range(8))
+def test_a_flipped_bit_in_the_leader_epochs_stops_nothing(directory: Path, digit: int) -> None:
+    """The log itself says them; a start offset behind the log's end was taken for a loss."""
+    path = directory / "leader-epoch-checkpoint"
+    flipped = bytearray(path.read_bytes())
+    flipped[-2] ^= 1 << digit
+    path.write_bytes(flipped)
+    assert len(start(directory)) == 10
 
 
 def test_a_snapshot_that_was_cut_off(directory: Path) -> None:

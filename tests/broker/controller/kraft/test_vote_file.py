@@ -1,0 +1,101 @@
+"""No damage to the file of a vote, or to its copy, lets a voter vote twice in an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.controller.kraft.quorum_state import QuorumState, QuorumStateError, encode
+from broker.controller.kraft.vote_file import read_state, write_durably
+from broker.disk.real import RealDisk
+
+DISK = RealDisk()
+VOTED = QuorumState(leader_id=-1, leader_epoch=15, voted_id=2, voted_directory_id=bytes(range(16)))
+
+
+@pytest.fixture
+def path(fast_dir: str) -> Path:
+    return Path(fast_dir) / "quorum-state"
+
+
+def stored(path: Path, state: QuorumState, voters: list[int] | None = None) -> None:
+    write_durably(DISK, str(path), encode(state, voters))
+
+
+def damaged(data: bytes) -> Iterator[bytes]:
+    """Each bit flipped, each length it can be cut to."""
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        yield bytes(flipped)
+    yield from (data[:length] for length in range(len(data)))
+
+
+@pytest.mark.parametrize("suffix", ["", ".checked"], ids=["file", "copy"])
+@pytest.mark.parametrize("voters", [None, [1, 2, 3]], ids=["version-1", "version-0"])
+@pytest.mark.parametrize("state", [VOTED, QuorumState(1, 15, 2, VOTED.voted_directory_id)])
+def test_no_damage_forgets_a_vote(
+    path: Path, suffix: str, voters: list[int] | None, state: QuorumState
+) -> None:
+    """It is refused, or the same voter is known to have the vote, or the epoch is a later one."""
+    stored(path, state, voters)
+    expected = state if voters is None else replace(state, voted_directory_id=bytes(16))
+    hurt = path.with_name(path.name + suffix)
+    recovered = 0
+    for content in damaged(hurt.read_bytes()):
+        hurt.write_bytes(content)
+        try:
+            found = read_state(DISK, str(path))
+        except QuorumStateError:
+            continue
+        assert found is not None
+        recovered += found == expected
+        if found.leader_epoch <= 15:
+            assert found == expected, content
+    assert recovered > 20
+
+
+def test_a_file_that_is_lost_is_made_up_for_by_its_copy(path: Path) -> None:
+    """A voter that forgets its epoch votes again in it."""
+    stored(path, VOTED)
+    path.unlink()
+    assert read_state(DISK, str(path)) == VOTED
+
+
+def test_a_file_that_cannot_be_read_is_refused_with_what_to_do(path: Path) -> None:
+    """What the error says works."""
+    stored(path, VOTED)
+    path.write_text("{")
+    with pytest.raises(QuorumStateError, match=r"delete .*quorum-state: its copy"):
+        read_state(DISK, str(path))
+    path.unlink()
+    assert read_state(DISK, str(path)) == VOTED
+
+
+def test_a_newer_file_of_apache_kafkas_counts(path: Path) -> None:
+    """It knows nothing of the copy: a later epoch, or the vote in the same one."""
+    unvoted = replace(VOTED, voted_id=-1, voted_directory_id=bytes(16))
+    for newer in (VOTED, replace(VOTED, leader_epoch=16, voted_id=3)):
+        stored(path, unvoted)
+        path.write_text(encode(newer))
+        assert read_state(DISK, str(path)) == newer
+
+
+def test_a_death_between_copy_and_file_keeps_the_newer_vote(path: Path) -> None:
+    """The copy is written first."""
+    stored(path, VOTED)
+    before = path.read_text()
+    newer = replace(VOTED, leader_epoch=16, voted_id=3)
+    stored(path, newer)
+    path.write_text(before)
+    assert read_state(DISK, str(path)) == newer
+
+
+def test_a_directory_without_a_copy_is_read_as_before(path: Path) -> None:
+    """Of an earlier version, or of Apache Kafka."""
+    assert read_state(DISK, str(path)) is None
+    path.write_text(encode(VOTED))
+    assert read_state(DISK, str(path)) == VOTED
