@@ -276,6 +276,9 @@ class Driver:
             except PeerError:
                 failed(False)
                 return
+            if node.epoch_limit.refuses(f"quorum node {to}", answer.epoch, node.epoch):
+                failed(False)
+                return
             if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
                 self._met_stranger(to)
             if isinstance(request, Fetch):

@@ -21,6 +21,7 @@ from broker.controller.decisions.decision import Decide
 from broker.controller.kraft.batches import StoredBatch
 from broker.controller.kraft.carrier import Carrier
 from broker.controller.kraft.driver import Driver
+from broker.controller.kraft.epoch_limit import EpochLimit
 from broker.controller.kraft.flushing import Flushing
 from broker.controller.kraft.gauges import measure
 from broker.controller.kraft.housekeeping import Housekeeping
@@ -97,6 +98,7 @@ class RaftNode:
         self.endpoint: Endpoint | None = None
         self._is_active = False
         self.driver = Driver(self)
+        self.epoch_limit = EpochLimit(clock)
         self.flushing = Flushing(self)
 
     # -- life -------------------------------------------------------------------------------

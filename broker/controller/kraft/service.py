@@ -14,7 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from broker.controller.kraft import wire
-from broker.controller.kraft.messages import FetchAnswer, SnapshotAnswer
+from broker.controller.kraft.messages import (
+    BeginEpoch,
+    EndEpoch,
+    FetchAnswer,
+    SnapshotAnswer,
+    Vote,
+)
 from broker.controller.kraft.quorum_state import uuid_text
 from broker.controller.kraft.states import Role
 from broker.controller.kraft.voters import ReplicaKey
@@ -47,7 +53,13 @@ class QuorumService:
         mine = self._node.cluster_id
         if request.cluster_id is not None and request.cluster_id != mine:
             return ErrorCode.INCONSISTENT_CLUSTER_ID
-        return ErrorCode.INVALID_REQUEST if asked is None else None
+        if asked is None:
+            return ErrorCode.INVALID_REQUEST
+        if isinstance(asked, Vote | BeginEpoch | EndEpoch):
+            peer = f"quorum node {_sender(asked)}"
+            if self._node.epoch_limit.refuses(peer, asked.epoch, self._node.epoch):
+                return ErrorCode.INVALID_REQUEST
+        return None
 
     def _nodes(self, leader_id: int) -> wire.Nodes:
         """Where the leader is, for those who only know its id."""
@@ -201,3 +213,7 @@ class QuorumService:
     def leads(self) -> bool:
         """Whether this node may speak for the quorum."""
         return self._node.machine.role is Role.LEADER
+
+
+def _sender(asked: Vote | BeginEpoch | EndEpoch) -> int:
+    return asked.candidate.id if isinstance(asked, Vote) else asked.leader_id

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
+from broker.controller.kraft.epoch_limit import (
+    MOST_ELECTIONS_MISSED,
+    SUSPECT_FROM,
+    is_out_of_reach,
+)
+from broker.controller.kraft.messages import Vote
 from broker.controller.kraft.node import RaftNode
+from broker.controller.kraft.voters import ReplicaKey
 from broker.controller.kraft.wire import TOPIC, TOPIC_ID
 from bus.errors import ErrorCode
 from bus.protocol.generated import begin_quorum_epoch as begin
@@ -73,6 +80,62 @@ def test_a_request_of_another_cluster(tmp_path: Path) -> None:
     with_leader(
         tmp_path, lambda node: _same(ask(node, wrong).error_code, ErrorCode.INCONSISTENT_CLUSTER_ID)
     )
+
+
+LAST_EPOCH = (1 << 31) - 1
+
+
+def absurd(epoch: int) -> list[Any]:
+    """All requests from which a voter takes the epoch."""
+    voted = vote.PartitionDataInRequest(replica_epoch=epoch, replica_id=2, last_offset_epoch=1)
+    begun = begin.PartitionDataInRequest(leader_id=2, leader_epoch=epoch)
+    ended = end.PartitionDataInRequest(leader_id=2, leader_epoch=epoch)
+    return [
+        vote.VoteRequest(topics=[vote.TopicDataInRequest(TOPIC, [voted])]),
+        begin.BeginQuorumEpochRequest(topics=[begin.TopicDataInRequest(TOPIC, [begun])]),
+        end.EndQuorumEpochRequest(topics=[end.TopicDataInRequest(TOPIC, [ended])]),
+    ]
+
+
+@pytest.mark.parametrize("epoch", [LAST_EPOCH, LAST_EPOCH - 1, SUSPECT_FROM])
+def test_an_epoch_to_which_no_quorum_comes(
+    tmp_path: Path, epoch: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """INVALID_REQUEST and one line; the leader goes on in its epoch. Followed to the last epoch, a
+    quorum could hold no election any more."""
+
+    def judge(node: RaftNode) -> None:
+        for request in absurd(epoch):
+            _same(ask(node, request).error_code, ErrorCode.INVALID_REQUEST)
+
+    with_leader(tmp_path, judge)
+    told = [one for one in caplog.messages if "no quorum comes so far" in one]
+    assert len(told) == 1
+    assert f"quorum node 2 says that the quorum is in epoch {epoch}, here it is 1" in told[0]
+
+
+def test_an_answer_with_an_epoch_to_which_no_quorum_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if nothing had been answered."""
+
+    def judge(node: RaftNode) -> None:
+        sent: list[Any] = []
+        monkeypatch.setattr(node.links, "send", lambda *call: sent.append(call))
+        node.driver.send(2, Vote(node.me, 1, node.log.end, False, ReplicaKey(2)))
+        lie = vote.PartitionDataInResponse(leader_id=3, leader_epoch=LAST_EPOCH)
+        [(*_, done, _)] = sent
+        done(vote.VoteResponse(topics=[vote.TopicDataInResponse(TOPIC, [lie])]))
+
+    with_leader(tmp_path, judge)
+
+
+def test_epochs_that_a_quorum_can_come_to_are_believed() -> None:
+    """However long this node was away; and a quorum that was led into the suspect half goes on."""
+    for epoch, known in ((2, 1), (SUSPECT_FROM - 1, 0), (SUSPECT_FROM, SUSPECT_FROM - 1),
+                         (LAST_EPOCH, LAST_EPOCH - MOST_ELECTIONS_MISSED), (5, LAST_EPOCH)):  # fmt: skip
+        assert not is_out_of_reach(epoch, known)
+    assert is_out_of_reach(LAST_EPOCH, LAST_EPOCH - MOST_ELECTIONS_MISSED - 1)
 
 
 def snapshot_request(offset: int, epoch: int, position: int) -> Any:
