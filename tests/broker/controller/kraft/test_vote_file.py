@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,8 @@ VOTED = QuorumState(leader_id=-1, leader_epoch=15, voted_id=2, voted_directory_i
 
 
 @pytest.fixture
-def path(fast_dir: str) -> Path:
-    return Path(fast_dir) / "quorum-state"
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "quorum-state"
 
 
 def stored(path: Path, state: QuorumState, voters: list[int] | None = None) -> None:
@@ -34,15 +35,18 @@ def damaged(data: bytes) -> Iterator[bytes]:
     yield from (data[:length] for length in range(len(data)))
 
 
-@pytest.mark.parametrize("suffix", ["", ".checked"], ids=["file", "copy"])
-@pytest.mark.parametrize("voters", [None, [1, 2, 3]], ids=["version-1", "version-0"])
-@pytest.mark.parametrize("state", [VOTED, QuorumState(1, 15, 2, VOTED.voted_directory_id)])
+@pytest.mark.parametrize(
+    ("suffix", "voters"),
+    [("", None), ("", [1, 2, 3]), (".checked", None)],
+    ids=["version-1", "version-0", "copy"],
+)
 def test_no_damage_forgets_a_vote(
-    path: Path, suffix: str, voters: list[int] | None, state: QuorumState
+    path: Path, suffix: str, voters: list[int] | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is refused, or the same voter is known to have the vote, or the epoch is a later one."""
-    stored(path, state, voters)
-    expected = state if voters is None else replace(state, voted_directory_id=bytes(16))
+    caplog.set_level(logging.CRITICAL)  # thousands of lines, which nobody reads
+    stored(path, VOTED, voters)
+    expected = VOTED if voters is None else replace(VOTED, voted_directory_id=bytes(16))
     hurt = path.with_name(path.name + suffix)
     recovered = 0
     for content in damaged(hurt.read_bytes()):
