@@ -189,6 +189,9 @@ class RecordReader(Protocol):
     def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
         """Rejected records, newest first."""
 
+    def rejected_record(self, record_id: str) -> RejectedRow | None:
+        """One rejected record; None if there is none with this id."""
+
     def counts(self) -> Counts:
         """Totals over the whole store."""
 

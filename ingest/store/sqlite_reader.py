@@ -71,6 +71,12 @@ class SqliteReader:
         rows = [_struct(RejectedRow, row[1:]) for row in found[:limit]]
         return rows, str(found[limit - 1][0]) if len(found) > limit else ""
 
+    def rejected_record(self, record_id: str) -> RejectedRow | None:
+        """See `RecordReader.rejected_record`."""
+        sql = f"SELECT {_REJECTED_COLUMNS} FROM rejected WHERE record_id = ?"
+        found = self._rows(Statement(sql, [record_id]))
+        return _struct(RejectedRow, found[0]) if found else None
+
     def counts(self) -> Counts:
         """See `RecordReader.counts`. Kept in totals by the writer, so it costs the same at any
         size."""

@@ -51,6 +51,13 @@ class Finder:
         row = tables.record_of(columns)
         return [row] if matches(self._query, row) else []
 
+    def rejected_by_identity(self, record_id: str) -> RejectedRow | None:
+        """The rejected record of an identity."""
+        columns = self._line.get(tables.RECORDS, keys.rejected_key(record_id))
+        if not columns or not self._ledger.counts(tables.mark_of(columns).attempt):
+            return None
+        return tables.rejected_of(columns)
+
     def records(self, cursor: str, at_once: int) -> Iterator[RecordRow]:
         """The records that match."""
         found = self._rows(keys.record_key, self._where(cursor), at_once, tables.record_of)

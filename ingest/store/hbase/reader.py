@@ -88,6 +88,14 @@ class HbaseReader:
         rows, more = self._read(read, nothing)
         return rows, f"{rows[-1].stored_at_ms}.{rows[-1].record_id}" if more else ""
 
+    def rejected_record(self, record_id: str) -> RejectedRow | None:
+        """See `RecordReader.rejected_record`."""
+
+        def read(line: Line) -> RejectedRow | None:
+            return Finder(line, Query()).rejected_by_identity(record_id)
+
+        return self._read(read, None)
+
     def counts(self) -> Counts:
         """See `RecordReader.counts`."""
         found = self._cells(books.TOTAL, "sss")

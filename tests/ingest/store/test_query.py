@@ -132,7 +132,7 @@ def test_a_reader_sees_what_the_writer_committed_and_nothing_before_there_is_a_s
 
 
 def test_rejected_records_are_paged_newest_first(url: str):
-    """By the order of storing."""
+    """By the order of storing; each is found by its id too."""
     store = open_store(url, "write")
     bad = [
         RejectedRow(record_id=str(i), kind="face" if i % 3 else "video", reason="no-time" if i % 2 else "not-json",
@@ -150,4 +150,9 @@ def test_rejected_records_are_paged_newest_first(url: str):
             break
     assert sorted(seen) == sorted(str(i) for i in range(20) if i % 3)
     assert times == sorted(times, reverse=True)
+    for row in (bad[0], bad[19]):
+        found = store.rejected_record(row.record_id)
+        assert found is not None
+        assert (found.record_id, found.kind, found.reason) == (row.record_id, row.kind, row.reason)
+    assert store.rejected_record("20") is None
     store.close()
