@@ -31,7 +31,7 @@ from monitor.accounts.throttle import LoginThrottle, TooManyAttempts
 
 OPEN_PATHS = frozenset({"/healthz", "/login", "/auth/login"})
 OPEN_PREFIXES = ("/auth/once/",)
-# Whoever asks here is a script, not a person: 401 instead of the way to the log-in page.
+# A script asks here, not a person: 401 instead of the way to the log-in page.
 _MACHINE_PREFIXES = ("/api/", "/metrics", "/pictures/", "/assets/", "/_nicegui", "/openapi.json")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -166,6 +166,11 @@ def is_open(path: str) -> bool:
     return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)
 
 
+def is_for_machines(path: str) -> bool:
+    """Whether a script asks there, which reads a status and JSON, and not a person."""
+    return path.startswith(_MACHINE_PREFIXES)
+
+
 def _please_wait(error: TooManyAttempts) -> Response:
     return JSONResponse(
         {"error": str(error)}, 429, headers={"Retry-After": str(error.retry_after_s)}
@@ -176,9 +181,11 @@ def _please_log_in(scope: Scope) -> Response:
     path: str = scope["path"]
     if scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD"):
         return JSONResponse({"error": "log in first"}, 401)
-    if path.startswith(_MACHINE_PREFIXES):
+    if is_for_machines(path):
         return JSONResponse({"error": "log in first"}, 401)
-    return RedirectResponse(f"/login?next={quote(path)}", 303)
+    query = scope.get("query_string", b"").decode("latin-1")
+    target = f"{path}?{query}" if query else path
+    return RedirectResponse(f"/login?next={quote(target, safe='/')}", 303)
 
 
 def _foreign_origin(scope: Scope, headers: Headers) -> bool:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import html
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -23,6 +25,7 @@ from monitor.console.i18n import LANGUAGES, Texts, texts
 log = logging.getLogger(__name__)
 
 _PAGE = (Path(__file__).parent / "log_in.html").read_text(encoding="utf-8")
+_FIELD = re.compile(r"\{\{(\w+)\}\}")
 SessionEnded = Callable[[str], None]
 
 
@@ -51,12 +54,14 @@ def log_in_routes(services: Services, ended: SessionEnded) -> APIRouter:
         except TooManyAttempts as error:
             # Not logged: refusals cost nothing to make, and the failures before them are logged.
             seconds = error.retry_after_s
-            form = _form(services, request, local_path(next), "login.wait", 429, seconds=seconds)
+            form = _form(
+                services, request, local_path(next), "login.wait", 429, typed=name, seconds=seconds
+            )
             form.headers["Retry-After"] = str(seconds)
             return form
         if principal is None:
             log.warning("log-in of %r from %s failed", name, address)
-            return _form(services, request, local_path(next), "login.wrong", 401)
+            return _form(services, request, local_path(next), "login.wrong", 401, typed=name)
         return _enter(services, request, principal, local_path(next), ended)
 
     @router.get("/auth/once/{token}")
@@ -119,7 +124,7 @@ def local_path(target: str) -> str:
 
 def _form(
     services: Services, request: Request, target: str, fault: str, status: int = 200,
-    **numbers: int,
+    typed: str = "", **numbers: int,
 ) -> Response:  # fmt: skip
     t = texts(request.session.get("language", services.site.language))
     shown = "" if fault else "hidden"
@@ -131,6 +136,9 @@ def _form(
         "fault": t(fault, **numbers) if fault else "",
         "shown": shown,
         "name": t("login.name"),
+        "typed": typed,
+        "focus_name": "" if typed else "autofocus",
+        "focus_password": "autofocus" if typed else "",
         "password": t("login.password"),
         "enter": t("login.enter"),
         "hint": t("login.hint") if not services.book.accounts() else "",
@@ -138,11 +146,11 @@ def _form(
         "theme": request.session.get("theme", "dark"),
         **_other_language(t, target),
     }
-    page = _PAGE
-    for key, value in values.items():
-        page = page.replace("{{" + key + "}}", html.escape(str(value), quote=True))
+    # In one pass: a name that is written like a field of the template stays as it was typed.
+    page = _FIELD.sub(lambda field: html.escape(str(values[field[1]]), quote=True), _PAGE)
     return HTMLResponse(page, status, {"Cache-Control": "no-store"})
 
 
 def _other_language(t: Texts, target: str) -> dict[str, str]:
-    return {"other": t.other, "other_name": t("language.other"), "next_in_link": target}
+    link = f"/login?language={t.other}&next={quote(target, safe='/')}"
+    return {"other_name": t("language.other"), "other_link": link}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import threading
 from typing import Any
 
@@ -62,6 +63,36 @@ async def test_after_too_many_failures_even_the_right_password_waits(
         assert (await post(stranger, "li", "wrong horse")).status_code == 401
     assert (await post(stranger, "li", "correct horse")).status_code == 429
     assert (await post(stranger, "wang", "correct horse")).status_code == 303
+
+
+async def test_a_wrong_password_keeps_the_name_that_was_typed(
+    stranger: httpx.AsyncClient, services: Services
+) -> None:
+    """Exactly, also where it is written like a field of the page's template, or like HTML."""
+    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    assert 'name="name" value=""' in (await stranger.get("/login")).text
+    for typed, written in (("li", "li"), ("{{next}}", "{{next}}"), ('"><b>', "&quot;&gt;&lt;b&gt;")):
+        reply = await post(stranger, typed, "wrong horse", next="/map")
+        assert reply.status_code == 401
+        assert f'name="name" value="{written}"' in reply.text
+        assert "wrong horse" not in reply.text
+
+
+async def test_the_way_through_the_log_in_keeps_the_whole_address(
+    stranger: httpx.AsyncClient, services: Services
+) -> None:
+    """Search and open record of a link that somebody else copied, in either language."""
+    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    address = "/records?kind=face&checkpoint=330100%233%231%230&record=r-1"
+    asked = await stranger.get(address)
+    assert asked.status_code == 303
+    form = await stranger.get(asked.headers["location"])
+    other = html.unescape(form.text.partition('href="/login?')[2].partition('"')[0])
+    for page in (form, await stranger.get("/login?" + other)):
+        target = html.unescape(page.text.partition('name="next" value="')[2].partition('"')[0])
+        assert target == address
+    reply = await post(stranger, "li", "correct horse", next=target)
+    assert reply.headers["location"] == address
 
 
 async def test_a_one_time_link_opens_the_console_once(app: FastAPI, services: Services) -> None:
