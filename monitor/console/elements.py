@@ -12,6 +12,7 @@ from typing import Any
 
 from nicegui import ui
 
+from monitor.console.address import FIELDS, format_address
 from monitor.console.i18n import Texts
 from monitor.console.rows import Row, grid_options
 
@@ -105,6 +106,12 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
 def chip(text: str, kind: str) -> ui.label:
     """A stripe and a word."""
     return ui.label(text).classes(f"chip {kind}")
+
+
+def link(text: str, page: str, **values: str) -> None:
+    """The way to another page of the console with these values in its address."""
+    target = format_address(f"/{page}", FIELDS[page], values)
+    ui.link(text, target).classes("header-button")
 
 
 def figure(address: str, caption: str) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import FileResponse, RedirectResponse, Response
 from nicegui import Client, ui
 from nicegui import app as nicegui_app
@@ -16,6 +17,7 @@ from nicegui.storage import Storage
 
 from monitor.accounts.roles import Operation
 from monitor.api.access import allow, principal_of
+from monitor.api.guard import is_for_machines
 from monitor.api.services import Services
 from monitor.console.feed import Feed
 from monitor.console.pages import (
@@ -25,6 +27,7 @@ from monitor.console.pages import (
     live,
     map,
     metadata,
+    missing,
     quality,
     search,
     system,
@@ -38,6 +41,7 @@ MESSAGE_HISTORY = 300  # resent after a short break of the connection; the rest 
 
 _BUILDERS: dict[str, tuple[Callable[[View], None], Operation]] = {
     "live": (live.build, Operation.VIEW),
+    "map": (map.build, Operation.VIEW),
     "records": (search.build_records, Operation.VIEW),
     "alarms": (search.build_alarms, Operation.VIEW),
     "watch": (watch.build, Operation.WATCH_READ),
@@ -61,7 +65,7 @@ def mount_pages(app: FastAPI, services: Services) -> None:
     _assets(app)
     for name, (build, operation) in _BUILDERS.items():
         _page(services, feed, name, build, operation)
-    _map_page(services, feed)
+    _missing_page(services, feed)
     nicegui_app.timer(CHECK_SECONDS, lambda: end_invalid(services))
     ui.run_with(
         app,
@@ -96,20 +100,23 @@ def _page(
     @ui.page(f"/{name}")
     def page(request: Request) -> None:
         may(request)
-        view = view_of(services, feed, request)
+        view = view_of(services, feed, request, name)
         with frame(view, name):
             build(view)
 
 
-def _map_page(services: Services, feed: Feed) -> None:
-    may = allow(Operation.VIEW)
+def _missing_page(services: Services, feed: Feed) -> None:
+    """What no route takes ends here, whether it was meant for the API or for a page."""
 
-    @ui.page("/map")
-    def page(request: Request, target: str = "") -> None:
-        may(request)
-        view = view_of(services, feed, request)
-        with frame(view, "map"):
-            map.build(view, target)
+    @nicegui_app.exception_handler(404)
+    async def missing_page(request: Request, error: HTTPException) -> Response:
+        if is_for_machines(request.url.path) or request.method not in ("GET", "HEAD"):
+            return await http_exception_handler(request, error)
+        with Client(ui.page(""), request=request) as client:
+            view = view_of(services, feed, request, "missing")
+            with frame(view, "missing"):
+                missing.build(view)
+        return client.build_response(request, 404)
 
 
 def end_session(session: str) -> None:

@@ -137,5 +137,7 @@ def grid_options(t: Texts, columns: list[Row], **options: Any) -> Row:
         "suppressCellFocus": False,
         "animateRows": False,
         ":getRowId": "p => String(p.data.id)",
+        ":onGridReady": "e => databus.fit(e.api)",
+        "includeHiddenColumnsInQuickFilter": True,  # a card's columns are hidden
         **options,
     }

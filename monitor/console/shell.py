@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 
 from fastapi import Request
@@ -19,6 +20,7 @@ from monitor.accounts.roles import Operation, Principal, authorise
 from monitor.api.access import principal_of
 from monitor.api.platform import away
 from monitor.api.services import Services
+from monitor.console.address_bar import AddressBar
 from monitor.console.feed import Feed
 from monitor.console.i18n import Texts, texts
 
@@ -38,7 +40,11 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
 }
 REACH_SECONDS = 2.0
 # Groups of words that the browser needs.
-_WORDS = ("kind", "severity", "state", "reason", "incident", "connection")
+_WORDS = ("kind", "severity", "state", "reason", "incident", "connection", "grid")
+# Not NiceGUI's `value=None`: it asks the browser, and a page that is left at once does not answer.
+# In pixels; up to 700 `theme.css` and `console.js` call a screen narrow too.
+DRAWER = "show-if-above width=176 breakpoint=700"
+_SKELETON_BLOCKS = 6
 
 
 def _version(name: str) -> str:
@@ -57,6 +63,7 @@ class View:
     principal: Principal
     request: Request
     t: Texts
+    address: AddressBar
 
     def may(self, operation: Operation) -> bool:
         """Whether this person still may, asked at the moment of the deed."""
@@ -70,11 +77,17 @@ class View:
         """The theme this person chose."""
         return bool(self.request.session.get("theme", "dark") == "dark")
 
+    @property
+    def theme(self) -> str:
+        """The same, as `theme.css` calls it."""
+        return "dark" if self.dark else "light"
 
-def view_of(services: Services, feed: Feed, request: Request) -> View:
-    """Who asks, in which language."""
+
+def view_of(services: Services, feed: Feed, request: Request, page: str) -> View:
+    """Who asks, in which language, what the address says."""
     language = request.session.get("language", services.site.language)
-    return View(services, feed, principal_of(request), request, texts(language))
+    address = AddressBar(page, request.url.query)
+    return View(services, feed, principal_of(request), request, texts(language), address)
 
 
 @contextmanager
@@ -85,9 +98,14 @@ def frame(view: View, page: str) -> Iterator[None]:
     _head(view)
     ui.html(f'<a class="skip" href="#content">{t("shell.skip")}</a>', sanitize=False)
     with ui.header():
+        menu = ui.button(icon="menu", color=None).classes("menu-button")
+        menu.props(f'flat round dense aria-label="{t("nav.label")}"')
         _header(view, page)
-    with ui.left_drawer(value=True).props('width=176 behavior=desktop breakpoint=0 :mini="false"'):
+    with ui.left_drawer(value=False).props(DRAWER) as drawer:
         _navigation(t, page)
+        with ui.element("div").classes("drawer-account"):
+            _account(view, page)
+    menu.on_click(drawer.toggle)
     with ui.element("h1").props("id=content tabindex=-1"):
         ui.label(t(f"nav.{page}"))
     _reach_notice(view)
@@ -100,10 +118,26 @@ def _head(view: View) -> None:
     ui.dark_mode(view.dark)
     ui.add_head_html(
         f'<link rel="stylesheet" href="{_CSS}"><script src="{_JS}"></script>'
-        f"<script>window.databusTexts = {_script_json(words)};</script>"
+        f"<script>window.databusTexts = {_script_json(words)};"
+        f"document.documentElement.dataset.theme = {_script_json(view.theme)};</script>"
     )
+    _skeleton(view)
     # After Quasar, which writes the language of the whole application there.
     ui.run_javascript(f"document.documentElement.lang = {_script_json(t.html_language)}")
+
+
+def _skeleton(view: View) -> None:
+    """The shape of a page from the first byte until the scripts have drawn it (`theme.css` hides
+    it then).
+    """
+    t = view.t
+    ui.add_body_html(
+        f'<div id="skeleton" role="status" data-theme="{view.theme}">'
+        f'<div class="skeleton-head">{escape(t("app.title"))}</div>'
+        f'<div class="skeleton-body"><span class="soft">{escape(t("shell.loading"))}</span>'
+        + "<div></div>" * _SKELETON_BLOCKS
+        + "</div></div>"
+    )
 
 
 def _script_json(value: object) -> str:
@@ -119,6 +153,12 @@ def _header(view: View, page: str) -> None:
     _reach(view)
     ui.html('<span id="clock"></span>', sanitize=False).classes("clock")
     ui.run_javascript(f"databus.startClock('clock', {json.dumps(view.services.site.zone)})")
+    _account(view, page)
+
+
+def _account(view: View, page: str) -> None:
+    """Theme, language, who is logged in; in the header, on a narrow screen in the drawer."""
+    t = view.t
     theme = "light" if view.dark else "dark"
     _post_button("/auth/preferences", t(f"shell.theme_{theme}"), theme=theme, next=f"/{page}")
     _post_button("/auth/preferences", t("language.other"), language=t.other, next=f"/{page}")

@@ -65,7 +65,7 @@ export default {
         const mark = new Mark([point.latitude, point.longitude], { radius: 6, weight: 2, state: "unknown" });
         mark.label = name(point); mark.id = point.checkpoint_id;
         mark.bindTooltip(() => `${escape(mark.label)} · ${escape(this.words[mark.options.state] || "")}`);
-        mark.on("click", () => this.$emit("pick", mark.id));
+        mark.on("click", () => { this.picked = mark.id; this.$emit("pick", mark.id); });
         mark.addTo(this.map); this.marks.set(mark.id, mark);
       }
       for (const district of register.districts) {
@@ -137,7 +137,7 @@ export default {
       const spots = this.track_.line.getLatLngs();
       this.track_.line.setLatLngs([...spots, mark.getLatLng()].slice(-MOST_STOPS));
       this.track_.count += 1;
-      const tip = L.tooltip({ permanent: true, direction: "top", offset: [0, -8] }).setLatLng(mark.getLatLng()).setContent(`${this.track_.count}. ${escape(time)}`);
+      const tip = L.tooltip({ permanent: true, direction: "top", offset: [0, -8] }).setLatLng(mark.getLatLng()).setContent(`${this.track_.count}.<span class="at"> ${escape(time)}</span>`);
       this.track_.labels.push(tip.addTo(this.map));
       if (this.track_.labels.length > MOST_STOPS) this.track_.labels.shift().remove();
     },
@@ -149,7 +149,8 @@ export default {
       this.whenReady(() => {
         const mark = this.marks.get(id);
         if (!mark) return;
-        this.map.setView(mark.getLatLng(), Math.max(this.map.getZoom(), 15)); mark.openTooltip();
+        if (this.picked !== id) this.map.setView(mark.getLatLng(), Math.max(this.map.getZoom(), 15)); // who clicked it sees it
+        this.picked = null; mark.openTooltip();
       });
     },
   },

@@ -5,7 +5,7 @@ In: the address of the register, deltas. Out: `pick` events. Never: tiles, the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import nicegui
@@ -29,12 +29,12 @@ class CityMap(Element, component="city_map.js", esm={"nicegui-leaflet": str(_LEA
         self._props["label"] = label
         self.classes("city-map")
 
-    def on_pick(self, handler: Callable[[str], None]) -> None:
+    def on_pick(self, handler: Callable[[str], Awaitable[object]]) -> None:
         """Hear the checkpoint id that was clicked."""
 
-        def picked(event: GenericEventArguments) -> None:
+        async def picked(event: GenericEventArguments) -> None:
             if isinstance(event.args, str):
-                handler(event.args)
+                await handler(event.args)
 
         self.on("pick", picked)
 

@@ -34,7 +34,7 @@ class BusPage:
         with panel(t("bus.topics")) as bar:
             with bar:
                 ui.element("div").classes("grow")
-                self._internal = ui.checkbox(t("bus.internal"), on_change=self.show).props("dense")
+                self._internal = ui.checkbox(t("bus.internal")).props("dense")
             self._topics = grid(
                 t, _topic_columns(view), label=t("bus.topics"), height="380px", rowData=[]
             )
@@ -51,7 +51,16 @@ class BusPage:
             self._groups = grid(
                 t, _group_columns(view), label=t("bus.groups"), height="230px", rowData=[]
             )
+        self._internal.set_value(view.address["internal"] == "1")
+        self._internal.on_value_change(
+            lambda e: view.address.go({"internal": "1" if e.value else ""})
+        )
+        view.address.watch(("internal",), self._follow)
         ui.timer(REFRESH_SECONDS, self.show)
+
+    async def _follow(self) -> None:
+        self._internal.set_value(self._view.address["internal"] == "1")
+        await self.show()
 
     async def show(self) -> None:
         """Ask and draw."""
@@ -61,7 +70,7 @@ class BusPage:
             return  # the notice on top says it, and the last picture stays
         rows = await backlogs(self._view.services, snapshot)
         self._tell(snapshot)
-        topics = [t for t in snapshot.topics if self._internal.value or not t.internal]
+        topics = [t for t in snapshot.topics if self._view.address["internal"] or not t.internal]
         _update(self._topics, [_topic_row(one, self._view) for one in topics])
         _update(self._groups, [_group_row(one) for one in snapshot.groups])
         _update(

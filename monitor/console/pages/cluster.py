@@ -42,7 +42,7 @@ class ClusterPage:
                 self._tile(key)
         t = view.t
         with panel(t("cluster.brokers")):
-            self._frame = ui.element("div")
+            self._frame = ui.element("div").classes("brokers")
             with self._frame:
                 self._brokers = grid(
                     t, _broker_columns(view), label=t("cluster.brokers"), rowData=[]

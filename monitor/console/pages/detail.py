@@ -5,16 +5,16 @@ JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
-from urllib.parse import quote
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
 
 from ingest.store.port import Page, Query
 from monitor.api.pool import Away
-from monitor.api.views import alarm_row, record_detail
-from monitor.console.elements import chip, facts, figure
+from monitor.api.views import alarm_row, record_detail, rejected_row
+from monitor.console.elements import chip, facts, figure, link
 from monitor.console.i18n import Texts
 from monitor.console.rows import Row, place_field
 from monitor.console.shell import View
@@ -27,40 +27,54 @@ _RECORD_FACTS = (
     ("recognizer", "recognizer_ip"),
     ("district", "district_id"),
 )
+_REJECTED_FACTS = (
+    ("reason", "reason"),
+    ("field", "field"),
+    ("kind", "kind"),
+    ("camera", "camera_ip"),
+    ("recognizer", "recognizer_ip"),
+    ("source", "source"),
+    ("received_at", "received_at"),
+)
 _FEATURES = ("plate_color", "vehicle_color", "vehicle_type", "vehicle_brand", "vehicle_series")
 
 
 class DetailPanel:
-    """One per page; opening another thing replaces what it shows."""
+    """One per page; opening another thing replaces what it shows. What is open stands in the
+    address, so a reload or Back shows it or closes it.
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._dialog = ui.dialog().props("position=right full-height")
         with self._dialog:
             self._box = ui.element("div").classes("detail").props("role=dialog")
+        self._fill: dict[str, Callable[[str], Awaitable[None]]] = {
+            "record": self._fill_record,  # before its alarm: it is opened from there
+            "alarm": self._fill_alarm,
+            "rejected": self._fill_rejected,
+        }
+        view.address.watch(tuple(self._fill), self._show)
+        self._dialog.on_value_change(self._closed)
+        if any(view.address[name] for name in self._fill):
+            ui.timer(0.1, self._show, once=True)
 
-    async def record(self, record_id: str) -> None:
-        """Show a stored record."""
-        await self._open(lambda: self._fill_record(record_id))
+    async def open(self, **which: str) -> None:
+        """Show what has this id: `record`, `alarm` or `rejected`."""
+        await self._view.address.go(which)
 
-    async def record_in_flight(self, record_id: str) -> None:
-        """Show a live record; the store may need a moment until it has it."""
-        await self.record(record_id)
+    async def _closed(self, event: ValueChangeEventArguments[bool]) -> None:
+        if not event.value:
+            await self._view.address.go(dict.fromkeys(self._fill, ""))
 
-    async def alarm(self, alarm_id: str) -> None:
-        """Show an alarm."""
-        await self._open(lambda: self._fill_alarm(alarm_id))
+    async def _show(self) -> None:
+        for name, fill in self._fill.items():
+            if given := self._view.address[name]:
+                await self._open(partial(fill, given))
+                return
+        self._dialog.close()
 
-    def raw(self, title: str, row: Row, names: tuple[tuple[str, str], ...], body: str) -> None:
-        """Show something that is already at hand, with its original text."""
-        self._box.clear()
-        with self._box:
-            self._heading(title)
-            facts((self._view.t(f"column.{name}"), row.get(field, "")) for name, field in names)
-            _code(body)
-        self._dialog.open()
-
-    async def _open(self, fill: Callable[[], Any]) -> None:
+    async def _open(self, fill: Callable[[], Awaitable[None]]) -> None:
         self._box.clear()
         self._dialog.open()
         try:
@@ -163,17 +177,27 @@ class DetailPanel:
         )
         with ui.element("div").classes("bar"):
             ui.button(
-                t("detail.record_of"), color=None, on_click=lambda: self.record(row["record_id"])
-            ).classes("header-button")
-            ui.button(
-                t("detail.trajectory"),
+                t("detail.record_of"),
                 color=None,
-                on_click=lambda: ui.navigate.to(_map_address(row["rule_id"])),
+                on_click=lambda: self.open(record=row["record_id"]),
             ).classes("header-button")
+            link(t("detail.trajectory"), "map", target=row["rule_id"])
 
-
-def _map_address(rule_id: str) -> str:
-    return f"/map?target={quote(rule_id, safe='')}"
+    async def _fill_rejected(self, record_id: str) -> None:
+        services, t = self._view.services, self._view.t
+        found = await services.records.ask(lambda r: r.rejected_record(record_id))
+        with self._box:
+            self._heading(t("quality.rejected"))
+            if found is None:
+                ui.label(t("detail.gone")).classes("notice")
+                return
+            row = rejected_row(found, services.register.read(), services.site.tz)
+            words = {group: t.word(group, row[group]) for group in ("reason", "kind")}
+            facts(
+                (t(f"column.{name}"), (row | words)[field])
+                for name, field in (*_REJECTED_FACTS, ("checkpoint", place_field(t)))
+            )
+            _code(row["body"])
 
 
 def _code(text: str) -> None:

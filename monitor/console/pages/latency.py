@@ -14,6 +14,7 @@ from monitor.api.latency_totals import LatencyOfSpan
 from monitor.api.pool import Away
 from monitor.api.series import MINUTE_MS, Curve, clock_rows, with_gaps
 from monitor.api.services import now_ms
+from monitor.console.address import SCOPES
 from monitor.console.elements import grid, line_chart, panel, redraw
 from monitor.console.pages.live import short
 from monitor.console.rows import clock_row, column, place_field
@@ -37,33 +38,55 @@ class LatencyPage:
     def __init__(self, view: View) -> None:
         self._view = view
         t = view.t
-        today = datetime.now(view.services.site.tz).strftime("%Y-%m-%d")
         with panel() as bar, bar:
-            self._day = ui.input(t("latency.day"), value=today).props("type=date outlined dense")
-            scopes = {s: t(f"latency.{s}") for s in ("all", "district", "device")}
-            self._scope = ui.select(scopes, value="all", label=t("latency.scope"))
+            self._day = ui.input(t("latency.day")).props("type=date outlined dense")
+            scopes = {s: t(f"latency.{s}") for s in SCOPES}
+            self._scope = ui.select(scopes, label=t("latency.scope"))
             self._which = ui.select({}, label=t("latency.which"), with_input=True)
         self._scope.props("outlined dense").style("width: 130px")
-        self._which.props("outlined dense").style("width: 280px").set_visibility(False)
+        self._which.props("outlined dense").style("width: 280px")
+        self._show_choice()
         self._parts = {kind: _Chart(view, kind) for kind in KINDS}
         self._clocks = _Clocks(view)
-        self._day.on_value_change(self.show)
+        self._day.on_value_change(self._choose_day)
         self._scope.on_value_change(self._choose_scope)
-        self._which.on_value_change(self.show)
+        self._which.on_value_change(lambda e: view.address.go({"which": e.value or ""}))
+        view.address.watch(("day", "scope", "which"), self._follow)
         ui.timer(REFRESH_SECONDS, self.show)
 
+    async def _choose_day(self) -> None:
+        """Today is what the page shows without a word in its address."""
+        day = self._day.value or ""
+        await self._view.address.go({"day": "" if day == self._today() else day})
+
     async def _choose_scope(self) -> None:
-        choices = self._choices()
-        self._which.set_options(choices, value=next(iter(choices), None))
-        self._which.set_visibility(self._scope.value != "all")
+        scope = self._scope.value
+        if scope != self._view.address["scope"]:
+            first = next(iter(self._choices(scope)), "")
+            await self._view.address.go({"scope": scope, "which": first})
+
+    async def _follow(self) -> None:
+        self._show_choice()
         await self.show()
 
-    def _choices(self) -> dict[str, str]:
+    def _show_choice(self) -> None:
+        """The address in the fields; a device that the register does not have by its address."""
+        address = self._view.address
+        scope, which = address["scope"], address["which"]
+        self._day.set_value(address["day"] or self._today())
+        self._scope.set_value(scope)
+        self._which.set_options({which: which} | self._choices(scope), value=which)
+        self._which.set_visibility(scope != "all")
+
+    def _today(self) -> str:
+        return datetime.now(self._view.services.site.tz).strftime("%Y-%m-%d")
+
+    def _choices(self, scope: str) -> dict[str, str]:
         register = self._view.services.register.read()
         english = place_field(self._view.t) == "checkpoint_en"
-        if self._scope.value == "district":
+        if scope == "district":
             return {d.district_id: d.name_en if english else d.name for d in register.districts}
-        if self._scope.value == "device":
+        if scope == "device":
             places = register.checkpoint_by_id
             return {
                 d.camera_ip: f"{d.camera_ip} · {_name(places.get(d.checkpoint_id), english)}"
@@ -75,19 +98,20 @@ class LatencyPage:
         """Ask and draw."""
         try:
             found = await self._view.services.records.ask(self._question())
-        except (Away, ValueError):
-            return  # away: the notice on top says it, and the last charts stay
+        except Away:
+            return  # the notice on top says it, and the last charts stay
         for kind in KINDS:
             self._parts[kind].show(found.curves.get(kind, []), found.totals.get(kind))
         self._clocks.show(found)
 
     def _question(self) -> Callable[[RecordReader], LatencyOfSpan]:
         zone = self._view.services.site.tz
-        day = datetime.strptime(self._day.value or "", "%Y-%m-%d").replace(tzinfo=zone)
+        address = self._view.address
+        day = datetime.fromisoformat(address["day"] or self._today()).replace(tzinfo=zone)
         begin = round(day.timestamp() * 1000)
         end = round((day + timedelta(days=1)).timestamp() * 1000)
-        scope = self._scope.value
-        which = "" if scope == "all" else self._which.value or "-"  # "-": nothing is chosen yet
+        scope = address["scope"]
+        which = "" if scope == "all" else address["which"] or "-"  # "-": nothing is chosen yet
 
         def ask(reader: RecordReader) -> LatencyOfSpan:
             return self._view.services.latency_totals.ask(

@@ -163,7 +163,7 @@ def _records(view: View, detail: DetailPanel) -> None:
         made = grid(t, columns, label=t("live.records"), rowData=rows)
         made.classes("pick")
     paused = _pause_button(view, bar)
-    made.on("cellClicked", lambda e: detail.record_in_flight(e.args["data"]["id"]))
+    made.on("cellClicked", lambda e: detail.open(record=e.args["data"]["id"]))
 
     def push(update: Update) -> None:
         if not paused["paused"]:
@@ -188,7 +188,7 @@ def _alarms(view: View, detail: DetailPanel) -> None:
         rows = view.feed.alarms_now(t.language, ALARM_ROWS)
         made = grid(t, columns, label=t("live.alarms"), rowData=rows)
         made.classes("pick").props("aria-live=polite")
-    made.on("cellClicked", lambda e: detail.alarm(e.args["data"]["id"]))
+    made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["id"]))
     view.feed.updates.subscribe(
         lambda update: _prepend(made, update.alarms[t.language], ALARM_ROWS)
     )

@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from bus.contracts.alarms import Alarm
 from monitor.api.services import now_ms
-from monitor.api.views import clock
+from monitor.api.views import clock, place
+from monitor.console.address import MAX_TEXT
 from monitor.console.components.city_map import CityMap
-from monitor.console.elements import chip, grid, panel
+from monitor.console.elements import chip, grid, link, panel
 from monitor.console.feed import Update
 from monitor.console.rows import column, place_field
 from monitor.console.shell import View
@@ -30,8 +32,8 @@ _TONES = {
 }
 
 
-def build(view: View, target: str = "") -> None:
-    """The page. `target` is the rule whose trajectory is shown first."""
+def build(view: View) -> None:
+    """The page."""
     register = view.services.register.read()
     if not register.checkpoints:
         ui.label(view.t("map.no_register")).classes("notice")
@@ -44,31 +46,42 @@ def build(view: View, target: str = "") -> None:
                 label=view.t("map.label"),
             )
         with ui.element("div").classes("map-side"):
-            Targets(view, city, target).follow()
+            Targets(view, city).follow()
+            ChosenCheckpoint(view, city)
             Checkpoints(view, city).follow()
+    city.on_pick(lambda checkpoint_id: view.address.go({"checkpoint": checkpoint_id}))
 
 
 class Targets:
-    """The targets seen lately; the pressed one has its trajectory on the map."""
+    """The targets seen lately; the pressed one has its trajectory on the map. The one that the
+    address names is kept; without one the map follows the newest alarm.
+    """
 
-    def __init__(self, view: View, city: CityMap, target: str) -> None:
+    def __init__(self, view: View, city: CityMap) -> None:
         self._view, self._city = view, city
-        self._shown = target
+        self._shown = view.address["target"]
         with panel(view.t("map.targets")) as bar:
             with bar:
                 ui.element("div").classes("grow")
                 ui.button(view.t("map.fit"), color=None, on_click=city.fit).classes("header-button")
-            self._follow = ui.checkbox(view.t("map.follow"), value=not target).props("dense")
+            self._follow = ui.checkbox(view.t("map.follow"), value=not self._shown).props("dense")
             self._list = ui.element("div").classes("targets")
 
     def follow(self) -> None:
         """Show what is known and grow with every alarm."""
-        alarms = self._view.services.hub.live.alarms
-        if not self._shown and alarms:
-            self._shown = alarms[-1].rule_id
+        self._retarget()
+        self._follow.on_value_change(
+            lambda e: self._view.address.go({"target": "" if e.value else self._shown})
+        )
+        self._view.address.watch(("target",), self._retarget)
+        self._view.feed.updates.subscribe(self._on_update)
+
+    def _retarget(self) -> None:
+        target, alarms = self._view.address["target"], self._view.services.hub.live.alarms
+        self._follow.set_value(not target)
+        self._shown = target or (alarms[-1].rule_id if alarms else "")
         self._draw_track()
         self._draw_list()
-        self._view.feed.updates.subscribe(self._on_update)
 
     def _on_update(self, update: Update) -> None:
         if not update.delta.alarms:
@@ -124,17 +137,40 @@ class Targets:
             ui.label(alarm.rule_name or alarm.rule_id).style("font-weight: 600")
             ui.element("div").classes("grow")
             ui.label(t("map.hits", count=count)).classes("soft small")
-        b.on("click", lambda: self._choose(alarm.rule_id))
-
-    def _choose(self, rule_id: str) -> None:
-        self._shown = rule_id
-        self._follow.set_value(False)
-        self._draw_track()
-        self._draw_list()
+        b.on("click", lambda: self._view.address.go({"target": alarm.rule_id}))
 
 
 def _order(alarm: Alarm) -> tuple[int, str]:
     return alarm.captured_at_ms, alarm.alarm_id
+
+
+class ChosenCheckpoint:
+    """The checkpoint that the address names: shown on the map, with the way to its records."""
+
+    def __init__(self, view: View, city: CityMap) -> None:
+        self._view, self._city = view, city
+        self._box = ui.element("section").classes("panel chosen")
+        view.address.watch(("checkpoint",), self._show)
+        self._show()
+
+    def _show(self) -> None:
+        view, checkpoint_id = self._view, self._view.address["checkpoint"]
+        self._box.set_visibility(bool(checkpoint_id))
+        if not checkpoint_id:
+            return
+        self._city.select(checkpoint_id)
+        self._box.clear()
+        with self._box, ui.element("div").classes("bar"):
+            row = place(checkpoint_id, view.services.register.read())
+            with ui.element("h2"):
+                ui.label(row[place_field(view.t)])
+            ui.element("div").classes("grow")
+            for page in ("records", "alarms"):
+                link(view.t(f"nav.{page}"), page, checkpoint=checkpoint_id)
+            close = ui.button(
+                icon="close", color=None, on_click=lambda: view.address.go({"checkpoint": ""})
+            )
+            close.props(f'flat round dense aria-label="{view.t("detail.close")}"')
 
 
 class Checkpoints:
@@ -152,21 +188,35 @@ class Checkpoints:
                             "aria-hidden=true"
                         )
                         ui.label(t(f"state.{state}"))
-            search = ui.input(t("map.filter")).props("outlined dense clearable")
+            self._find = ui.input(t("map.filter"), value=view.address["find"])
+            self._find.props(f"outlined dense clearable maxlength={MAX_TEXT}")
             columns = [
                 column(t, "checkpoint", "name", flex=3, sortable=True),
                 column(t, "state", "state", renderer="state", width=86, sortable=True),
             ]
             self._grid = grid(
-                t, columns, label=t("map.checkpoints"), height="100%", rowData=self._rows()
-            ).classes("pick fill")
-        search.on_value_change(
-            lambda e: ui.run_javascript(
-                f"databus.filter({self._grid.id}, {json.dumps(e.value or '')})"
-            )
-        )
-        self._grid.on("cellClicked", lambda e: city.select(e.args["data"]["id"]))
-        self._grid.on("cellKeyDown", lambda e: city.select(e.args["data"]["id"]))
+                t, columns, label=t("map.checkpoints"), height="100%", rowData=self._rows(),
+                quickFilterText=view.address["find"],
+            ).classes("pick fill")  # fmt: skip
+        self._find.on_value_change(self._type)
+        self._grid.on("cellClicked", lambda e: self._choose(e, ""))
+        self._grid.on("cellKeyDown", lambda e: self._choose(e, "checkpoint"))
+        view.address.watch(("find",), self._filter)
+
+    async def _choose(self, event: GenericEventArguments, typing: str) -> None:
+        chosen = {"checkpoint": event.args["data"]["id"]}
+        await self._view.address.go(chosen, typing=typing)
+        self._city.select(chosen["checkpoint"])  # the same one again, after the map was moved
+
+    async def _type(self) -> None:
+        find = (self._find.value or "").strip()
+        await self._view.address.go({"find": find}, typing="find")
+
+    def _filter(self) -> None:
+        find = self._view.address["find"]
+        if (self._find.value or "").strip() != find:
+            self._find.set_value(find)
+        ui.run_javascript(f"databus.filter({self._grid.id}, {json.dumps(find)})")
 
     def follow(self) -> None:
         """Tell the map the states, then only what changes."""

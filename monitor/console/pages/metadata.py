@@ -7,6 +7,7 @@ import json
 from nicegui import ui
 
 from monitor.cluster.watcher import Metadata
+from monitor.console.address import MAX_TEXT
 from monitor.console.cluster_rows import record_row, tree_nodes
 from monitor.console.elements import grid, panel
 from monitor.console.rows import Row, column
@@ -38,8 +39,13 @@ class MetadataPage:
             with panel(t("metadata.tree")) as bar:
                 with bar:
                     ui.element("div").classes("grow")
-                    self._find = ui.input(placeholder=t("metadata.filter"), on_change=self._draw)
-                    self._find.props("outlined dense clearable debounce=300").style("width: 220px")
+                    self._find = ui.input(
+                        placeholder=t("metadata.filter"),
+                        value=view.address["find"],
+                        on_change=self._type,
+                    ).style("width: 220px")
+                    self._find.props("outlined dense clearable debounce=300")
+                    self._find.props(f"maxlength={MAX_TEXT}")
                 with ui.element("div").classes("tree"):
                     self._tree = ui.tree([], label_key="label").props("dense no-transition")
                     self._tree.props(f'no-nodes-label="{t("metadata.empty")}"')
@@ -48,8 +54,17 @@ class MetadataPage:
             title = t("metadata.newest_znodes" if znodes else "metadata.newest")
             with panel(title):
                 self._records = grid(t, _columns(view, znodes), label=title, rowData=[])
-        ui.timer(0.1, self._refresh, once=True)
+        view.address.watch(("find",), self._follow)
         ui.timer(REFRESH_SECONDS, self._refresh)
+
+    async def _type(self) -> None:
+        find = (self._find.value or "").strip()
+        await self._view.address.go({"find": find}, typing="find")
+
+    def _follow(self) -> None:
+        if (self._find.value or "").strip() != self._view.address["find"]:
+            self._find.set_value(self._view.address["find"])
+        self._draw()
 
     async def _refresh(self) -> None:
         found = self._last = await self._view.services.watcher.metadata()
@@ -67,7 +82,7 @@ class MetadataPage:
         """Only when it differs: a new tree would close under the reader's hand."""
         if self._last is None:
             return
-        find = (self._find.value or "").strip().lower()
+        find = self._view.address["find"].lower()
         nodes = tree_nodes(self._last.tree, find, self._view.t)
         text = json.dumps(nodes)
         if text == self._shown:

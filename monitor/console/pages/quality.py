@@ -18,13 +18,12 @@ from monitor.api.series import (
     with_gaps,
 )
 from monitor.api.services import now_ms
+from monitor.console.address import KINDS, SPANS
 from monitor.console.elements import ask, grid, line_chart, paged_grid, panel, redraw, source
 from monitor.console.pages.detail import DetailPanel
-from monitor.console.rows import Row, column, place_field
+from monitor.console.rows import column, place_field
 from monitor.console.shell import View
 
-SPANS = {"hour": 60, "six": 360, "day": 1440, "week": 10080}  # minutes
-KINDS = ("", "vehicle", "face", "person", "mover")
 REFRESH_SECONDS = 30.0
 MAX_DEVICES = 500
 
@@ -44,10 +43,10 @@ class QualityPage:
         with panel(t("quality.chart")) as bar:
             with bar:
                 self._span = ui.select(
-                    {k: t(f"quality.{k}") for k in SPANS}, value="six", label=t("quality.span")
+                    {k: t(f"quality.{k}") for k in SPANS}, label=t("quality.span")
                 ).style("width: 120px")
                 self._kind = ui.select(
-                    {k: t(f"kind.{k}") for k in KINDS}, value="", label=t("column.kind")
+                    {k: t(f"kind.{k}") for k in KINDS}, label=t("column.kind")
                 ).style("width: 120px")
                 self._totals = ui.label("").classes("soft")
             self._empty = ui.label(t("quality.empty")).classes("soft")
@@ -63,14 +62,25 @@ class QualityPage:
         self._grid = self._devices()
         for field in (self._span, self._kind):
             field.props("outlined dense")
-            field.on_value_change(self.show)
+        self._show_choice()
+        self._span.on_value_change(lambda e: view.address.go({"span": e.value}))
+        self._kind.on_value_change(lambda e: view.address.go({"kind": e.value}))
+        view.address.watch(("span", "kind"), self._follow)
         ui.timer(REFRESH_SECONDS, self.show)
+
+    async def _follow(self) -> None:
+        self._show_choice()
+        await self.show()
+
+    def _show_choice(self) -> None:
+        self._span.set_value(self._view.address["span"])
+        self._kind.set_value(self._view.address["kind"])
 
     async def show(self) -> None:
         """Ask and draw."""
         end = now_ms()
-        begin = end - SPANS[self._span.value] * MINUTE_MS
-        kind = self._kind.value
+        begin = end - SPANS[self._view.address["span"]] * MINUTE_MS
+        kind = self._view.address["kind"]
 
         def question(reader: RecordReader) -> list[QualityCell]:
             return reader.quality(from_ms=begin, until_ms=end, kind=kind)
@@ -140,16 +150,6 @@ class QualityPage:
 def _rejected(view: View) -> None:
     t = view.t
     detail = DetailPanel(view)
-    names = (
-        ("reason", "reason_text"),
-        ("field", "field"),
-        ("kind", "kind"),
-        ("camera", "camera_ip"),
-        ("recognizer", "recognizer_ip"),
-        ("source", "source"),
-        ("checkpoint", place_field(t)),
-        ("received_at", "received_at"),
-    )
     columns = [
         column(t, "received_at", "received_at", width=190),
         column(t, "kind", "kind", renderer="kind", width=80),
@@ -160,23 +160,31 @@ def _rejected(view: View) -> None:
         column(t, "source", "source", width=130),
         column(t, "body", "body", flex=3, minWidth=200, cellClass="mono"),
     ]
+
+    def asked() -> str:
+        return view.address["reason"]
+
     with panel(t("quality.rejected")) as bar:
         reasons = t.group("reason")
         with bar:
-            reason = ui.select({"": reasons.pop(""), **reasons}, value="", label=t("column.reason"))
-            reason.props("outlined dense").style("width: 170px")
+            choices = {"": reasons.pop(""), **reasons}
+            reason = ui.select(
+                {asked(): asked()} | choices, value=asked(), label=t("column.reason")
+            ).style("width: 170px")
+            reason.props("outlined dense")
         made = paged_grid(
             t,
             columns,
             label=t("quality.rejected"),
             height="300px",
             id_field="record_id",
-            **{":datasource": source("/api/rejected", {})},
+            **{":datasource": source("/api/rejected", {"reason": asked()})},
         )
-    reason.on_value_change(lambda e: ask(made, "/api/rejected", {"reason": e.value or ""}))
 
-    def show(row: Row) -> None:
-        shown = {**row, "reason_text": t.word("reason", row["reason"])}
-        detail.raw(t("quality.rejected"), shown, names, row["body"])
+    def follow() -> None:
+        reason.set_options({asked(): asked()} | choices, value=asked())
+        ask(made, "/api/rejected", {"reason": asked()})
 
-    made.on("cellClicked", lambda e: show(e.args["data"]))
+    reason.on_value_change(lambda e: view.address.go({"reason": e.value or ""}))
+    view.address.watch(("reason",), follow)
+    made.on("cellClicked", lambda e: detail.open(rejected=e.args["data"]["record_id"]))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import ui
+from nicegui.elements.mixins.value_element import ValueElement
 
 from ingest.store.port import Query
 from monitor.accounts.roles import Operation
 from monitor.api.pool import Away
 from monitor.api.views import parse_time
+from monitor.console.address import KINDS, MAX_TEXT, SEVERITIES
 from monitor.console.elements import ask, paged_grid, panel, source
 from monitor.console.pages.detail import DetailPanel
 from monitor.console.rows import Row, column, place_field, severity_column
 from monitor.console.shell import View
 
-KINDS = ("", "vehicle", "face", "person", "mover")
-SEVERITIES = ("", "critical", "warning", "info")
+_FIELDS = ("plate", "checkpoint", "from", "until")
 
 
 def build_records(view: View) -> None:
@@ -31,9 +34,9 @@ def build_records(view: View) -> None:
             _record_columns(view),
             label=t("nav.records"),
             id_field="record_id",
-            **{":datasource": source("/api/records", {})},
+            **{":datasource": source("/api/records", form.parameters())},
         )
-    made.on("cellClicked", lambda e: detail.record(e.args["data"]["record_id"]))
+    made.on("cellClicked", lambda e: detail.open(record=e.args["data"]["record_id"]))
     with bar:
         count = ui.label("").classes("soft").props("role=status")
         if view.may(Operation.EXPORT):
@@ -43,13 +46,16 @@ def build_records(view: View) -> None:
                 on_click=lambda: ui.navigate.to("/api/records.csv?" + urlencode(form.parameters())),
             ).classes("header-button")
 
-    async def search() -> None:
-        ask(made, "/api/records", form.parameters())
+    async def show_count() -> None:
         count.set_text("")
         count.set_text(await _count(view, form.parameters()))
 
+    async def search() -> None:
+        ask(made, "/api/records", form.parameters())
+        await show_count()
+
     form.on_search(search)
-    ui.timer(0.1, search, once=True)
+    ui.timer(0.1, show_count, once=True)  # the grid asks for its rows itself
 
 
 async def _count(view: View, p: dict[str, str]) -> str:
@@ -105,58 +111,78 @@ def build_alarms(view: View) -> None:
             columns,
             label=t("nav.alarms"),
             id_field="alarm_id",
-            **{":datasource": source("/api/alarms", {})},
+            **{":datasource": source("/api/alarms", form.parameters())},
         )
-    made.on("cellClicked", lambda e: detail.alarm(e.args["data"]["alarm_id"]))
+    made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["alarm_id"]))
     form.on_search(lambda: ask(made, "/api/alarms", form.parameters()))
 
 
 class SearchForm:
-    """The fields above a grid; Enter or the button asks."""
+    """The fields above a grid; Enter or the button asks. What is asked stands in the address."""
 
     def __init__(self, view: View, bar: ui.element, choice: str, choices: dict[str, str]) -> None:
-        t = view.t
+        t, self._address = view.t, view.address
         english = place_field(t) == "checkpoint_en"
-        places = {"": t("search.any")} | {
+        self._places = {"": t("search.any")} | {
             c.checkpoint_id: c.name_en if english else c.name
             for c in view.services.register.read().checkpoints
         }
-        self._choice = choice
+        self._names = (choice, *_FIELDS)
         with bar:
-            self._kind = ui.select(choices, value="", label=t(f"search.{choice}"))
-            self._kind.style("width: 110px")
-            self._plate = ui.input(t("search.plate")).style("width: 170px")
-            self._place = ui.select(places, value="", label=t("search.checkpoint"), with_input=True)
-            self._place.style("width: 190px")
-            self._from = ui.input(t("search.from")).style("width: 196px")
-            self._until = ui.input(t("search.until")).style("width: 196px")
+            kind = ui.select(choices, label=t(f"search.{choice}")).style("width: 110px")
+            plate = ui.input(t("search.plate")).style("width: 170px")
+            self._place = ui.select(
+                self._places, label=t("search.checkpoint"), with_input=True
+            ).style("width: 190px")
+            since = ui.input(t("search.from")).style("width: 196px")
+            until = ui.input(t("search.until")).style("width: 196px")
             self.button = ui.button(t("search.go")).props("unelevated dense padding='6px 18px'")
             self._reset = ui.button(t("search.reset"), color=None).classes("header-button")
-        for field in (self._kind, self._plate, self._place, self._from, self._until):
+        fields: tuple[ValueElement[Any], ...] = (kind, plate, self._place, since, until)
+        self._fields = dict(zip(self._names, fields, strict=True))
+        for field in fields:
             field.props("outlined dense")
-        for field in (self._from, self._until):
+        plate.props(f"maxlength={MAX_TEXT}")
+        for field in (since, until):
             field.props("type=datetime-local stack-label")
+        self._show()
 
     def parameters(self) -> dict[str, str]:
         """As the API wants them; empty ones left out."""
-        given = {
-            self._choice: self._kind.value,
-            "plate": (self._plate.value or "").strip(),
-            "checkpoint": self._place.value,
-            "from": self._from.value,
-            "until": self._until.value,
-        }
-        return {k: v for k, v in given.items() if v}
+        asked = {name: self._address[name] for name in self._names}
+        return {name: value for name, value in asked.items() if value}
 
-    def on_search(self, search: Callable[[], object]) -> None:
-        """Hear the wish to search."""
-        self.button.on_click(search)
-        for field in (self._plate, self._from, self._until):
-            field.on("keydown.enter", search)
+    def on_search(self, search: Callable[[], Awaitable[object] | object]) -> None:
+        """Call `search` when the address asks something else, and when the person asks again."""
 
-        def reset() -> object:
-            for field in (self._kind, self._plate, self._place, self._from, self._until):
+        async def search_typed() -> None:
+            typed = {name: (field.value or "").strip() for name, field in self._fields.items()}
+            if not await self._address.go(typed):
+                await _finished(search())
+
+        async def reset() -> None:
+            for field in self._fields.values():
                 field.set_value("")
-            return search()
+            await search_typed()
 
+        async def follow() -> None:
+            self._show()
+            await _finished(search())
+
+        self.button.on_click(search_typed)
+        for name in ("plate", "from", "until"):
+            self._fields[name].on("keydown.enter", search_typed)
         self._reset.on_click(reset)
+        self._address.watch(self._names, follow)
+
+    def _show(self) -> None:
+        """The address in the fields; a checkpoint that the register does not have by its id."""
+        place = self._address["checkpoint"]
+        self._place.set_options({place: place} | self._places)
+        for name, field in self._fields.items():
+            field.set_value(self._address[name])
+
+
+async def _finished(result: Awaitable[object] | object) -> None:
+    if isawaitable(result):
+        await result

@@ -3,9 +3,19 @@ window.databus = (() => {
   const texts = () => window.databusTexts || {};
   const word = (group, value) => (texts()[group] || {})[value] || value || "";
 
+  // -- the address: search, filters, the open record -----------------------------------------------
+  const here = () => location.pathname + location.search;
+  const go = (address, replaces) => history[replaces ? "replaceState" : "pushState"]({}, "", address);
+  window.addEventListener("popstate", () => emitEvent("address", location.search));
+  /* A form that leads back to this page leads back to what it shows now. */
+  document.addEventListener("submit", (event) => {
+    const next = event.target.elements.namedItem("next");
+    if (next) next.value = here();
+  });
+
   // -- the end of a session, and of the connection -------------------------------------------------
   /* The session is over: nothing of the page stays, the log-in page says why. */
-  const leave = () => location.replace("/login?ended=1&next=" + encodeURIComponent(location.pathname));
+  const leave = () => location.replace("/login?ended=1&next=" + encodeURIComponent(here()));
   const popup = () => document.getElementById("popup");
   /* A page that was not told, or whose connection was refused, does not learn that it is nobody's: it asks. */
   const ASK_SECONDS = 5;
@@ -106,6 +116,59 @@ window.databus = (() => {
   };
   const filter = (grid, text) => getElement(grid)?.api?.setGridOption("quickFilterText", text);
 
+  /* On a narrow screen a row is a card: the columns' own words and renderers, without a header. */
+  const narrow = window.matchMedia("(max-width: 700px)");
+  const LINE_PX = 22, CARD_FRAME_PX = 16, ROW_PX = 32;
+  const isPicture = (column) => column.field === "picture";
+  const isWide = (column) => (column.flex || 0) >= 2 || (column.width || 0) >= 180;
+  const cardHeight = (columns) => {
+    const wide = columns.filter(isWide).length, pictures = columns.filter(isPicture).length;
+    return (wide + Math.ceil((columns.length - wide - pictures) / 2)) * LINE_PX + CARD_FRAME_PX;
+  };
+  const made = (tag, classes, ...content) => {
+    const element = Object.assign(document.createElement(tag), { className: classes });
+    element.append(...content);
+    return element;
+  };
+  const cellOf = (column, params) => {
+    const cell = { ...params, colDef: column, value: params.data[column.field] };
+    const shown = column.cellRenderer ? column.cellRenderer(cell)
+      : column.valueFormatter ? column.valueFormatter(cell) : cell.value;
+    const classes = typeof column.cellClass === "function" ? column.cellClass(cell) : column.cellClass || [];
+    return { shown: shown ?? "", classes: [classes].flat().filter((name) => !/^(ag-|num$)/.test(name)).join(" ") };
+  };
+  const card = (columns) => (params) => {
+    if (!params.data) return word("grid", "loadingOoo");
+    const pictures = [], pairs = made("div", "pairs");
+    for (const column of columns) {
+      const { shown, classes } = cellOf(column, params);
+      if (shown === "") continue;
+      if (isPicture(column)) pictures.push(shown);
+      else pairs.append(made("div", isWide(column) ? "pair wide" : "pair", made("span", "name", column.headerName), made("span", classes, shown)));
+    }
+    return made("div", "card", ...pictures, pairs);
+  };
+  /* A column without a heading is a deed and stays beside the card; the others are kept hidden, for their order. */
+  const fit = (api) => {
+    const wide = api.getColumnDefs().map((column) => ({ ...column, hide: false }));
+    const columns = wide.filter((column) => column.headerName);
+    const only = {
+      colId: "card", headerName: "", flex: 1, minWidth: 200, cellClass: "card-cell", cellRenderer: card(columns),
+      valueGetter: (params) => JSON.stringify(params.data), getQuickFilterText: () => "",
+    };
+    const lay = () => {
+      if (api.isDestroyed()) return;
+      const hidden = wide.map((column) => ({ ...column, hide: Boolean(column.headerName) }));
+      api.setGridOption("headerHeight", narrow.matches ? 0 : ROW_PX);
+      api.setGridOption("rowHeight", narrow.matches ? cardHeight(columns) : ROW_PX);
+      api.setGridOption("columnDefs", narrow.matches ? [only, ...hidden] : wide);
+      const asked = api.getGridOption("datasource"); // blocks keep the height they were asked with
+      if (asked) api.setGridOption("datasource", { ...asked });
+    };
+    if (narrow.matches) lay();
+    narrow.addEventListener("change", lay);
+  };
+
   // -- charts -------------------------------------------------------------------------------------
   /* One point per series; the browser keeps the curve, the server sends only what is new. */
   const point = (chart, values, most) => {
@@ -136,5 +199,5 @@ window.databus = (() => {
     return (value) => format.format(new Date(value));
   };
   return { told, bytes, picture, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
-           prepend, update, filter, point, seconds, decade, startClock, siteTime, leave };
+           prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();

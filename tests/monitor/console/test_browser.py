@@ -5,138 +5,19 @@ One console and one broker for the file; the tests run in their order.
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
-from console_city import alarms, fill_store, incidents
-from console_traffic import make_topics, producer, send_events, send_records
-from playwright.sync_api import Browser, Page, sync_playwright
+from console_browser import PAGES, Console, OpenPage, now_ms, shoot
+from console_city import alarms
+from console_traffic import producer, send_events, send_records
 
 from broker.server.embedded import RunningBroker
 from monitor.accounts.book import AccountBook
-from monitor.accounts.once import issue_one_time_link
 from monitor.accounts.roles import Role
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-PAGES = (
-    "live", "map", "records", "alarms", "watch", "latency", "quality", "bus", "cluster", "metadata",
-    "system",
-)  # fmt: skip
-PATIENCE_MS = 30_000
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class Console:
-    """A console process with its address and data."""
-
-    def __init__(self, data_path: Path, bootstrap: str, started_ms: int) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url, self.data_path, self.bootstrap = f"http://127.0.0.1:{port}", data_path, bootstrap
-        self.log = data_path / "console.log"
-        script = Path(__file__).parents[1] / "console_process.py"
-        words = [str(port), bootstrap, str(data_path), str(started_ms)]
-        self.process = subprocess.Popen(
-            [sys.executable, str(script), *words],
-            stdout=self.log.open("w"),
-            stderr=subprocess.STDOUT,
-        )
-        self._wait()
-
-    def _wait(self) -> None:
-        end = time.monotonic() + 60
-        while True:
-            try:
-                httpx.get(self.url + "/healthz", timeout=1)
-                return
-            except httpx.TransportError:
-                assert self.process.poll() is None, self.log.read_text()
-                assert time.monotonic() < end, self.log.read_text()
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
-
-
-@pytest.fixture(scope="module")
-def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
-    path, started_ms = tmp_path_factory.mktemp("console"), now_ms()
-    fill_store(path, now_ms=started_ms, records=600)
-    make_topics(broker.bootstrap)
-    to = producer(broker.bootstrap)
-    send_events(to, alarms(started_ms), incidents(started_ms))
-    send_records(to, now_ms=started_ms, count=40, seed=4)
-    book = AccountBook(path)
-    book.add("li", "correct horse", [Role.OPERATOR])
-    book.add("wang", "only looking", [Role.VIEWER])
-    made = Console(path, broker.bootstrap, started_ms)
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
-        yield opened
-        opened.close()
-
-
-OpenPage = Callable[..., Page]
-
-
-@pytest.fixture
-def open_page(console: Console, browser: Browser) -> Iterator[OpenPage]:
-    """A page behind a one-time link; at the end: nothing from outside, no error in the browser."""
-    contexts, outside, errors = [], [], []
-
-    def open_(log_in: bool = True) -> Page:
-        context = browser.new_context(
-            viewport={"width": 1440, "height": 900}, timezone_id="Europe/London"
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        own = (console.url, console.url.replace("http", "ws"), "data:", "blob:")
-        page.on("request", lambda r: None if r.url.startswith(own) else outside.append(r.url))
-        page.on("websocket", lambda w: None if w.url.startswith(own) else outside.append(w.url))
-        page.on("pageerror", lambda e: errors.append(str(e)))
-        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-        if log_in:
-            page.goto(issue_one_time_link(console.data_path, base_url=console.url))
-        return page
-
-    yield open_
-    for context in contexts:
-        context.close()
-    assert outside == []
-    assert [e for e in errors if "401" not in e] == []
-
-
-def shoot(page: Page, console: Console, name: str) -> None:
-    folder = console.data_path / "screenshots"
-    folder.mkdir(exist_ok=True)
-    page.screenshot(path=str(folder / f"{name}.png"))
-
-
 def test_a_person_logs_in_by_the_form_and_out_again(open_page: OpenPage, console: Console) -> None:
     """A wrong password is told; after logging out an open page of the session is told nothing more."""
     page = open_page(log_in=False)

@@ -1,0 +1,76 @@
+"""The console before a browser: one broker, one console process and one Chromium for a file."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from console_browser import FLAGS, PATIENCE_MS, Console, OpenPage, now_ms
+from console_city import alarms, fill_store, incidents
+from console_traffic import make_topics, producer, send_events, send_records
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from broker.server.embedded import RunningBroker
+from monitor.accounts.book import AccountBook
+from monitor.accounts.once import issue_one_time_link
+from monitor.accounts.roles import Role
+
+
+@pytest.fixture(scope="module")
+def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    path, started_ms = tmp_path_factory.mktemp("console"), now_ms()
+    fill_store(path, now_ms=started_ms, records=600)
+    make_topics(broker.bootstrap)
+    to = producer(broker.bootstrap)
+    send_events(to, alarms(started_ms), incidents(started_ms))
+    send_records(to, now_ms=started_ms, count=40, seed=4)
+    book = AccountBook(path)
+    book.add("li", "correct horse", [Role.OPERATOR])
+    book.add("wang", "only looking", [Role.VIEWER])
+    made = Console(path, broker.bootstrap, started_ms)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+def is_fault(page: Page, said: ConsoleMessage) -> bool:
+    """An error in the browser; that an unknown page is a 404 is meant so."""
+    own = "404" in said.text and said.location.get("url") == page.url
+    return said.type == "error" and not own
+
+
+@pytest.fixture
+def open_page(console: Console, browser: Browser) -> Iterator[OpenPage]:
+    """A page behind a one-time link; at the end: nothing from outside, no error in the browser."""
+    contexts, outside, errors = [], [], []
+
+    def open_(log_in: bool = True, width: int = 1440) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, timezone_id="Europe/London"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        own = (console.url, console.url.replace("http", "ws"), "data:", "blob:")
+        page.on("request", lambda r: None if r.url.startswith(own) else outside.append(r.url))
+        page.on("websocket", lambda w: None if w.url.startswith(own) else outside.append(w.url))
+        page.on("pageerror", lambda e: errors.append(str(e)))
+        page.on("console", lambda m: errors.append(m.text) if is_fault(page, m) else None)
+        if log_in:
+            page.goto(issue_one_time_link(console.data_path, base_url=console.url))
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert outside == []
+    assert [e for e in errors if "401" not in e] == []

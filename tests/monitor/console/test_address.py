@@ -1,0 +1,102 @@
+"""What stands in a page's address: read, written, and whatever somebody made of it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from console_city import ZONE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.api.views import parse_time
+from monitor.console.address import (
+    FIELDS,
+    FIRST_YEAR,
+    KINDS,
+    LAST_YEAR,
+    MAX_TEXT,
+    SCOPES,
+    SEVERITIES,
+    SPANS,
+    format_address,
+    read_address,
+    valid_values,
+)
+from monitor.console.shell import PAGES
+
+_TEXT = st.text(max_size=MAX_TEXT).filter(lambda s: s.isprintable() and s == s.strip())
+_MOMENTS = st.datetimes(datetime(FIRST_YEAR, 1, 1), datetime(LAST_YEAR, 12, 31))
+_DAYS = st.dates(date(FIRST_YEAR, 1, 1), date(LAST_YEAR, 12, 31)).map(str)
+_MINUTES = _MOMENTS.map(lambda m: m.isoformat(timespec="minutes"))
+VALUES: dict[str, st.SearchStrategy[str]] = {
+    "kind": st.sampled_from(KINDS),
+    "severity": st.sampled_from(SEVERITIES),
+    "scope": st.sampled_from(SCOPES),
+    "span": st.sampled_from(tuple(SPANS)),
+    "internal": st.sampled_from(("", "1")),
+    "day": _DAYS,
+    "from": _MINUTES,
+    "until": _MINUTES,
+}
+
+
+@given(st.data())
+def test_what_is_written_is_read_again(data: st.DataObject) -> None:
+    """Every page, every value it may have, the default among them."""
+    page = data.draw(st.sampled_from(sorted(FIELDS)))
+    fields = FIELDS[page]
+    values = {f.name: data.draw(VALUES.get(f.name, _TEXT), label=f.name) for f in fields}
+    address = urlsplit(format_address(f"/{page}", fields, values))
+    assert address.path == f"/{page}"
+    assert not address.fragment  # the name of a checkpoint has a # in it
+    assert read_address(fields, address.query) == values
+
+
+@given(st.sampled_from(sorted(FIELDS)), st.text() | st.dictionaries(st.text(), st.text()).map(urlencode))
+def test_an_address_that_somebody_broke_gives_a_view(page: str, query: str) -> None:
+    """Never an error; what was read is valid, and written and read again the same."""
+    fields = FIELDS[page]
+    values = read_address(fields, query)
+    assert valid_values(fields, values) == values
+    written = format_address(f"/{page}", fields, values)
+    assert read_address(fields, urlsplit(written).query) == values
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("records", "kind=bicycle&from=yesterday&until=2026-13-01T00:00&plate=%00&record=%0a"),
+        ("records", "plate=" + "x" * (MAX_TEXT + 1)),
+        ("records", "from=0001-01-01T00:00&until=9999-12-31T23:59"),
+        ("latency", "day=2026-02-30&scope=planet"),
+        ("quality", "span=century&kind=VEHICLE"),
+        ("bus", "internal=yes"),
+    ],
+)
+def test_values_that_are_not_valid_are_the_defaults(page: str, query: str) -> None:
+    """As if they were not there."""
+    assert read_address(FIELDS[page], query) == read_address(FIELDS[page], "")
+
+
+@given(_MINUTES)
+def test_every_time_that_is_valid_can_be_asked_for(moment: str) -> None:
+    """The search reads it in the site's zone without an error."""
+    values = read_address(FIELDS["records"], urlencode({"from": moment}))
+    assert values["from"] == moment
+    assert parse_time(values["from"], ZONE) >= parse_time(f"{FIRST_YEAR}-01-01", ZONE)
+
+
+def test_defaults_are_not_written() -> None:
+    """A page as it opens has the shortest address."""
+    for page, fields in FIELDS.items():
+        assert format_address(f"/{page}", fields, read_address(fields, "")) == f"/{page}"
+
+
+def test_only_pages_that_exist_have_fields() -> None:
+    """And no field twice."""
+    assert set(FIELDS) <= set(PAGES)
+    for fields in FIELDS.values():
+        names = [field.name for field in fields]
+        assert len(names) == len(set(names))
