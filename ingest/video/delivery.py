@@ -24,6 +24,9 @@ from ingest.video.reports import Place, Report
 log = logging.getLogger(__name__)
 
 MINUTE_MS = 60_000
+# A film is one counting, however often it is looked at: a second look sends the same records, so it
+# must not be counted as more. Counters of one epoch are cumulative, the largest number stands.
+EPOCH = 1
 TOPIC_OF_KIND = {"video": DATA_VIDEO, "face": DATA_FACE}
 
 
@@ -39,12 +42,11 @@ class Pictures(Protocol):
 
 @dataclass(slots=True)
 class Delivery:
-    """One film's line to bus and picture store. `epoch`: start of this look at the film."""
+    """One film's line to bus and picture store."""
 
     sink: BusSink
     pictures: Pictures
     place: Place
-    epoch: int
     sent: Counter[str] = field(default_factory=Counter)
     pictures_lost: int = 0
     _minutes: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -76,8 +78,8 @@ class Delivery:
 
     def _counter(self, kind: str, minute_ms: int) -> Sent:
         return Sent(
-            producer=f"recognise/{self.place.film}",
-            epoch=self.epoch,
+            producer=f"recognise/{self.place.film}/{self.place.checkpoint_id}",
+            epoch=EPOCH,
             kind=kind,
             camera_ip=self.place.camera_ip,
             recognizer_ip=self.place.recognizer_ip,

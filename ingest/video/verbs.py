@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo
 
 import typer
 
+from ingest.normalise.clock import FIRST_TRUE_MS
+
 if TYPE_CHECKING:  # a verb loads what it needs when it runs
     from ingest.video.delivery import Delivery
 
@@ -31,7 +33,11 @@ def recognise(
     camera: Annotated[str, typer.Option(help="Address of the camera that took it.")] = "127.0.0.1",
     server: Annotated[str, typer.Option(help="Address of this recognition server.")] = "127.0.0.1",
     start: Annotated[
-        str, typer.Option(help='"YYYY-MM-DD HH:MM:SS" of the first frame; default: it ends now.')
+        str,
+        typer.Option(
+            help='"YYYY-MM-DD HH:MM:SS" of the first frame; default: the film ends when its file '
+            "was last written."
+        ),
     ] = "",
     looks: Annotated[
         float, typer.Option(min=0.1, help="Looks per second of film; frames between are skipped.")
@@ -58,14 +64,13 @@ def recognise(
         film = Film(video)
     except NotAFilm as error:
         raise typer.BadParameter(str(error), param_hint="VIDEO") from error
-    site, now_ms = ctx.obj.site, _now_ms()
-    started_ms = _start_ms(start, site.tz) if start else now_ms - film.duration_ms
+    site = ctx.obj.site
+    started_ms = _start_ms(start, site.tz) if start else _written_ms(video) - film.duration_ms
     place = Place(checkpoint, camera, server, film.identity, started_ms, video.absolute().as_uri())
     delivery = Delivery(
         sink=BusSink(ctx.obj.bus, client_id="recognise", fixed_headers={"site": site.name}),
         pictures=open_pictures(ctx.obj.pictures, site, ctx.obj.edge),
         place=place,
-        epoch=now_ms,
     )
     settings = VideoSettings(looks_per_second=looks)
     try:
@@ -101,6 +106,13 @@ def _start_ms(text: str, zone: ZoneInfo) -> int:
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} is no local time", param_hint="--start") from error
     return int(local.replace(tzinfo=zone).timestamp() * 1000)
+
+
+def _written_ms(film: Path) -> int:
+    """The same at every look, so that a second one sends the same records; now for a file whose
+    time was never set (those of packages are of 1980)."""
+    written_ms = film.stat().st_mtime_ns // 1_000_000
+    return written_ms if FIRST_TRUE_MS < written_ms <= _now_ms() else _now_ms()
 
 
 def _now_ms() -> int:
