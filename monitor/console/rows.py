@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import WatchCommand
+from bus.contracts.keys import FACE, PLACE_AND_TIME, VEHICLE, VIDEO
 from bus.contracts.register import Register
 from monitor.api.views import alarm_row, clock, sighting_row
 from monitor.console.i18n import Texts
@@ -33,7 +34,7 @@ def live_record(one: Sighting, register: Register, zone: ZoneInfo, t: Texts) -> 
         "kind": one.kind,
         "plate": one.plate_number,
         "place": row[place_field(t)],
-        "features": " · ".join(one.features.values()),
+        "features": features_text(one.features, t),
         "picture": row["picture"],
     }
 
@@ -74,12 +75,77 @@ def clock_row(row: Row, t: Texts) -> Row:
     }
 
 
+def features_text(features: Mapping[str, str], t: Texts) -> str:
+    """What a device saw, in one line. A vehicle's words speak for themselves; "no · yes" of a face
+    does not, so its features have their names."""
+    parts = []
+    for attribute, value in features.items():
+        if attribute == "age_to" and "age_from" in features:
+            continue
+        text = t.value(attribute, value)
+        if attribute == "age_from" and "age_to" in features:
+            text = f"{t('attribute.age')} {value}–{features['age_to']}"
+        elif not attribute.startswith(("vehicle_", "plate_")):
+            text = f"{t.word('attribute', attribute)} {text}"
+        parts.append(text)
+    return " · ".join(parts)
+
+
+_TABLES = {"vehicle": VEHICLE, "face": FACE, "person": VIDEO, "mover": VIDEO}
+_SHOWN_APART = {*PLACE_AND_TIME.values(), "plate_number", "plate_color", "vehicle_color",
+                "vehicle_type", "vehicle_brand", "vehicle_series"}  # fmt: skip
+
+
+def body_facts(kind: str, body: Any, t: Texts) -> list[tuple[str, str]]:
+    """Name and value of what a device wrote beyond a record's own columns, as far as both have a
+    word in this language; no picture addresses and no vectors."""
+    if not isinstance(body, dict):
+        return []
+    found = []
+    for key, value in body.items():
+        attribute = _TABLES.get(kind, {}).get(key, "")
+        name = t.table.get(f"attribute.{attribute}", "")
+        if name and attribute not in _SHOWN_APART and isinstance(value, (str, int, float)):
+            found.append((name, t.value(attribute, str(value))))
+    return found
+
+
+def picture_caption(key: str, t: Texts) -> str:
+    """What a picture shows, by the key under which its address stands."""
+    attribute = {**VEHICLE, **FACE, **VIDEO}.get(key, "")
+    return t.table.get(f"picture.{attribute}", key.removesuffix("地址"))
+
+
+def incident_text(detail: Mapping[str, str], t: Texts) -> str:
+    """The detail of an incident: the names of its numbers in words."""
+    said = {k: v for k, v in detail.items() if k not in ("place", "place_en")}
+    return t("list.comma").join(_incident_fact(key, value, t) for key, value in said.items())
+
+
+def _incident_fact(key: str, value: str, t: Texts) -> str:
+    name, _, reason = key.partition(":")
+    if reason:
+        return f"{t.word('reason', reason)} {value}"
+    if name == "class":
+        value = t.word("kind", value)
+    elif name == "scope":
+        value = t.word("scope", value)
+    elif name.endswith("_ms") and value.lstrip("-").isdecimal():
+        value = span_text(int(value), t)
+    return f"{t.word('fact', name)} {value}"
+
+
 def match_text(match: Mapping[str, list[str]], t: Texts) -> str:
     """The conditions of a rule in words."""
-    return "；".join(
-        f"{t.word('attribute', attribute)} = {' / '.join(values)}"
+    return t("list.semicolon").join(
+        f"{t.word('attribute', attribute)} = {' / '.join(_alternatives(attribute, values, t))}"
         for attribute, values in match.items()
     )
+
+
+def _alternatives(attribute: str, values: list[str], t: Texts) -> list[str]:
+    """Once each: a rule may ask for a value in both languages."""
+    return list(dict.fromkeys(t.value(attribute, value) for value in values))
 
 
 def rule_view(rule: WatchCommand, hits: int, zone: ZoneInfo, t: Texts) -> Row:
@@ -116,6 +182,16 @@ def column(t: Texts, key: str, field: str, **options: Any) -> Row:
         made["cellClass"] = ["num", "ag-right-aligned-cell"]
         made["headerClass"] = "ag-right-aligned-header"
     return made | options
+
+
+def value_column(t: Texts, attribute: str, **options: Any) -> Row:
+    """A column of values of devices, in the language of the page where they are known ones."""
+    return {
+        "headerName": t(f"attribute.{attribute}"),
+        "field": attribute,
+        ":cellRenderer": "databus.value",
+        **options,
+    }
 
 
 def severity_column(t: Texts, **options: Any) -> Row:

@@ -40,7 +40,7 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
 }
 REACH_SECONDS = 2.0
 # Groups of words that the browser needs.
-_WORDS = ("kind", "severity", "state", "reason", "incident", "connection", "grid")
+_WORDS = ("kind", "severity", "state", "reason", "incident", "connection", "grid", "list")
 # Not NiceGUI's `value=None`: it asks the browser, and a page that is left at once does not answer.
 # In pixels; up to 700 `theme.css` and `console.js` call a screen narrow too.
 DRAWER = "show-if-above width=176 breakpoint=700"
@@ -114,7 +114,7 @@ def frame(view: View, page: str) -> Iterator[None]:
 
 def _head(view: View) -> None:
     t = view.t
-    words = {group: t.group(group) for group in _WORDS}
+    words = {group: t.group(group) for group in _WORDS} | {"value": t.values()}
     ui.dark_mode(view.dark)
     ui.add_head_html(
         f'<link rel="stylesheet" href="{_CSS}"><script src="{_JS}"></script>'

@@ -1,7 +1,7 @@
 """Texts of the console in Chinese and English: one table per language, the same keys in both.
 
-In: a language and a key. Out: text. Never: words of devices or operators; those are shown as they
-are.
+In: a language and a key. Out: text. Never: words of operators; those are shown as they are. Values
+of devices have a table of their own, `values`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monitor.console.i18n import en, zh
+from monitor.console.i18n.values import value_text, value_words
 
 LANGUAGES: dict[str, Mapping[str, str]] = {"zh": zh.TEXTS, "en": en.TEXTS}
 
@@ -30,6 +31,14 @@ class Texts:
         none.
         """
         return self.table.get(f"{group}.{value}", value)
+
+    def value(self, attribute: str, value: str) -> str:
+        """A value of a device in this language; as it came when it is not a known one."""
+        return value_text(value, self.language, is_series=attribute == "vehicle_series")
+
+    def values(self) -> dict[str, str]:
+        """All known values in this language, by what a device writes."""
+        return value_words(self.language)
 
     def group(self, group: str) -> dict[str, str]:
         """All words of a group, by value."""

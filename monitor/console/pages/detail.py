@@ -16,7 +16,7 @@ from monitor.api.pool import Away
 from monitor.api.views import alarm_row, record_detail, rejected_row
 from monitor.console.elements import chip, facts, figure, link
 from monitor.console.i18n import Texts
-from monitor.console.rows import Row, place_field
+from monitor.console.rows import Row, body_facts, picture_caption, place_field
 from monitor.console.shell import View
 
 _RECORD_FACTS = (
@@ -118,7 +118,8 @@ class DetailPanel:
         facts(
             [
                 (t("column.kind"), t.word("kind", row["kind"])),
-                *((t(f"attribute.{f}"), row[f]) for f in _FEATURES),
+                *((t(f"attribute.{f}"), t.value(f, row[f])) for f in _FEATURES),
+                *body_facts(row["kind"], row["body"], t),
                 *((t(f"column.{name}"), row[field]) for name, field in _RECORD_FACTS),
                 (t("column.latency"), _latency(t, row)),
             ]
@@ -135,7 +136,7 @@ class DetailPanel:
         t = self._view.t
         for one in pictures:
             if one["picture"]:
-                figure(one["picture"], one["key"].removesuffix("地址"))
+                figure(one["picture"], picture_caption(one["key"], t))
             else:  # never fetched from here: this page asks no other host for anything
                 ui.label(t("detail.foreign_picture", url=one["url"])).classes("soft small")
         if not pictures:
@@ -172,7 +173,7 @@ class DetailPanel:
                 (t("column.raised_at"), row["raised_at"]),
                 (t("column.reaction"), f"{row['reaction_ms']:,} ms"),
                 (t("column.camera"), row["camera_ip"]),
-                *((t.word("attribute", k), v) for k, v in row["attributes"].items()),
+                *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
             ]
         )
         with ui.element("div").classes("bar"):

@@ -14,11 +14,12 @@ from monitor.api.latency_totals import LatencyOfSpan
 from monitor.api.pool import Away
 from monitor.api.series import MINUTE_MS, Curve, clock_rows, with_gaps
 from monitor.api.services import now_ms
-from monitor.console.address import SCOPES
+from monitor.console.address import SCOPES, is_day
 from monitor.console.elements import grid, line_chart, panel, redraw
 from monitor.console.pages.live import short
 from monitor.console.rows import clock_row, column, place_field
 from monitor.console.shell import View
+from monitor.console.time_fields import day_field
 
 KINDS = ("vehicle", "face")
 REFRESH_SECONDS = 30.0
@@ -39,7 +40,7 @@ class LatencyPage:
         self._view = view
         t = view.t
         with panel() as bar, bar:
-            self._day = ui.input(t("latency.day")).props("type=date outlined dense")
+            self._day = day_field(t, t("latency.day"))
             scopes = {s: t(f"latency.{s}") for s in SCOPES}
             self._scope = ui.select(scopes, label=t("latency.scope"))
             self._which = ui.select({}, label=t("latency.which"), with_input=True)
@@ -57,6 +58,8 @@ class LatencyPage:
     async def _choose_day(self) -> None:
         """Today is what the page shows without a word in its address."""
         day = self._day.value or ""
+        if not day or not is_day(day):
+            return  # it is being typed
         await self._view.address.go({"day": "" if day == self._today() else day})
 
     async def _choose_scope(self) -> None:

@@ -17,8 +17,9 @@ from monitor.api.views import parse_time
 from monitor.console.address import KINDS, MAX_TEXT, SEVERITIES
 from monitor.console.elements import ask, paged_grid, panel, source
 from monitor.console.pages.detail import DetailPanel
-from monitor.console.rows import Row, column, place_field, severity_column
+from monitor.console.rows import Row, column, place_field, severity_column, value_column
 from monitor.console.shell import View
+from monitor.console.time_fields import moment_field
 
 _FIELDS = ("plate", "checkpoint", "from", "until")
 
@@ -80,10 +81,10 @@ def _record_columns(view: View) -> list[Row]:
         column(t, "kind", "kind", renderer="kind", width=80),
         column(t, "plate", "plate_number", width=118, cellClass="strong"),
         column(t, "checkpoint", place_field(t), flex=3, minWidth=150),
-        {"headerName": t("attribute.plate_color"), "field": "plate_color", "width": 90},
-        {"headerName": t("attribute.vehicle_color"), "field": "vehicle_color", "width": 90},
-        {"headerName": t("attribute.vehicle_type"), "field": "vehicle_type", "width": 100},
-        {"headerName": t("attribute.vehicle_brand"), "field": "vehicle_brand", "width": 110},
+        value_column(t, attribute="plate_color", width=90),
+        value_column(t, attribute="vehicle_color", width=90),
+        value_column(t, attribute="vehicle_type", width=100),
+        value_column(t, attribute="vehicle_brand", width=110),
         column(t, "camera", "camera_ip", width=120),
         column(t, "latency", "latency_ms", renderer="duration", number=True, width=90),
     ]
@@ -134,8 +135,8 @@ class SearchForm:
             self._place = ui.select(
                 self._places, label=t("search.checkpoint"), with_input=True
             ).style("width: 190px")
-            since = ui.input(t("search.from")).style("width: 196px")
-            until = ui.input(t("search.until")).style("width: 196px")
+            since = moment_field(t, t("search.from"))
+            until = moment_field(t, t("search.until"))
             self.button = ui.button(t("search.go")).props("unelevated dense padding='6px 18px'")
             self._reset = ui.button(t("search.reset"), color=None).classes("header-button")
         fields: tuple[ValueElement[Any], ...] = (kind, plate, self._place, since, until)
@@ -143,8 +144,6 @@ class SearchForm:
         for field in fields:
             field.props("outlined dense")
         plate.props(f"maxlength={MAX_TEXT}")
-        for field in (since, until):
-            field.props("type=datetime-local stack-label")
         self._show()
 
     def parameters(self) -> dict[str, str]:

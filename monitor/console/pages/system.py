@@ -14,7 +14,7 @@ from monitor.api.platform import away, health
 from monitor.api.pool import Away
 from monitor.api.views import incident_row
 from monitor.console.elements import chip, grid, panel
-from monitor.console.rows import Row, column, place_field
+from monitor.console.rows import Row, column, incident_text, place_field
 from monitor.console.shell import View
 
 REFRESH_SECONDS = 5.0
@@ -97,9 +97,6 @@ def _columns(view: View) -> list[Row]:
 
 def _row(incident: Incident, view: View) -> Row:
     row = incident_row(incident, view.services.register.read(), view.services.site.tz)
-    detail = "，".join(
-        f"{k} {v}" for k, v in incident.detail.items() if k not in ("place", "place_en")
-    )
     return {
         "id": incident.incident_id,
         "severity": incident.severity,
@@ -110,5 +107,5 @@ def _row(incident: Incident, view: View) -> Row:
         "place": row[place_field(view.t)],
         "camera_ip": incident.camera_ip,
         "recognizer_ip": incident.recognizer_ip,
-        "detail": detail,
+        "detail": incident_text(incident.detail, view.t),
     }

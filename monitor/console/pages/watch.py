@@ -17,8 +17,10 @@ from monitor.api.services import now_ms
 from monitor.api.views import parse_time
 from monitor.console.elements import grid, panel
 from monitor.console.feed import Update
+from monitor.console.i18n.values import device_values
 from monitor.console.rows import Row, column, rule_view, severity_column, values_of
 from monitor.console.shell import View
+from monitor.console.time_fields import moment_field
 from monitor.hub.commands import CommandLost
 from monitor.hub.rules import MATCHABLE, RuleError
 
@@ -53,7 +55,7 @@ class RuleForm:
                     value="warning", label=t("watch.severity"),
                 ).style("width: 110px")  # fmt: skip
                 self._plates = ui.input(t("watch.plate")).style("width: 300px")
-                self._until = ui.input(t("watch.until")).style("width: 250px")
+                self._until = moment_field(t, t("watch.until")).style("width: 250px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
@@ -70,7 +72,6 @@ class RuleForm:
             self._note,
         ):
             field.props("outlined dense")
-        self._until.props("type=datetime-local stack-label")
         self._rows: list[tuple[ui.select, ui.input, ui.element]] = []
         self._kind.on_value_change(self._change_kind)
 
@@ -112,7 +113,8 @@ class RuleForm:
         for feature, values, _ in self._rows:
             found = values_of(values.value or "", by_space=False)
             if found:
-                match[feature.value] = [*match.get(feature.value, []), *found]
+                meant = [value for word in found for value in device_values(word)]
+                match[feature.value] = [*match.get(feature.value, []), *meant]
         return match
 
     async def _put(self) -> None:

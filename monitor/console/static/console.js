@@ -43,6 +43,11 @@ window.databus = (() => {
     image.onerror = () => image.remove();
     return image;
   };
+  /* A value of a device: a known one in the page's language, another as it came. */
+  const value = (params) => {
+    const known = texts().value || {}, text = String(params.value ?? "").trim();
+    return known[text] || known[text.toLowerCase()] || text;
+  };
   const kind = (params) => word("kind", params.value);
   const severity = (params) => word("severity", params.value);
   /* A word that the server has already put into the page's language, beside the value that colours it. */
@@ -58,7 +63,7 @@ window.databus = (() => {
   const incident = (params) => word("incident", params.value);
   const severityClass = (params) => ["sev", "sev-" + String(params.value).replace(/[^a-z]/g, "")];
   const reasons = (params) =>
-    Object.entries(params.value || {}).map(([key, count]) => `${word("reason", key)} ${count}`).join("，");
+    Object.entries(params.value || {}).map(([key, count]) => `${word("reason", key)} ${count}`).join(word("list", "comma"));
   const clock = (params) => (params.value || "").slice(11);
   const number = (params) => (params.value == null ? "" : Number(params.value).toLocaleString("en-US"));
   const percent = (params) => (params.value == null ? "" : Number(params.value).toFixed(1) + " %");
@@ -198,6 +203,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { told, bytes, picture, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
+  return { told, bytes, picture, value, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
            prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();

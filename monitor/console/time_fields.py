@@ -1,0 +1,49 @@
+"""Fields for a day and for a moment, written year first for everybody.
+
+In: texts, a label. Out: an input whose value is ISO (`2026-11-22`, `2026-11-22 08:05`), with a
+calendar in the language of the page. Never: the browser's own date field: it shows the order of day
+and month of the browser's language, whatever the page's language is.
+"""
+
+from __future__ import annotations
+
+import json
+
+from nicegui import ui
+
+from monitor.console.address import is_day, is_moment
+from monitor.console.i18n import Texts
+
+DAY_MASK, MOMENT_MASK = "YYYY-MM-DD", "YYYY-MM-DD HH:mm"
+
+
+def day_field(t: Texts, label: str, value: str = "") -> ui.input:
+    """A day."""
+    field = ui.input(label, value=value, validation={t("date.wrong_day"): lambda v: is_day(v or "")})
+    field.props(f'outlined dense stack-label mask="####-##-##" placeholder="{t("date.day")}"')
+    _calendar(t, field, DAY_MASK)
+    return field.style("width: 160px")
+
+
+def moment_field(t: Texts, label: str, value: str = "") -> ui.input:
+    """A moment of the site's clock, to the minute."""
+    field = ui.input(label, value=value, validation={t("date.wrong_moment"): lambda v: is_moment(v or "")})
+    field.props(f'outlined dense stack-label placeholder="{t("date.moment")}"')
+    _calendar(t, field, MOMENT_MASK)
+    return field.style("width: 196px")
+
+
+def _calendar(t: Texts, field: ui.input, mask: str) -> None:
+    names = {"days": "days", "daysShort": "short_days", "months": "months",
+             "monthsShort": "short_months"}  # fmt: skip
+    locale = {key: t(f"date.{name}").split("_") for key, name in names.items()}
+    words = json.dumps({**locale, "firstDayOfWeek": 1}, ensure_ascii=False)
+    with field:
+        with ui.menu().props("no-parent-event no-focus") as menu, ui.element("div").classes("bar"):
+            calendar = ui.date(mask=mask).bind_value(field).props("minimal")
+            calendar.props[":locale"] = words
+            if mask == MOMENT_MASK:
+                ui.time(mask=mask).bind_value(field).props("format24h")
+        with field.add_slot("append"):
+            button = ui.button(icon="event", color=None, on_click=menu.open)
+            button.props(f'flat round dense aria-label="{t("date.calendar")}"')
