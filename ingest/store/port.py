@@ -168,6 +168,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str = ""
 
 
+class PlatesFound(msgspec.Struct, frozen=True, kw_only=True):
+    """Plates that contain a part, the latest seen first. Only the newest of the store were looked
+    at: all records captured since `since_ms`; None: all of the store."""
+
+    plates: Sequence[str]
+    since_ms: int | None = None
+
+
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Totals for the account, per kind."""
 
@@ -185,6 +193,10 @@ class RecordReader(Protocol):
 
     def count(self, query: Query) -> int:
         """How many rows match, bounded by nothing."""
+
+    def plates_containing(self, part: str, *, limit: int = 20) -> PlatesFound:
+        """At most `limit` plates that contain `part` (compared normalised; empty finds none). Looks
+        at a bounded number of the newest records, whatever the store's size."""
 
     def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
         """Rejected records, newest first."""

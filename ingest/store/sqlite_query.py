@@ -13,6 +13,7 @@ from ingest.store.port import Page, Query, RecordRow
 from ingest.store.schema import COMMON_KIND, FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
 
 MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
+MAX_PLATES_LOOKED_AT = 1_000_000  # by one search for a part of a plate; takes about half a second
 _COLUMNS = ",".join(f"r.{name}" for name in RecordRow.__struct_fields__)
 _LAST_CHARACTER = "\U0010ffff"
 
@@ -41,6 +42,28 @@ def records_statement(query: Query, page: Page | None) -> Statement:
     if page is not None:
         _page(statement, page)
     return statement
+
+
+# Index entries alone, newest hour first. The inner LIMIT is what bounds the cost.
+_NEWEST_PLATES = (
+    "SELECT f.value, f.captured_at_ms, h.hour FROM hours h CROSS JOIN facets f"
+    f" ON f.hour = h.hour AND f.facet = {FACET_PLATE} ORDER BY h.hour DESC LIMIT ?"
+)
+
+
+def plates_statement(part: str, most: int, limit: int) -> Statement:
+    """Plates that hold a part, among the `most` newest entries of the index."""
+    sql = (
+        f"SELECT value, max(captured_at_ms) AS last FROM ({_NEWEST_PLATES})"
+        " WHERE instr(value, ?) > 0 GROUP BY value ORDER BY last DESC, value LIMIT ?"
+    )
+    return Statement(sql, [most, part, limit])
+
+
+def looked_at_since_statement(most: int) -> Statement:
+    """The hour in which looking at the `most` newest entries ended; no row if it saw all of them.
+    The entries of that hour lie by plate: not all of it was seen."""
+    return Statement(f"SELECT hour FROM ({_NEWEST_PLATES} OFFSET ?)", [1, most])
 
 
 def bounded(limit: int) -> int:

@@ -15,18 +15,27 @@ from typing import Any, TypeVar
 import msgspec
 
 from bus.contracts.meters import LatencyCell, QualityCell
+from bus.contracts.plates import folded
 from ingest.store.errors import store_errors
 from ingest.store.port import (
     Counts,
     LatencySummary,
     Page,
+    PlatesFound,
     Position,
     Query,
     RecordRow,
     RejectedRow,
 )
-from ingest.store.schema import VERSION, version_of
-from ingest.store.sqlite_query import Statement, bounded, records_statement
+from ingest.store.schema import HOUR_MS, VERSION, version_of
+from ingest.store.sqlite_query import (
+    MAX_PLATES_LOOKED_AT,
+    Statement,
+    bounded,
+    looked_at_since_statement,
+    plates_statement,
+    records_statement,
+)
 from ingest.store.totals import counts_of
 
 _BUCKETS = msgspec.json.Decoder(dict[int, int])
@@ -59,6 +68,18 @@ class SqliteReader:
             return sum(self.counts().stored.values())
         found = self._rows(records_statement(query, None))
         return int(found[0][0]) if found else 0
+
+    def plates_containing(
+        self, part: str, *, limit: int = 20, most: int = MAX_PLATES_LOOKED_AT
+    ) -> PlatesFound:
+        """See `RecordReader.plates_containing`; looks at the `most` newest entries."""
+        key = folded(part)
+        if not key:
+            return PlatesFound(plates=())
+        found = self._rows(plates_statement(key, most, bounded(limit)))
+        last = self._rows(looked_at_since_statement(most))
+        since_ms = (last[0][0] + 1) * HOUR_MS if last else None
+        return PlatesFound(plates=[plate for plate, _ in found], since_ms=since_ms)
 
     def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
         """See `RecordReader.rejected`."""

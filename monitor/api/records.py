@@ -24,6 +24,9 @@ from monitor.api.views import parse_time, record_detail, record_row, rejected_ro
 MAX_PAGE = 1000
 MAX_CSV_ROWS = 1_000_000  # what a spreadsheet opens; a larger wish is a job for Spark
 CSV_PAGE = 1000
+MAX_PLATE_PART = 32
+MAX_PLATES = 200
+OFFERED_PLATES = 12  # as many as a person reads at a glance
 CSV_COLUMNS = (
     "record_id",
     "kind",
@@ -53,6 +56,7 @@ def record_routes(services: Services) -> APIRouter:
     router = APIRouter(prefix="/api")
     question = _question(services.site.tz)
     _add_search(router, services, question)
+    _add_plates(router, services)
     _add_table(router, services, question)
     _add_record(router, services)  # last of /records: its path takes all that is left
     _add_rejected(router, services)
@@ -112,6 +116,20 @@ def _add_search(router: APIRouter, services: Services, question: Callable[..., Q
     @router.get("/records/count", dependencies=[VIEW])
     async def count(q: Question = Depends(question)) -> Response:
         return answer({"count": await services.records.ask(lambda r: r.count(q))})
+
+
+def _add_plates(router: APIRouter, services: Services) -> None:
+    """Whole plates for a part of one."""
+
+    @router.get("/plates", dependencies=[VIEW])
+    async def plates(
+        contains: Annotated[str, Query(min_length=1, max_length=MAX_PLATE_PART)],
+        limit: Annotated[int, Query(ge=1, le=MAX_PLATES)] = OFFERED_PLATES,
+    ) -> Response:
+        found = await services.records.ask(
+            lambda r: r.plates_containing(contains, limit=limit)
+        )
+        return answer(found)
 
 
 def _add_table(router: APIRouter, services: Services, question: Callable[..., Question]) -> None:

@@ -74,6 +74,25 @@ class Finder:
             return sum(1 for _ in self._entries(self._where(""), ROWS_PER_CALL))
         return sum(1 for _ in self.records("", ROWS_PER_CALL))
 
+    def plates(self, part: str, most: int) -> tuple[dict[str, None], int | None]:
+        """Plates that hold a part among the `most` newest entries, the latest seen first, and since
+        when all were looked at (None: for ever). No record is read."""
+        found: dict[str, None] = {}
+        newest = heapq.merge(*(self._plates_of(one) for one in self._where("")))
+        for number, (moment_ms, plate) in enumerate(newest):
+            if number == most:
+                return found, 1 - moment_ms
+            if part in plate:
+                found[plate] = None
+        return found, None
+
+    def _plates_of(self, one: Range) -> Iterator[tuple[int, str]]:
+        """Moment (negative) and plate of every entry that counts."""
+        for key, raw in self._line.scan(tables.INDEX, one.start, one.stop, ROWS_PER_CALL):
+            entry = tables.entry_of(raw)
+            if entry.plate_key and self._ledger.counts(entry.attempt):
+                yield -keys.moment_of(key, one.prefix), entry.plate_key
+
     def _rows(
         self,
         key_of: Callable[[str], bytes],

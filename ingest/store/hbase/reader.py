@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from bus.contracts.meters import LatencyCell, QualityCell
+from bus.contracts.plates import folded
 from ingest.store.hbase import books, keys, tables
 from ingest.store.hbase.connection import ROWS_PER_CALL, HbaseConnection, Line, TableMissing
 from ingest.store.hbase.finder import Finder
@@ -20,6 +21,7 @@ from ingest.store.port import (
     Counts,
     LatencySummary,
     Page,
+    PlatesFound,
     Position,
     Query,
     RecordRow,
@@ -27,6 +29,7 @@ from ingest.store.port import (
 )
 from ingest.store.totals import counts_of
 
+MAX_PLATES_LOOKED_AT = 100_000  # by one search for a part of a plate; entries come over a line
 MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
 _FOREVER_MS = 1 << 62
 
@@ -75,6 +78,17 @@ class HbaseReader:
             return len(finder.by_identity()) if query.record_id else finder.count()
 
         return self._read(read, 0)
+
+    def plates_containing(
+        self, part: str, *, limit: int = 20, most: int = MAX_PLATES_LOOKED_AT
+    ) -> PlatesFound:
+        """See `RecordReader.plates_containing`; looks at the `most` newest entries."""
+        key = folded(part)
+        nothing: tuple[dict[str, None], int | None] = ({}, None)
+        if not key:
+            return PlatesFound(plates=())
+        found, since_ms = self._read(lambda line: Finder(line, Query()).plates(key, most), nothing)
+        return PlatesFound(plates=list(islice(found, _bounded(limit))), since_ms=since_ms)
 
     def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
         """See `RecordReader.rejected`."""

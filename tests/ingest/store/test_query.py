@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
+from bus.contracts.plates import folded
 from ingest.store import open_store
 from ingest.store.port import Page, Query, RecordRow, RecordStore, RejectedRow, StoreBatch
 
@@ -115,6 +116,39 @@ def test_a_plate_is_found_in_any_spelling(store: RecordStore, rows: list[RecordR
     """The question is normalised as the records were."""
     expected = sum(row.plate_key == "浙A11111" for row in rows)
     assert store.count(Query(plate="浙 ａ11111")) == expected > 0
+
+
+def test_plates_that_contain_a_part_are_found_the_latest_first(
+    store: RecordStore, rows: list[RecordRow]
+):
+    """In any spelling; signs that are special elsewhere are themselves; a plate stands there once."""
+    for part in ("111", "浙 ａ", "B22", "[1]", "?", "2", "*", "无车牌", "", " "):
+        key = folded(part)
+        last: dict[str, int] = {}
+        for row in rows:
+            if key and key in row.plate_key:
+                last[row.plate_key] = max(row.captured_at_ms, last.get(row.plate_key, row.captured_at_ms))
+        found = store.plates_containing(part)
+        assert found.since_ms is None
+        assert set(found.plates) == set(last), part
+        moments = [last[plate] for plate in found.plates]
+        assert moments == sorted(moments, reverse=True)
+        assert list(store.plates_containing(part, limit=1).plates) == list(found.plates[:1])
+
+
+@pytest.mark.parametrize("most", [1, 20, 90, 10_000])
+def test_a_search_for_a_part_looks_at_a_bounded_number_and_says_since_when(
+    store: RecordStore, rows: list[RecordRow], most: int
+):
+    """Everything since the moment it names was looked at; nothing is claimed of what is older."""
+    found = store.plates_containing("1", most=most)
+    with_plate = [row for row in rows if row.plate_key]
+    assert (found.since_ms is None) == (most >= len(with_plate))
+    since_ms = -9 * HOUR if found.since_ms is None else found.since_ms
+    since = {row.plate_key for row in with_plate if row.captured_at_ms >= since_ms}
+    assert {plate for plate in since if "1" in plate} <= set(found.plates)
+    if most == 1:
+        assert len(found.plates) <= 1
 
 
 def test_a_reader_sees_what_the_writer_committed_and_nothing_before_there_is_a_store(url: str):
