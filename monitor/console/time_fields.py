@@ -19,7 +19,8 @@ DAY_MASK, MOMENT_MASK = "YYYY-MM-DD", "YYYY-MM-DD HH:mm"
 
 def day_field(t: Texts, label: str, value: str = "") -> ui.input:
     """A day."""
-    field = ui.input(label, value=value, validation={t("date.wrong_day"): lambda v: is_day(v or "")})
+    rule = {t("date.wrong_day"): lambda text: is_day(text or "")}
+    field = ui.input(label, value=value, validation=rule)
     field.props(f'outlined dense stack-label mask="####-##-##" placeholder="{t("date.day")}"')
     _calendar(t, field, DAY_MASK)
     return field.style("width: 160px")
@@ -27,7 +28,8 @@ def day_field(t: Texts, label: str, value: str = "") -> ui.input:
 
 def moment_field(t: Texts, label: str, value: str = "") -> ui.input:
     """A moment of the site's clock, to the minute."""
-    field = ui.input(label, value=value, validation={t("date.wrong_moment"): lambda v: is_moment(v or "")})
+    rule = {t("date.wrong_moment"): lambda text: is_moment(text or "")}
+    field = ui.input(label, value=value, validation=rule)
     field.props(f'outlined dense stack-label placeholder="{t("date.moment")}"')
     _calendar(t, field, MOMENT_MASK)
     return field.style("width: 196px")

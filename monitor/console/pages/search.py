@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 from urllib.parse import urlencode
@@ -10,13 +11,19 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.elements.mixins.value_element import ValueElement
 
-from ingest.store.port import Query
+from ingest.store.port import Page, Query
 from monitor.accounts.roles import Operation
 from monitor.api.pool import Away
 from monitor.api.views import parse_time
 from monitor.console.address import KINDS, MAX_TEXT, SEVERITIES
 from monitor.console.elements import ask, paged_grid, panel, source
 from monitor.console.pages.detail import DetailPanel
+from monitor.console.plate_offer import (
+    PlateOffer,
+    is_whole_plate,
+    plates_of_alarms,
+    plates_of_records,
+)
 from monitor.console.rows import Row, column, place_field, severity_column, value_column
 from monitor.console.shell import View
 from monitor.console.time_fields import moment_field
@@ -30,6 +37,7 @@ def build_records(view: View) -> None:
     detail = DetailPanel(view)
     with panel(classes="fit") as bar:
         form = SearchForm(view, bar, "kind", {k: t(f"kind.{k}") for k in KINDS})
+        offer = PlateOffer(view, partial(plates_of_records, view), form.choose_plate)
         made = paged_grid(
             t,
             _record_columns(view),
@@ -48,8 +56,11 @@ def build_records(view: View) -> None:
             ).classes("header-button")
 
     async def show_count() -> None:
+        asked = form.parameters()
         count.set_text("")
-        count.set_text(await _count(view, form.parameters()))
+        found = await _count(view, asked)
+        count.set_text("" if found is None else t("search.count", count=f"{found:,}"))
+        await offer.show(asked.get("plate", ""), found)
 
     async def search() -> None:
         ask(made, "/api/records", form.parameters())
@@ -59,7 +70,8 @@ def build_records(view: View) -> None:
     ui.timer(0.1, show_count, once=True)  # the grid asks for its rows itself
 
 
-async def _count(view: View, p: dict[str, str]) -> str:
+async def _count(view: View, p: dict[str, str]) -> int | None:
+    """None where the store is away: the notice on top says it already."""
     zone = view.services.site.tz
     question = Query(
         kind=p.get("kind", ""), plate=p.get("plate", ""), checkpoint_id=p.get("checkpoint", ""),
@@ -67,10 +79,9 @@ async def _count(view: View, p: dict[str, str]) -> str:
         captured_until_ms=parse_time(p.get("until", ""), zone),
     )  # fmt: skip
     try:
-        found = await view.services.records.ask(lambda r: r.count(question))
+        return await view.services.records.ask(lambda r: r.count(question))
     except Away:
-        return ""  # the notice on top says it already
-    return view.t("search.count", count=f"{found:,}")
+        return None
 
 
 def _record_columns(view: View) -> list[Row]:
@@ -107,6 +118,7 @@ def build_alarms(view: View) -> None:
     ]
     with panel(classes="fit") as bar:
         form = SearchForm(view, bar, "severity", {s: t(f"severity.{s}") for s in SEVERITIES})
+        offer = PlateOffer(view, partial(plates_of_alarms, view), form.choose_plate)
         made = paged_grid(
             t,
             columns,
@@ -115,7 +127,31 @@ def build_alarms(view: View) -> None:
             **{":datasource": source("/api/alarms", form.parameters())},
         )
     made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["alarm_id"]))
-    form.on_search(lambda: ask(made, "/api/alarms", form.parameters()))
+
+    async def offer_plates() -> None:
+        asked = form.parameters()
+        await offer.show(asked.get("plate", ""), await _count_alarms(view, asked))
+
+    async def search() -> None:
+        ask(made, "/api/alarms", form.parameters())
+        await offer_plates()
+
+    form.on_search(search)
+    ui.timer(0.1, offer_plates, once=True)  # the grid asks for its rows itself
+
+
+async def _count_alarms(view: View, p: dict[str, str]) -> int | None:
+    """0 or 1: whether there is any alarm of this plate; None where it cannot be told."""
+    plate = p.get("plate", "")
+    if not is_whole_plate(plate):
+        return None
+    try:
+        found, _ = await view.services.alarms.ask(
+            lambda r: r.alarms(page=Page(limit=1), plate=plate)
+        )
+    except Away:
+        return None
+    return len(found)
 
 
 class SearchForm:
@@ -150,6 +186,10 @@ class SearchForm:
         """As the API wants them; empty ones left out."""
         asked = {name: self._address[name] for name in self._names}
         return {name: value for name, value in asked.items() if value}
+
+    async def choose_plate(self, plate: str) -> None:
+        """Search for this plate, with everything else as it is."""
+        await self._address.go({"plate": plate})
 
     def on_search(self, search: Callable[[], Awaitable[object] | object]) -> None:
         """Call `search` when the address asks something else, and when the person asks again."""

@@ -153,3 +153,18 @@ def test_rows_are_json_of_plain_values(services: Services) -> None:
         msgspec.json.decode(
             msgspec.json.encode(record_detail(row, services.register.read(), services.site.tz))
         )
+
+
+async def test_a_part_of_a_plate_finds_whole_plates_the_latest_first(as_role: Any) -> None:
+    """A plate in exact search finds nothing by a part of it; this is what is offered instead."""
+    client = as_role()
+    rows = (await client.get("/api/records?kind=vehicle&limit=1")).json()["rows"]
+    plate = rows[0]["plate_number"]
+    part = plate[2:6].lower()
+    assert (await client.get(f"/api/records/count?plate={part}")).json() == {"count": 0}
+    found = (await client.get(f"/api/plates?contains={part}")).json()
+    assert plate in found["plates"]
+    assert found["since_ms"] is None
+    assert len((await client.get("/api/plates?contains=浙&limit=3")).json()["plates"]) == 3
+    for bad in ("", "?contains=", f"?contains={'A' * 33}", "?contains=A&limit=0"):
+        assert (await client.get(f"/api/plates{bad}")).status_code == 422
