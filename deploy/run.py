@@ -136,6 +136,7 @@ def _dispatcher(settings: Settings) -> int:
 
 def _console(settings: Settings) -> int:
     from deploy.books import open_operations, open_records
+    from deploy.up import supervised
     from monitor.serve import serve
 
     _topics_in_the_background(settings)
@@ -146,6 +147,7 @@ def _console(settings: Settings) -> int:
             console_settings(settings),
             open_records=lambda: open_records(settings),
             open_alarms=lambda: open_operations(settings),
+            read_processes=lambda: supervised(settings.site.data_path),
         )
     )
     return 0

@@ -26,7 +26,10 @@ from deploy.settings import Settings
 from deploy.state_file import in_use, is_held, read_state
 from deploy.status_line import StatusLine
 from deploy.supervisor import Child, Supervisor, check_ports
+from monitor.ports import Process
 
+SUPERVISOR = "supervisor"
+SUPERVISOR_TITLE = "starts the others and keeps them alive"
 TICK_S = 0.5
 DOWN_TIMEOUT_S = 150.0  # the sum of the roles' stop limits
 DETACH_TIMEOUT_S = 300.0
@@ -159,17 +162,49 @@ def roles_with_backlog(settings: Settings) -> list[dict[str, Any]]:
 def roles_state(settings: Settings) -> list[dict[str, Any]]:
     """How each role is: what its supervisor says, or `stopped` without one."""
     folder = settings.site.data_path
-    state = read_state(folder) if is_held(folder) else None
-    known = state["roles"] if state else {name: {} for name in PRODUCT}
+    found = supervised(folder) or [Process(role=name, state="stopped") for name in PRODUCT]
     return [
         {
-            "role": name,
-            "what": ROLES[name].title if name in ROLES else "",
-            "state": role.get("state", "stopped"),
-            "pid": role.get("pid"),
-            "restarts": role.get("restarts", 0),
-            "since_ms": role.get("since_ms"),
-            "log": str(folder / "log" / f"{name}.log"),
+            "role": one.role,
+            "what": SUPERVISOR_TITLE if one.role == SUPERVISOR else _title(one.role),
+            "state": one.state,
+            "pid": one.pid,
+            "restarts": one.restarts,
+            "since_ms": one.since_ms,
+            "log": str(folder / "log" / f"{one.role}.log"),
         }
-        for name, role in known.items()
+        for one in found
     ]
+
+
+def supervised(folder: Path) -> list[Process]:
+    """The supervisor of a data directory and all that it keeps alive; empty without one.
+
+    The one reader of that state: `status` prints it, the console shows it.
+    """
+    state = read_state(folder) if is_held(folder) else None
+    if state is None:
+        return []
+    own = Process(
+        role=SUPERVISOR, state="running", pid=state.get("pid"),
+        since_ms=state.get("started_at_ms"),
+    )  # fmt: skip
+    return [
+        own,
+        *(
+            Process(
+                role=name,
+                state=role["state"],
+                pid=role["pid"],
+                restarts=role["restarts"],
+                since_ms=role["since_ms"],
+            )
+            for name, role in state["roles"].items()
+        ),
+    ]
+
+
+def _title(name: str) -> str:
+    """What a role is; the brokers of a cluster are `broker-1` and so on."""
+    kind = name if name in ROLES else name.partition("-")[0]
+    return ROLES[kind].title if kind in ROLES else ""

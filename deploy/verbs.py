@@ -7,8 +7,10 @@ printed for people or as JSON. Never: the work itself.
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.table import Table
@@ -117,7 +119,8 @@ def down(ctx: typer.Context) -> None:
 
 
 def status(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Every role: its state, its process, how often it was restarted, how many records wait for it.
+    """Every role: its state and since when, its process, how often it was restarted, how many
+    records wait for it.
 
     With --json also where its log is.
     """
@@ -127,16 +130,25 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
-    table = Table("role", "state", "process", "restarts", "records that wait", "what it is")
+    table = Table(
+        "role", "state", "process", "restarts", "since", "records that wait", "what it is"
+    )
     for row in rows:
         waits = ", ".join(
             f"{place} {'?' if count is None else count}" for place, count in row["behind"].items()
         )
         table.add_row(
-            row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]), waits,
-            row["what"],
+            row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]),
+            _local_time(row["since_ms"], ctx.obj.site.tz), waits, row["what"],
         )  # fmt: skip
     screen().print(table)
+
+
+def _local_time(moment_ms: int | None, zone: ZoneInfo) -> str:
+    """To the second, by the site's clock; empty for None."""
+    if moment_ms is None:
+        return ""
+    return f"{datetime.fromtimestamp(moment_ms // 1000, zone):%Y-%m-%d %H:%M:%S}"
 
 
 def logs(

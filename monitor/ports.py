@@ -1,13 +1,15 @@
 """What the console needs from outside: readers that `deploy` hands in.
 
-In: questions. Out: contract structs. Never: an import of `alarm`; its reader fits `AlarmReader`
-by shape.
+In: questions. Out: contract structs, the state of processes. Never: an import of `alarm`; its
+reader fits `AlarmReader` by shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
+
+import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
 from ingest.store.port import Page, Position, RecordReader
@@ -44,5 +46,17 @@ class AlarmReader(Protocol):
         """Release the store."""
 
 
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of the product, as its supervisor says; `state` is the supervisor's own word."""
+
+    role: str
+    state: str
+    pid: int | None = None
+    restarts: int = 0
+    since_ms: int | None = None  # when it came into this state
+
+
+# Reads files; empty where no supervisor of ours keeps the processes (systemd, containers).
+ReadProcesses = Callable[[], Sequence[Process]]
 OpenRecords = Callable[[], RecordReader]
 OpenAlarms = Callable[[], AlarmReader]

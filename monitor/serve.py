@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from bus.settings import BusSettings, SiteSettings
 from monitor.api.app import create_api
 from monitor.api.services import Services, build_services
-from monitor.ports import OpenAlarms, OpenRecords
+from monitor.ports import OpenAlarms, OpenRecords, ReadProcesses
 from monitor.settings import ConsoleSettings
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,12 @@ async def serve(
     *,
     open_records: OpenRecords,
     open_alarms: OpenAlarms,
+    read_processes: ReadProcesses = tuple,
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
-    services = build_services(site, bus, console, open_records, open_alarms)
+    services = build_services(
+        site, bus, console, open_records, open_alarms, read_processes
+    )
     if not services.book.accounts():
         log.warning("no accounts yet: add one with `databus accounts add NAME`")
     server = uvicorn.Server(uvicorn.Config(

@@ -75,7 +75,8 @@ def platform_routes(services: Services) -> APIRouter:
                 "site": services.site.name,
                 "uptime_seconds": round(time.monotonic() - started),
                 "away": away(services),
-                "processes": await health(services),
+                "processes": await asyncio.to_thread(services.read_processes),
+                "answers": await health(services),
                 "open_incidents": len(services.hub.live.open_incidents()),
             }
         )

@@ -31,7 +31,7 @@ from monitor.hub.cluster import Cluster
 from monitor.hub.commands import CommandSender
 from monitor.hub.hub import Hub
 from monitor.hub.rules import check_rule
-from monitor.ports import AlarmReader, OpenAlarms, OpenRecords
+from monitor.ports import AlarmReader, OpenAlarms, OpenRecords, ReadProcesses
 from monitor.settings import ConsoleSettings
 
 
@@ -64,6 +64,7 @@ class Services:
     cluster: Cluster
     watcher: Watcher
     commands: CommandSender
+    read_processes: ReadProcesses
     secret: str
     failures: RequestFailures = field(default_factory=RequestFailures)
     background: list[asyncio.Task[None]] = field(default_factory=list)
@@ -93,6 +94,7 @@ def build_services(
     console: ConsoleSettings,
     open_records: OpenRecords,
     open_alarms: OpenAlarms,
+    read_processes: ReadProcesses = tuple,
 ) -> Services:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
@@ -128,6 +130,7 @@ def build_services(
             bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms
         ),
         commands=CommandSender(bus.bootstrap_servers, site.name),
+        read_processes=read_processes,
         secret=_secret(data_path / "console" / "secret"),
     )
 

@@ -16,6 +16,7 @@ from bus.contracts.register import Register
 from monitor.api.views import alarm_row, clock, sighting_row
 from monitor.console.i18n import Texts
 from monitor.hub.sighting import Sighting
+from monitor.ports import Process
 
 Row = dict[str, Any]
 
@@ -114,6 +115,20 @@ def picture_caption(key: str, t: Texts) -> str:
     """What a picture shows, by the key under which its address stands."""
     attribute = {**VEHICLE, **FACE, **VIDEO}.get(key, "")
     return t.table.get(f"picture.{attribute}", key.removesuffix("地址"))
+
+
+def process_row(process: Process, zone: ZoneInfo, t: Texts) -> Row:
+    """One row of the product's processes; `broker-2` is broker 2 of a cluster."""
+    kind, _, number = process.role.partition("-")
+    return {
+        "id": process.role,
+        "process": f"{t.word('process', kind)} {number}".strip(),
+        "state": t.word("process_state", process.state),
+        "is_well": process.state == "running",
+        "pid": process.pid,
+        "restarts": process.restarts,
+        "since": clock(process.since_ms or 0, zone)[:19],
+    }
 
 
 def incident_text(detail: Mapping[str, str], t: Texts) -> str:

@@ -13,9 +13,11 @@ import pytest
 from bus.tasks import FAILED_STATUS
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
+from deploy.settings import load
 from deploy.state_file import is_held, read_state, rotate_log
 from deploy.supervisor import Child, Endpoint, RoleState, Supervisor, check_ports
 from deploy.testservers.process import free_port
+from deploy.up import roles_state, supervised
 
 QUICK = RestartPolicy(first_delay_s=0.01, longest_delay_s=0.02, deaths_allowed=3)
 LIMIT_S = 20
@@ -138,6 +140,32 @@ async def test_a_process_that_ignores_the_request_to_stop_is_killed_at_its_limit
     await supervisor.stop()
     assert supervisor.lives["mule"].process.returncode == -signal.SIGKILL
     assert "does not stop within 0.2 s" in (tmp_path / "log" / "supervisor.log").read_text()
+
+
+async def test_status_and_console_read_the_supervisor_and_all_its_processes_at_one_place(
+    tmp_path: Path,
+):
+    """With its own row, process ids, restarts and since when; nothing of a supervisor that is gone,
+    and `status` says then that the product is stopped."""
+    supervisor = Supervisor([child("edge", SLEEPER), child("broker-2", SLEEPER)], tmp_path)
+    settings = load(None, [f"site.data_dir={tmp_path}"])
+    await supervisor.start()
+    assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
+    found = {one.role: one for one in supervised(tmp_path)}
+    assert list(found) == ["supervisor", "edge", "broker-2"]
+    assert found["supervisor"].pid == os.getpid()
+    for name, life in supervisor.lives.items():
+        told = found[name]
+        assert (told.state, told.pid, told.restarts) == ("running", life.pid, 0)
+        assert told.since_ms == life.since_ms
+    rows = roles_state(settings)
+    assert [(r["role"], r["pid"], r["since_ms"]) for r in rows] == [
+        (one.role, one.pid, one.since_ms) for one in found.values()
+    ]
+    assert all(row["what"] for row in rows)
+    await supervisor.stop()
+    assert supervised(tmp_path) == []
+    assert {row["state"] for row in roles_state(settings)} == {"stopped"}
 
 
 async def test_two_supervisors_on_one_data_directory_are_refused(tmp_path: Path):

@@ -12,6 +12,7 @@ from console_city import ListedAlarms, alarms, incidents
 from fastapi import FastAPI
 
 from bus.settings import BusSettings, SiteSettings
+from deploy.up import supervised
 from ingest.store.open import open_store
 from monitor.api.services import Services, build_services
 from monitor.settings import ConsoleSettings
@@ -28,6 +29,7 @@ def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS)
         ConsoleSettings(),
         lambda: open_store(f"sqlite://{data_path}/store/records.db"),
         lambda: ListedAlarms(listed, told),
+        lambda: supervised(data_path),
     )
 
 

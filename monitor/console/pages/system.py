@@ -1,9 +1,10 @@
-"""The platform itself: what the console depends on, the processes' pulse, incidents with their
-ends.
+"""The platform itself: what the console depends on, every process of the product, incidents with
+their ends.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from nicegui import ui
@@ -14,7 +15,7 @@ from monitor.api.platform import away, health
 from monitor.api.pool import Away
 from monitor.api.views import incident_row
 from monitor.console.elements import chip, grid, panel
-from monitor.console.rows import Row, column, incident_text, place_field
+from monitor.console.rows import Row, column, incident_text, place_field, process_row
 from monitor.console.shell import View
 
 REFRESH_SECONDS = 5.0
@@ -35,8 +36,14 @@ class SystemPage:
         with ui.element("div").classes("two"):
             with panel(t("system.stores")):
                 self._stores = ui.element("dl").classes("facts")
-            with panel(t("system.processes")):
-                self._processes = ui.element("dl").classes("facts")
+            with panel(t("system.answers")):
+                self._answers = ui.element("dl").classes("facts")
+        with panel(t("system.processes")) as bar:
+            with bar:
+                self._unsupervised = ui.label(t("system.unsupervised")).classes("soft")
+            self._processes = grid(
+                t, _process_columns(view), label=t("system.processes"), height="290px", rowData=[]
+            )
         with panel(t("system.incidents"), "fit"):
             self._incidents = grid(t, _columns(view), label=t("system.incidents"), rowData=[])
         ui.timer(REFRESH_SECONDS, self.show)
@@ -44,19 +51,26 @@ class SystemPage:
     async def show(self) -> None:
         """Ask and draw."""
         t = self._view.t
+        await self._show_processes()
         pulses = await health(self._view.services)
         incidents = await self._newest()
         rows = [_row(one, self._view) for one in incidents]
-        ui.run_javascript(
-            f"databus.update({self._incidents.id}, {json.dumps(rows, ensure_ascii=False)})"
-        )
+        _update(self._incidents, rows)
         stores = [(t(f"shell.{part}"), why) for part, why in away(self._view.services).items()]
         _facts(self._stores, stores, t("system.well"))
-        processes = [(str(p["name"]), str(p["fault"])) for p in pulses]
-        _facts(self._processes, processes, t("system.well"))
-        if not processes:
-            with self._processes:
+        answers = [(str(p["name"]), str(p["fault"])) for p in pulses]
+        _facts(self._answers, answers, t("system.well"))
+        if not answers:
+            with self._answers:
                 ui.label(t("system.no_processes")).classes("soft")
+
+    async def _show_processes(self) -> None:
+        services = self._view.services
+        found = await asyncio.to_thread(services.read_processes)
+        self._unsupervised.set_visibility(not found)
+        self._processes.set_visibility(bool(found))
+        rows = [process_row(one, services.site.tz, self._view.t) for one in found]
+        _update(self._processes, rows)
 
     async def _newest(self) -> list[Incident]:
         """From the store; from the topic while the store is away."""
@@ -69,6 +83,10 @@ class SystemPage:
         return list(found)
 
 
+def _update(made: ui.aggrid, rows: list[Row]) -> None:
+    ui.run_javascript(f"databus.update({made.id}, {json.dumps(rows, ensure_ascii=False)})")
+
+
 def _facts(box: ui.element, pairs: list[tuple[str, str]], well: str) -> None:
     box.clear()
     with box:
@@ -77,6 +95,18 @@ def _facts(box: ui.element, pairs: list[tuple[str, str]], well: str) -> None:
                 ui.label(name)
             with ui.element("dd"):
                 chip(fault or well, "critical" if fault else "good")
+
+
+def _process_columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "process", "process", flex=2, minWidth=200, cellClass="strong"),
+        column(t, "state", "state", width=120)
+        | {":cellClass": "p => p.data.is_well ? 'ok' : 'bad'"},
+        column(t, "pid", "pid", number=True, width=110),
+        column(t, "restarts", "restarts", number=True, width=110),
+        column(t, "since", "since", width=180),
+    ]
 
 
 def _columns(view: View) -> list[Row]:

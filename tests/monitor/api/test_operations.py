@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deploy.state_file import StateFile
 from monitor.api.services import Services
 
 
@@ -63,6 +66,20 @@ async def test_the_status_says_what_is_away(as_role: Any) -> None:
     assert status["away"]["bus"]
     reply = await as_role().get("/metrics")
     assert 'databus_console_reachable{part="bus"} 0.0' in reply.text
+
+
+async def test_the_status_lists_every_process_of_the_product(as_role: Any, data_path: Path) -> None:
+    """As `./databus status` does, by the same reader; none where no supervisor is."""
+    assert (await as_role().get("/api/status")).json()["processes"] == []
+    state = StateFile(data_path, {})
+    state.take()
+    role = {"state": "restarting", "pid": None, "restarts": 3, "since_ms": 5}
+    state.write({"streams": role})
+    found = (await as_role().get("/api/status")).json()["processes"]
+    state.release()
+    assert [one["role"] for one in found] == ["supervisor", "streams"]
+    assert found[0]["pid"] == os.getpid()
+    assert found[1] == {"role": "streams", **role}
 
 
 async def test_the_pulse_is_for_everybody(stranger: Any) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,9 @@ import bus.contracts
 from bus.contracts.headers import Kind, Reason
 from bus.contracts.keys import NO_PLATE, UNREADABLE
 from bus.contracts.plates import NO_PLATE_WORDS
+from deploy.roles import ROLES
+from deploy.supervisor import RoleState
+from deploy.up import SUPERVISOR
 from ingest.city import names
 from ingest.normalise.record import _PERSONS
 from monitor.api.views import raw_json
@@ -26,8 +30,10 @@ from monitor.console.rows import (
     features_text,
     incident_text,
     picture_caption,
+    process_row,
     span_text,
 )
+from monitor.ports import Process
 
 HAN = re.compile(r"[\u4e00-\u9fff]")
 EN, ZH = texts("en"), texts("zh")
@@ -81,6 +87,15 @@ def test_every_kind_and_reason_has_its_word_in_both_languages(words: type[Kind])
     for one in words:
         for table in LANGUAGES.values():
             assert f"{words.__name__.lower()}.{one.value}" in table
+
+
+def test_every_process_and_its_state_has_its_word_in_both_languages() -> None:
+    """Of the supervisor's own table; a broker of a cluster keeps its number."""
+    for table in LANGUAGES.values():
+        assert {f"process_state.{state.value}" for state in RoleState} <= set(table)
+        assert {f"process.{role}" for role in (*ROLES, SUPERVISOR, "zookeeper")} <= set(table)
+    row = process_row(Process(role="broker-2", state="failed", since_ms=0), ZoneInfo("UTC"), EN)
+    assert (row["process"], row["state"], row["is_well"]) == ("Broker 2", "given up", False)
 
 
 @pytest.mark.parametrize(("attribute", "value"), sorted(device_vocabulary()))
