@@ -90,7 +90,7 @@ class Commands:
             return []  # a tombstone is no command: removals are explicit
         try:
             command = msgspec.json.decode(received.value, type=WatchCommand)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             log.error("the command at offset %d is not readable: %s", received.offset, error)
             return []
         return [command] if self.rules.apply(command) else []

@@ -33,7 +33,7 @@ def decide(messages: Iterable[Received], rules: RuleSet, now_ms: int) -> Outcome
     for message in messages:
         try:
             _decide(message, rules, now_ms, outcome)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             where = f"{message.topic}-{message.partition}@{message.offset}"
             log.error("the message at %s is not readable: %s", where, error)
     return outcome

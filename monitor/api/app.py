@@ -113,3 +113,4 @@ def _tell_faults(app: FastAPI) -> None:
     on(RuleError, 422, lambda e: getattr(e, "field", ""))
     on(msgspec.ValidationError, 422)
     on(msgspec.DecodeError, 400)
+    on(UnicodeDecodeError, 400)

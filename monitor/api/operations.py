@@ -163,7 +163,10 @@ def _add_watch_list(router: APIRouter, services: Services) -> None:
     async def put(
         request: Request, who: Annotated[Principal, Depends(allow(Operation.WATCH_WRITE))]
     ) -> Response:
-        rule = msgspec.json.decode(await _body(request), type=NewRule)
+        try:
+            rule = msgspec.json.decode(await _body(request), type=NewRule)
+        except RecursionError as error:
+            raise HTTPException(400, "nested too deeply") from error
         command = await services.send_rule(put_command(services, rule, who.name))
         return answer(rule_row(command), 201)
 

@@ -19,25 +19,39 @@ from monitor.hub.sighting import Sighting
 
 Row = dict[str, Any]
 PICTURES_PREFIX = "/pictures/"
+LAST_TIME_MS = 253_402_300_799_999  # the last of the year 9999 in UTC
 
 
 def clock(time_ms: int, zone: ZoneInfo) -> str:
-    """`2026-11-21 08:03:01.250` in the site's zone; empty for 0."""
+    """`2026-11-21 08:03:01.250` in the site's zone; empty for 0, the number itself for a time that
+    no calendar has.
+    """
     if time_ms <= 0:
         return ""
-    moment = datetime.fromtimestamp(time_ms / 1000, zone)
+    try:
+        moment = datetime.fromtimestamp(time_ms // 1000, zone)
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
     return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{time_ms % 1000:03d}"
 
 
 def parse_time(text: str, zone: ZoneInfo) -> int:
     """Epoch milliseconds, or ISO time in the site's zone; 0 for an empty text. Raises
-    `ValueError`.
+    `ValueError`, also for a time that no store could compare.
     """
     text = text.strip()
     if not text:
         return 0
-    if text.isdecimal() and len(text) > 8:
-        return int(text)
+    try:
+        found_ms = int(text) if text.isdecimal() and len(text) > 8 else _iso_ms(text, zone)
+    except OverflowError as error:  # the first and last day of the calendar, in a zone beside UTC
+        raise ValueError(str(error)) from error
+    if abs(found_ms) > LAST_TIME_MS:
+        raise ValueError(f"beyond {LAST_TIME_MS} ms, the end of the calendar")
+    return found_ms
+
+
+def _iso_ms(text: str, zone: ZoneInfo) -> int:
     moment = datetime.fromisoformat(text)
     return round((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp() * 1000)
 

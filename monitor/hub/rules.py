@@ -115,7 +115,7 @@ def decode_command(value: bytes) -> WatchCommand | None:
     """A command from the topic; None when somebody wrote something else there."""
     try:
         return msgspec.json.decode(value, type=WatchCommand)
-    except (msgspec.ValidationError, msgspec.DecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

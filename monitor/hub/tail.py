@@ -268,5 +268,5 @@ def _event(batch: TailBatch, topic: str, message: Any) -> None:
             batch.alarms.append(msgspec.json.decode(value or b"", type=Alarm))
         else:
             batch.incidents.append(msgspec.json.decode(value or b"", type=Incident))
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         log.warning("%s at %d is no event: %s", topic, message.offset(), error)

@@ -33,7 +33,7 @@ def cells_of(values: Iterable[bytes | None]) -> list[LatencyCell]:
     for value in values:
         try:
             cells.append(_DECODER.decode(value or b""))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
     return cells
 

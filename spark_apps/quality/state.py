@@ -23,7 +23,7 @@ def counters_of(values: Iterable[bytes | None]) -> list[Sent]:
     for value in values:
         try:
             sent = _DECODER.decode(value or b"")
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # not ours
         counter = (sent.producer, sent.epoch, key_of(sent))
         if counter not in newest or newest[counter].sent < sent.sent:
