@@ -21,7 +21,8 @@ def day_field(t: Texts, label: str, value: str = "") -> ui.input:
     """A day."""
     rule = {t("date.wrong_day"): lambda text: is_day(text or "")}
     field = ui.input(label, value=value, validation=rule)
-    field.props(f'outlined dense stack-label mask="####-##-##" placeholder="{t("date.day")}"')
+    field.props('outlined dense stack-label hide-bottom-space mask="####-##-##"')
+    field.props(f'placeholder="{t("date.day")}"')
     _calendar(t, field, DAY_MASK)
     return field.style("width: 160px")
 
@@ -30,7 +31,8 @@ def moment_field(t: Texts, label: str, value: str = "") -> ui.input:
     """A moment of the site's clock, to the minute."""
     rule = {t("date.wrong_moment"): lambda text: is_moment(text or "")}
     field = ui.input(label, value=value, validation=rule)
-    field.props(f'outlined dense stack-label placeholder="{t("date.moment")}"')
+    field.props("outlined dense stack-label hide-bottom-space")
+    field.props(f'placeholder="{t("date.moment")}"')
     _calendar(t, field, MOMENT_MASK)
     return field.style("width: 196px")
 

@@ -111,7 +111,7 @@ TEXTS: dict[str, str] = {
     "column.process": "进程",
     "column.pid": "进程号",
     "column.restarts": "重启次数",
-    "column.since": "自",
+    "column.since": "开始时间",
     "column.detail": "详情",
     "column.opened_at": "开始",
     "column.closed_at": "结束",
