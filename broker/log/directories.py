@@ -10,15 +10,19 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from broker.clock.port import Clock
 from broker.config.properties import read_properties
-from broker.disk.port import Disk, PathMissing
+from broker.disk.port import Disk, DiskError, PathMissing
 from broker.log.files import is_partition
+
+log = logging.getLogger("broker.log")
 
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -101,6 +105,18 @@ def read_identity(disk: Disk, directory: str) -> Identity | None:
         raise WrongDirectory(
             f"{path} is damaged ({error}); restore it from a backup, or name another log.dirs"
         ) from error
+
+
+def readable_identities(disk: Disk, directories: Iterable[str]) -> Iterator[Identity]:
+    """Of those that have one; a directory whose disk refuses says nothing."""
+    for directory in directories:
+        try:
+            identity = read_identity(disk, directory)
+        except DiskError as error:
+            log.warning("%s cannot be read: %s", directory, error)
+            continue
+        if identity is not None:
+            yield identity
 
 
 def write_identity(disk: Disk, directory: str, identity: Identity) -> None:

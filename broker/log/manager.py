@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 
 from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import end
 from broker.config.views import BrokerConfig, TopicConfig
-from broker.disk.port import DirectoryLock, Disk, DiskError
+from broker.disk.port import Disk, DiskError
 from broker.log.background import Background
 from broker.log.checkpoint import (
     TopicPartition,
@@ -27,28 +27,16 @@ from broker.log.cold_reads import ColdReads
 from broker.log.cut import Cut, force_cut
 from broker.log.directories import (
     KRAFT_VERSION,
-    META_PROPERTIES,
     METADATA_DIRECTORY,
     UNKNOWN_BROKER_EPOCH,
-    Identity,
-    WrongDirectory,
-    check_identity,
-    check_version,
-    clean_shutdown_epoch,
-    epoch_of_life,
-    forget_life,
     leave_clean_shutdown,
-    new_id,
-    read_identity,
-    signs_of_use,
     take_clean_shutdown,
-    write_identity,
-    write_life,
 )
 from broker.log.errors import LogError, found_no_room, is_of_the_device, storage_error
 from broker.log.files import FUTURE_SUFFIX, FilePool, is_partition, parse_directory
 from broker.log.futures import Futures, newer_of
 from broker.log.log import Log
+from broker.log.log_dirs import LogDirs
 from broker.log.partition_metadata import (
     TopicIdInDoubt,
     read_topic_id,
@@ -73,14 +61,12 @@ class LogManager:
 
     def __init__(self, *, config: BrokerConfig, disk: Disk, clock: Clock) -> None:
         self.config = config
-        self.cluster_id = ""
-        self.directory_ids: dict[str, bytes] = {}
+        self.dirs = LogDirs(config, disk, clock)
         self.was_clean = True
         self.broker_epoch_at_shutdown = UNKNOWN_BROKER_EPOCH
         self.disk = disk
         self._clock = clock
         self._files = FilePool(disk)
-        self._locks: list[DirectoryLock] = []
         self._clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._vouched: dict[TopicPartition, int] = {}
@@ -113,84 +99,44 @@ class LogManager:
         Without ``cluster_id`` the directories say it; new ones get a new one, and ``version`` of
         ``meta.properties``. Raises WrongDirectory or DirectoryLocked; then nothing is changed.
         """
-        try:
-            return self._take_directories(cluster_id, version)
-        except (WrongDirectory, DiskError):
-            self._release_locks()
-            raise
+        return self.dirs.take(cluster_id, version)
 
-    def _take_directories(self, cluster_id: str | None, version: int) -> str:
-        mine = tuple(dict.fromkeys((*self.directories, self.config.metadata_log_dir)))
-        for directory in mine:
-            self.disk.mkdirs(directory)
-            self._locks.append(self.disk.lock(directory))
-        found = {d: read_identity(self.disk, d) for d in mine}
-        known = [identity for identity in found.values() if identity is not None]
-        self.cluster_id = cluster_id or (known[0].cluster_id if known else new_id(self._clock))
-        for directory, identity in found.items():
-            if identity is None:
-                self._check_unused(directory)
-            else:
-                check_identity(directory, identity, self.cluster_id, self.config.node_id)
-                check_version(directory, identity, version)
-        for directory, identity in found.items():
-            self._claim(directory, identity, version)
-        if len(set(self.directory_ids.values())) != len(self.directory_ids):
-            raise WrongDirectory("two log.dirs carry the same directory.id; one is a copy")
-        return self.cluster_id
+    @property
+    def cluster_id(self) -> str:
+        """Of the directories, after ``prepare``."""
+        return self.dirs.cluster_id
 
-    def _check_unused(self, directory: str) -> None:
-        signs = signs_of_use(self.disk, directory)
-        if signs:
-            raise WrongDirectory(
-                f"{directory}/{META_PROPERTIES} is missing, but the directory has been used "
-                f"({', '.join(signs)}); restore it from a backup (cluster.id and node.id are those "
-                "of the other log.dirs), or name another log.dirs; nothing was changed"
-            )
-
-    def _claim(self, directory: str, identity: Identity | None, version: int) -> None:
-        if identity is None or not identity.directory_id:
-            version = version if identity is None else identity.version
-            identity = Identity(
-                self.cluster_id, self.config.node_id, self._clock.new_uuid(), version
-            )
-            write_identity(self.disk, directory, identity)
-        self.directory_ids[directory] = identity.directory_id
-
-    def previous_broker_epoch(self) -> int:
-        """The epoch of this broker's last life, if every directory vouches that nothing of it is
-        lost: it was closed in order, or only the process died (ADR 0032). Else -1."""
-        boot_id = self.disk.boot_id()
-        epochs = set()
-        for directory in self.directories:
-            clean = clean_shutdown_epoch(self.disk, directory)
-            epochs.add(epoch_of_life(self.disk, directory, boot_id) if clean is None else clean)
-        return epochs.pop() if len(epochs) == 1 else UNKNOWN_BROKER_EPOCH
-
-    def was_closed_in_order(self) -> bool:
-        """Whether every directory says so. Kafka in ZooKeeper mode names no epoch there."""
-        return all(clean_shutdown_epoch(self.disk, one) is not None for one in self.directories)
-
-    def begin_life(self, broker_epoch: int) -> None:
-        """From now on the directories are used under this broker epoch."""
-        for directory in self.directories:
-            write_life(self.disk, directory, self.disk.boot_id(), broker_epoch)
+    @property
+    def directory_ids(self) -> dict[str, bytes]:
+        """Of all directories that could be read, after ``prepare``."""
+        return self.dirs.ids
 
     def load(self, topic_config: Callable[[str], TopicConfig]) -> None:
-        """Open every log in the directories, recovering what was not closed in order."""
+        """Open every log in the directories, recovering what was not closed in order. Those of a
+        directory whose device refuses are offline, as after a later failure."""
         for directory in self.directories:
-            epoch = take_clean_shutdown(self.disk, directory)
-            self.was_clean = self.was_clean and epoch is not None
-            if epoch is not None:
-                self.broker_epoch_at_shutdown = max(self.broker_epoch_at_shutdown, epoch)
-            self._load_directory(directory, epoch is not None, topic_config)
+            self.dirs.attempt(directory, partial(self._open_directory, directory, topic_config))
         for directory in self.directories:
-            self.unusable.look_for_missing(
-                directory, RECOVERY_POINTS, self._logs, (DELETE_SUFFIX, STRAY_SUFFIX)
-            )
-            for name in (RECOVERY_POINTS, LOG_STARTS):
-                self.unusable.keep_lines(f"{directory}/{name}")
+            self.dirs.attempt(directory, partial(self._note_missing, directory))
+        for directory, error in self.dirs.failed.items():
+            self.abandon(directory, error)
         self.volumes.look()
+
+    def _open_directory(
+        self, directory: str, topic_config: Callable[[str], TopicConfig]
+    ) -> None:
+        epoch = take_clean_shutdown(self.disk, directory)
+        self.was_clean = self.was_clean and epoch is not None
+        if epoch is not None:
+            self.broker_epoch_at_shutdown = max(self.broker_epoch_at_shutdown, epoch)
+        self._load_directory(directory, epoch is not None, topic_config)
+
+    def _note_missing(self, directory: str) -> None:
+        self.unusable.look_for_missing(
+            directory, RECOVERY_POINTS, self._logs, (DELETE_SUFFIX, STRAY_SUFFIX)
+        )
+        for name in (RECOVERY_POINTS, LOG_STARTS):
+            self.unusable.keep_lines(f"{directory}/{name}")
 
     def _load_directory(
         self, directory: str, clean: bool, topic_config: Callable[[str], TopicConfig]
@@ -266,16 +212,12 @@ class LogManager:
             if in_order:
                 leave_clean_shutdown(self.disk, directory, broker_epoch)
         self._files.close()
-        self._release_locks()
+        self.dirs.release()
 
     def let_go(self) -> None:
         """Give the directories back as they are, without a word about how they were left."""
         self._files.close()
-        self._release_locks()
-
-    def _release_locks(self) -> None:
-        while self._locks:
-            self._locks.pop().release()
+        self.dirs.release()
 
     # --- the logs --------------------------------------------------------------------------------
 
@@ -499,8 +441,7 @@ class LogManager:
         any more, and it is not left as closed in order.
 
         Unless it was only full, its disk may have lost what this life wrote, and the next one
-        must not vouch for that. One directory that does not is enough, and the failed one may
-        refuse to forget: all are asked.
+        must not vouch for that.
         """
         self._abandoned.add(directory)
         for key, partition in list(self._logs.items()):
@@ -511,9 +452,7 @@ class LogManager:
             if parent_of(future) == directory:
                 self.futures.let_go((future.topic, future.index))
         if not found_no_room(error):
-            for one in self.directories:
-                with suppress(DiskError):
-                    forget_life(self.disk, one)
+            self.dirs.forget_life()
 
     def no_room(self, directory: str) -> None:
         """A write was refused for want of room; one line a minute, the disk being full."""
@@ -530,7 +469,9 @@ class LogManager:
     @property
     def usable_directories(self) -> list[str]:
         """The log directories that have not failed."""
-        return [d for d in self.directories if d not in self._abandoned]
+        return [
+            d for d in self.directories if d not in self._abandoned and d not in self.dirs.failed
+        ]
 
     def unknown(self, known: Callable[[str, int, bytes | None], bool]) -> list[Log]:
         """Logs of partitions the metadata does not know (any more)."""

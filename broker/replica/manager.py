@@ -147,6 +147,7 @@ class ReplicaManager:
             partition = None
         if partition is None:
             try:
+                self._check_not_lost((topic, index), topic_id, replicas, directories)
                 partition = self._add(topic, topic_id, index, config)
             except LogError:
                 self._tell_unusable((topic, index), topic_id, replicas)
@@ -166,6 +167,19 @@ class ReplicaManager:
             self._follow(partition)
         self._tell_directory(partition, replicas, directories)
         return partition
+
+    def _check_not_lost(
+        self, key: TopicPartition, topic_id: bytes, replicas: Sequence[int],
+        directories: Sequence[bytes],
+    ) -> None:
+        """A log that is nowhere may lie in a directory that could not be read when the broker
+        started. It does not begin again elsewhere, unless the metadata place it in another one."""
+        if not self._logs.dirs.failed or self._logs.get(*key) is not None:
+            return
+        here = dict(zip(replicas, directories, strict=False)).get(self.broker_id)
+        ids = self._logs.directory_ids
+        if here not in [ids[one] for one in self._logs.usable_directories]:
+            self._offline[key] = topic_id
 
     def _add(self, topic: str, topic_id: bytes, index: int, config: TopicConfig) -> Partition:
         if (topic, index) in self._offline:
@@ -451,7 +465,7 @@ class ReplicaManager:
     def offline_dirs(self) -> tuple[bytes, ...]:
         """Ids of the directories that have failed, for the heartbeat."""
         ids = self._logs.directory_ids
-        return tuple(ids[directory] for directory in self._offline_directories)
+        return tuple(ids[one] for one in self._offline_directories if one in ids)
 
     @property
     def is_all_offline(self) -> bool:

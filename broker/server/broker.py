@@ -22,11 +22,12 @@ from functools import partial, wraps
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
 from broker.controller.zk.port import ZooKeeperSession
-from broker.disk.port import Disk
+from broker.disk.port import Disk, DiskError
 from broker.handlers.context import CloseClient, Session
 from broker.handlers.dispatch import Dispatcher
 from broker.handlers.sides import Side
 from broker.log.directories import KRAFT_VERSION, ZOOKEEPER_VERSION
+from broker.log.errors import LogError, is_of_the_device
 from broker.log.manager import LogManager
 from broker.metadata.image import Endpoint
 from broker.metrics.registry import Metrics
@@ -115,7 +116,20 @@ class Broker:
         return tuple(dict.fromkeys((self.client_side, Side.CONTROLLER)))
 
     async def start(self) -> None:
-        """Everything up to and including serving; waits as long as the controllers are away."""
+        """Everything up to and including serving; waits as long as the controllers are away. Raises
+        StartError and others of `process.OPERATOR_ERRORS`."""
+        try:
+            await self._start()
+        except (DiskError, LogError) as error:
+            cause = error if isinstance(error, DiskError) else error.__cause__
+            if not isinstance(cause, DiskError) or not is_of_the_device(cause):
+                raise
+            raise StartError(
+                f"the disk of node {self.config.node_id} refuses what it cannot start without: "
+                f"{cause}; mend or replace the disk, then start it again"
+            ) from error
+
+    async def _start(self) -> None:
         rooms = await self._make_rooms()
         await self._listen(rooms)
         await self.plane.start(self._endpoints(self.controller_addresses))
@@ -200,7 +214,7 @@ class Broker:
 
     async def _start_broker(self, rooms: Rooms) -> None:
         await self.plane.join(self._endpoints(self.addresses))
-        rooms.logs.begin_life(self.plane.vouched_epoch())
+        rooms.logs.dirs.begin_life(self.plane.vouched_epoch())
         await rooms.start_broker(self.plane)
         if self._plane_rooms is not None:
             self._plane_rooms.is_broker_started = True

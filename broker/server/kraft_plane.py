@@ -21,7 +21,7 @@ from broker.controller.decisions.rules import Rules
 from broker.controller.kraft import namesake
 from broker.controller.kraft.node import RaftNode
 from broker.controller.port import Controller
-from broker.log.directories import read_identity
+from broker.log.directories import readable_identities
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.image import Endpoint, MetadataImage
@@ -84,7 +84,7 @@ class KraftPlane:
         if settings.cluster_id:
             return settings.cluster_id
         disk = self._ports.disk
-        known = [read_identity(disk, d) for d in (*config.log_dirs, config.metadata_log_dir)]
+        known = readable_identities(disk, (*config.log_dirs, config.metadata_log_dir))
         if self._ports.roles.founds or any(known):
             return None
         raise StartError(
@@ -325,13 +325,14 @@ class KraftPlane:
 
     def _self(self, rooms: PlaneRooms) -> Self:
         config = self._ports.config
+        previous_epoch = rooms.logs.dirs.previous_broker_epoch()  # may find that one has failed
         return Self(
             node_id=config.node_id,
             cluster_id=rooms.logs.cluster_id,
             incarnation_id=self._ports.clock.new_uuid(),
             rack=config["broker.rack"],
-            directories=tuple(rooms.logs.directory_ids[d] for d in config.log_dirs),
-            previous_epoch=rooms.logs.previous_broker_epoch(),
+            directories=tuple(rooms.logs.directory_ids[d] for d in rooms.logs.usable_directories),
+            previous_epoch=previous_epoch,
         )
 
 

@@ -81,6 +81,8 @@ class Rooms:
         self._apply_dynamic_config(everything(plane.image))
         # On a worker thread: recovering gigabytes must not keep a quorum's voter from voting.
         await self.logs.disk.run(self.logs.load, self.services.topic_config)
+        for directory, error in self.logs.dirs.failed.items():
+            self.replicas.take_offline(directory, error)
         whole = everything(plane.image)
         if plane.knows_topics_at_join:
             self.replicas.remove_strays(whole.image)

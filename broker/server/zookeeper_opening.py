@@ -21,7 +21,7 @@ from broker.controller.zk.port import (
     ZooKeeperErrorKind,
     ZooKeeperSession,
 )
-from broker.log.directories import new_id, read_identity
+from broker.log.directories import new_id, readable_identities
 from broker.peer.silence import Silence
 from broker.server.plane import Ports, StartError
 
@@ -118,6 +118,5 @@ class Opening:
             )
 
     def _known_cluster_id(self) -> str | None:
-        disk = self._ports.disk
-        found = (read_identity(disk, one) for one in self._ports.config.log_dirs)
-        return next((one.cluster_id for one in found if one is not None), None)
+        found = readable_identities(self._ports.disk, self._ports.config.log_dirs)
+        return next((one.cluster_id for one in found), None)

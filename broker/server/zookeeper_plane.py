@@ -114,8 +114,8 @@ class ZookeeperPlane:
 
     def prepare(self, logs: LogManager) -> None:
         """Make the controller and the follower."""
-        known = logs.previous_broker_epoch() != UNKNOWN_BROKER_EPOCH
-        self._is_unsound = not known and not logs.was_closed_in_order()
+        known = logs.dirs.previous_broker_epoch() != UNKNOWN_BROKER_EPOCH
+        self._is_unsound = not known and not logs.dirs.was_closed_in_order()
         ports = self._ports
         config = ports.config
         self._controller = ZooKeeperController(
@@ -213,7 +213,7 @@ class ZookeeperPlane:
         if self._place is not None:
             await self._place.member.vouch()
         self._is_unsound = False
-        self._attached().logs.begin_life(self.broker_epoch())
+        self._attached().logs.dirs.begin_life(self.broker_epoch())
 
     async def leave(self) -> None:
         """Hand leadership over, then the office."""

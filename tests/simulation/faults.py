@@ -73,8 +73,9 @@ class Faults:
             quorum = QuorumFaults(self)
             self.kinds += [(1, quorum.power_in_election), (1, quorum.power_in_commit)]
             self.kinds.append((1, quorum.metadata_error))
+        self.kinds.append((1, self._bad_disk_at_start))
         if len(cluster.log_dirs) > 1:
-            self.kinds.append((4, self._bad_disk))
+            self.kinds += [(4, self._bad_disk), (2, self._bad_disk_at_start)]
         if only:
             self.kinds = [one for one in self.kinds if one[1].__name__.strip("_") in only]
 
@@ -333,31 +334,52 @@ class Faults:
         log is left out: a voter that cannot write it ends, by intent."""
         if machine.broker is None or not self._may_be_in_doubt(machine):
             return
+        self._break_a_directory(machine, "/__cluster_metadata-0")
+        try:
+            await self.for_a_while(1.0, 10.0)
+        finally:
+            await self._replace_disk(machine)
+
+    async def _bad_disk_at_start(self, machine: Machine) -> None:
+        """The same while it starts. Without its metadata, or without any directory, it ends, and
+        tries again until the disk is replaced."""
+        if machine.broker is None or not self._may_be_in_doubt(machine):
+            return
+        machine.kill()
+        await self.for_a_while(0.1, 3.0)
+        self._break_a_directory(machine)
+        machine.start()
+        try:
+            await self.for_a_while(2.0, 10.0)
+        finally:
+            await self._replace_disk(machine)
+
+    async def _replace_disk(self, machine: Machine) -> None:
+        """What failed stays offline until the broker starts again, as in Kafka."""
+        machine.break_disk(no_fault)
+        machine.kill()
+        await self.for_a_while(0.1, 1.0)
+        machine.start()
+
+    def _break_a_directory(self, machine: Machine, spared: str = "\n") -> None:
+        """From some call on; `spared`: paths with this in them are well."""
         directories = machine.properties(machine.node_id)["log.dirs"].split(",")
         directory = directories[self.dice.randrange(0, len(directories))]
         kind = DISK_CALLS[self.dice.randrange(0, len(DISK_CALLS))]
         left = self.dice.randrange(0, 60)
-        trace = self.world.trace
 
         def fault(call: str, path: str) -> None:
             nonlocal left
-            if not path.startswith(directory + "/") or "/__cluster_metadata-0" in path:
+            if not f"{path}/".startswith(directory + "/") or spared in path:
                 return
             if kind in (call, ""):
                 left -= 1
                 if left == -1:
-                    trace(f"{machine.name}: {call} of {path} fails, and so on")
+                    self.world.trace(f"{machine.name}: {call} of {path} fails, and so on")
                 if left < 0:
                     raise input_output_error(path)
 
         machine.break_disk(fault)
-        try:
-            await self.for_a_while(1.0, 10.0)
-        finally:
-            machine.break_disk(no_fault)
-            machine.kill()  # what failed stays offline until the broker starts again, as in Kafka
-        await self.for_a_while(0.1, 1.0)
-        machine.start()
 
     def _may_be_in_doubt(self, machine: Machine) -> bool:
         """A broker whose disk refused cannot vouch for its logs at the next start, which a quorum

@@ -43,55 +43,55 @@ def test_a_killed_broker_names_its_last_epoch(tmp_path: Path):
     """The page cache outlives the process."""
     disk = Machine()
     made = manager(tmp_path, disk)
-    assert made.previous_broker_epoch() == -1
-    made.begin_life(17)
-    assert made.previous_broker_epoch() == 17
+    assert made.dirs.previous_broker_epoch() == -1
+    made.dirs.begin_life(17)
+    assert made.dirs.previous_broker_epoch() == 17
 
 
 def test_after_the_machine_was_started_again_it_names_none(tmp_path: Path):
     """Unflushed writes may be gone."""
     disk = Machine()
     made = manager(tmp_path, disk)
-    made.begin_life(17)
+    made.dirs.begin_life(17)
     disk.boot = "second"
-    assert made.previous_broker_epoch() == -1
+    assert made.dirs.previous_broker_epoch() == -1
 
 
 def test_a_clean_stop_counts_on_any_start_of_the_machine(tmp_path: Path):
     """Everything was flushed."""
     disk = Machine()
     made = manager(tmp_path, disk)
-    made.begin_life(17)
+    made.dirs.begin_life(17)
     leave_clean_shutdown(disk, made.directories[0], 17)
     disk.boot = "second"
-    assert made.previous_broker_epoch() == 17
+    assert made.dirs.previous_broker_epoch() == 17
 
 
 def test_one_directory_that_cannot_vouch_is_enough(tmp_path: Path):
     """A disk that was replaced has lost its replicas."""
     disk = Machine()
     made = manager(tmp_path, disk, "ab")
-    made.begin_life(17)
+    made.dirs.begin_life(17)
     disk.remove(f"{made.directories[1]}/.databus_life")
-    assert made.previous_broker_epoch() == -1
+    assert made.dirs.previous_broker_epoch() == -1
 
 
 def test_a_directory_that_was_only_full_is_vouched_for(tmp_path: Path):
     """What had been written is all there; the follower that took over may lose more than we did."""
     made = manager(tmp_path, Machine())
-    made.begin_life(17)
+    made.dirs.begin_life(17)
     made.abandon(made.directories[0], storage_error(DiskFull("no space left")))
-    assert made.previous_broker_epoch() == 17
+    assert made.dirs.previous_broker_epoch() == 17
 
 
 def test_a_directory_that_has_failed_is_not_vouched_for_though_it_refuses_to_forget(tmp_path: Path):
     """Another one forgets; all must vouch."""
     disk = Machine()
     made = manager(tmp_path, disk, "ab")
-    made.begin_life(17)
+    made.dirs.begin_life(17)
     failed = disk.broken = made.directories[0]
     made.abandon(failed, storage_error(DiskError("input/output error")))
-    assert made.previous_broker_epoch() == -1
+    assert made.dirs.previous_broker_epoch() == -1
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"bootId": "first", "brokerEpoch": "x"}'])

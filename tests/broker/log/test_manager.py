@@ -59,7 +59,7 @@ def stop(logs: LogManager, epoch: int = 7) -> None:
 
 def crash(logs: LogManager) -> None:
     """The process dies: locks go, nothing is written."""
-    for lock in logs._locks:
+    for lock in logs.dirs._locks:
         lock.release()
 
 

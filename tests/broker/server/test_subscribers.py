@@ -75,7 +75,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr("broker.replica.new_replicas.TURN_S", 3600.0)  # however busy the machine
     world = World(str(tmp_path))
     yield world
-    for lock in world.logs._locks:
+    for lock in world.logs.dirs._locks:
         lock.release()
 
 
