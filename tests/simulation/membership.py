@@ -54,6 +54,9 @@ class Ownership:
         self._complain = complain
         self._owners: dict[int, dict[tuple[str, int], str]] = {}
         self._shared_out: dict[int, set[tuple[str, int]]] = {}
+        self._newest = -1
+        """The generation somebody was told of last. A higher one may have been decided, and lost with
+        its coordinator before anybody heard of it: static members then go on in the one before."""
 
     def shared_out(self, generation: int, shares: Iterable[Share]) -> None:
         """The leader of a generation has decided."""
@@ -61,6 +64,7 @@ class Ownership:
 
     def owns(self, generation: int, member: str, share: Share) -> None:
         """A member was told its share."""
+        self._newest = generation
         owners = self._owners.setdefault(generation, {})
         before = {pair for pair, owner in owners.items() if owner == member}
         if before and before != set(share):
@@ -77,8 +81,8 @@ class Ownership:
 
     def without_owner(self) -> list[tuple[str, int]]:
         """Partitions of the newest generation that were given to somebody who has not come."""
-        newest = max(self._shared_out, default=-1)
-        return sorted(self._shared_out.get(newest, set()) - set(self._owners.get(newest, {})))
+        shared_out = self._shared_out.get(self._newest, set())
+        return sorted(shared_out - set(self._owners.get(self._newest, {})))
 
 
 def subscription(topics: Iterable[str], owned: Share | None = None) -> bytes:

@@ -64,6 +64,8 @@ def test_two_owners_of_a_partition_in_one_generation_are_caught():
     assert (ownership.without_owner(), heard) == ([], [])
     ownership.owns(4, "m1", [("t", 0)])
     assert [text.split(" ")[0] for text in heard] == ["m1", "t-0"]
+    ownership.shared_out(5, [[("t", 0)]])  # lost with its coordinator before it was told
+    assert ownership.without_owner() == []
 
 
 def test_what_a_cooperative_member_owns_goes_to_another_one_generation_later():
