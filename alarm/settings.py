@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from bus.settings import Secret, SiteSettings
+from bus.settings import Positive, Seconds, Secret, SiteSettings
 
 
 class DispatcherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,10 +21,15 @@ class DispatcherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     # POSTed the JSON of every alarm and incident; empty for none. Secret: chat services put the
     # key into the address.
     webhook_url: Secret = ""
-    webhook_timeout_s: float = 5.0
-    notify_attempts: int = 6  # with doubling pauses: about half a minute, then it is given up
-    notify_pause_s: float = 0.5
-    max_batch: int = 500  # candidates per transaction
+    webhook_timeout_s: Seconds = 5.0
+    notify_attempts: Positive = 6  # with doubling pauses: about half a minute, then it is given up
+    notify_pause_s: Seconds = 0.5
+    max_batch: Positive = 500  # candidates per transaction
+
+    def __post_init__(self) -> None:
+        """Refuse an address to which nothing could be sent: every alarm's notice would be lost."""
+        if self.webhook_url and not self.webhook_url.startswith(("http://", "https://")):
+            raise ValueError("webhook_url: an address begins with http:// or https://")
 
     def operations_path(self, site: SiteSettings) -> Path:
         """The operations database."""

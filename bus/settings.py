@@ -6,29 +6,51 @@ Never: reading files or the environment.
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 """A TCP port to listen on."""
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+"""A number of things, bytes or time units of which none would make no sense."""
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+"""The same where 0 has a meaning of its own, which stands beside the key."""
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+"""A length of time, up to a day; no NaN."""
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+"""A part of a whole."""
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+"""What may not be left empty."""
 Secret = Annotated[str, msgspec.Meta(extra={"secret": True})]
 """A token, a password, a key: `./databus config` says only whether it is set."""
+
+
+def check_trusted_proxies(text: str) -> None:
+    """Refuse what is neither an address nor a network: it would match no proxy, without a word."""
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            ip_network(each, strict=False)
+        except ValueError:
+            raise ValueError(
+                f"trusted_proxies: {each!r} is no address; write 10.0.0.5 or 10.0.1.0/24"
+            ) from None
 
 
 class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One site: its short name, its wall clock and its data directory."""
 
-    name: str = "main"
+    name: Name = "main"
     zone: str = "Asia/Shanghai"
-    language: str = "zh"
-    data_dir: str = "var"
+    language: Literal["zh", "en"] = "zh"
+    data_dir: Name = "var"
     # A capture further ahead of its arrival is a clock fault; cameras drift by seconds a day.
-    clock_ahead_minutes: int = 10
+    clock_ahead_minutes: NotNegative = 10
     # A capture older than this is a clock fault too; 0: what the store says it keeps.
-    keep_days: int = 0
+    keep_days: NotNegative = 0
 
     def __post_init__(self) -> None:
         """Refuse a zone that nobody knows: every time of the site would be wrong by hours."""
@@ -53,4 +75,4 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the Kafka-compatible brokers are: ours or anybody's."""
 
-    bootstrap_servers: str = "127.0.0.1:9092"
+    bootstrap_servers: Name = "127.0.0.1:9092"

@@ -11,7 +11,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from bus.settings import Port, Secret, SiteSettings
+from bus.settings import (
+    Name,
+    NotNegative,
+    Port,
+    Positive,
+    Secret,
+    SiteSettings,
+    check_trusted_proxies,
+)
 
 MIB = 1 << 20
 
@@ -20,21 +28,25 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The HTTP edge. Without `tokens` every sender is let in under its address; without
     `tokens` and `reader_tokens` pictures and the devices' figures are open to everybody."""
 
-    host: str = "127.0.0.1"
+    host: Name = "127.0.0.1"
     port: Port = 8650
     tokens: dict[str, Secret] = {}  # sender's name -> its bearer token
     reader_tokens: dict[str, Secret] = {}  # who may read pictures and devices' figures -> its token
     # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": the client's address they tell is
     # taken as the record's source. Nobody else is believed.
     trusted_proxies: str = ""
-    max_body_bytes: int = 32 * MIB
-    max_records_per_request: int = 10_000
-    max_record_bytes: int = 512 * 1024  # below the brokers' message.max.bytes with room for headers
-    max_picture_bytes: int = 8 * MIB
-    spool_max_bytes: int = 2048 * MIB
-    spool_min_free_bytes: int = 512 * MIB
-    spool_segment_bytes: int = 64 * MIB
-    max_in_flight_records: int = 20_000  # produced and not yet acknowledged by the bus
+    max_body_bytes: Positive = 32 * MIB
+    max_records_per_request: Positive = 10_000
+    max_record_bytes: Positive = 512 * 1024  # below the brokers' message.max.bytes with some room
+    max_picture_bytes: Positive = 8 * MIB
+    spool_max_bytes: Positive = 2048 * MIB
+    spool_min_free_bytes: NotNegative = 512 * MIB
+    spool_segment_bytes: Positive = 64 * MIB
+    max_in_flight_records: Positive = 20_000  # produced and not yet acknowledged by the bus
+
+    def __post_init__(self) -> None:
+        """Refuse proxies that cannot be."""
+        check_trusted_proxies(self.trusted_proxies)
 
     def spool_dir(self, site: SiteSettings) -> Path:
         """Where acknowledged records wait for the bus."""
@@ -50,8 +62,8 @@ class PictureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     url: str = ""
     public_url: str = ""
-    write_timeout_ms: int = 2_000
-    waiting_max_bytes: int = 1024 * MIB  # pictures that wait on the local disk for their store
+    write_timeout_ms: Positive = 2_000
+    waiting_max_bytes: Positive = 1024 * MIB  # pictures that wait on the local disk for their store
 
     def store_url(self, site: SiteSettings) -> str:
         """The fsspec URL of the picture store."""

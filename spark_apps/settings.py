@@ -7,11 +7,14 @@ Never: a session, a client. `DATABUS_SPARK_JARS` (colon separated) is read in `s
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from bus.settings import BusSettings, SiteSettings
+from bus.settings import BusSettings, NotNegative, Positive, Seconds, Share, SiteSettings
 from ingest.settings import StoreSettings
+
+ApplicationName = Literal["watchlist", "ingest", "latency", "quality"]
 
 
 class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,19 +26,19 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     jars: str = ""  # Spark's Kafka connector, colon separated; empty: DATABUS_SPARK_JARS
     py_files: str = ""  # the zip of our rooms (`./databus package`)
     checkpoint_dir: str = ""  # disposable; empty: memory (/dev/shm) or the data directory
-    applications: tuple[str, ...] = ("watchlist", "ingest", "latency", "quality")
-    watchlist_trigger_ms: int = 0
-    ingest_trigger_ms: int = 100
-    latency_trigger_ms: int = 2_000
-    quality_trigger_ms: int = 2_000
+    applications: tuple[ApplicationName, ...] = ("watchlist", "ingest", "latency", "quality")
+    watchlist_trigger_ms: NotNegative = 0
+    ingest_trigger_ms: NotNegative = 100
+    latency_trigger_ms: NotNegative = 2_000
+    quality_trigger_ms: NotNegative = 2_000
     share_reading: bool = True  # watch list and ingest in one query: half the micro-batches
-    tasks_per_batch: int = 2  # a task more costs more than it reads, until a backlog is there
-    max_offsets_per_batch: int = 50_000  # two batches at a time: about 200 MB in the driver
-    latency_threshold_ms: int = 10_000  # p95 of a minute; opens an incident (L-3)
-    latency_minutes: int = 3
-    quality_gap_share: float = 0.2  # of what a device sent in a minute
-    quality_gap_minutes: int = 2
-    stop_timeout_s: float = 10.0
+    tasks_per_batch: Positive = 2  # a task more costs more than it reads, until a backlog is there
+    max_offsets_per_batch: Positive = 50_000  # two batches at a time: about 200 MB in the driver
+    latency_threshold_ms: Positive = 10_000  # p95 of a minute; opens an incident (L-3)
+    latency_minutes: Positive = 3
+    quality_gap_share: Share = 0.2  # of what a device sent in a minute
+    quality_gap_minutes: Positive = 2
+    stop_timeout_s: Seconds = 10.0
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,5 +1,6 @@
 """The composed settings: sources in their order, faults with their place, rooms with their part."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,38 @@ def test_a_fault_names_its_line_and_the_nearest_name(tmp_path: Path, text: str, 
     path.write_text(text)
     with pytest.raises(SettingsError, match=told):
         load(str(path), environment={})
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("edge.max_body_bytes=-1", "Expected `int` >= 1"),
+        ("edge.spool_segment_bytes=0", "Expected `int` >= 1"),
+        ("edge.host=", "length >= 1"),
+        ("edge.trusted_proxies=10.0.0.5,proxy", "'proxy' is no address"),
+        ("console.trusted_proxies=1.2.3.4/99", "is no address"),
+        ("console.session_hours=-3", "Expected `int` >= 1"),
+        ("console.reader_threads=0", "Expected `int` >= 1"),
+        ("streams.ingest_trigger_ms=-5", "Expected `int` >= 0"),
+        ("streams.quality_gap_share=1.5", "Expected `float` <= 1"),
+        ('streams.applications=["ingest", "nope"]', "Invalid enum value 'nope'"),
+        ("dispatcher.notify_attempts=0", "Expected `int` >= 1"),
+        ("dispatcher.webhook_timeout_s=nan", "Expected `float`"),
+        ("dispatcher.webhook_url=example.org", "begins with http://"),
+        ("pictures.write_timeout_ms=-1", "Expected `int` >= 1"),
+        ("site.keep_days=-4", "Expected `int` >= 0"),
+        ("site.language=fr", "Invalid enum value 'fr'"),
+        ("site.name=", "length >= 1"),
+        ("bus.bootstrap_servers=", "length >= 1"),
+        ("city.hour=99", "Expected `float` <= 24"),
+        ("city.face_share=7", "Expected `float` <= 1"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused(flag: str, told: str):
+    """These started, and did nothing, too much, or something else than was written."""
+    with pytest.raises(SettingsError, match=re.escape(told)) as error:
+        load(flags=[flag], environment={})
+    assert str(error.value).startswith(f"--set {flag}: ")
 
 
 def test_a_fault_in_a_variable_or_a_flag_names_it():

@@ -50,7 +50,8 @@ def test_no_secret_is_printed(tmp_path: Path, as_json: bool) -> None:
     tables: dict[str, list[str]] = {}
     for name, table in secret_settings().items():
         room, _, key = name.partition(".")
-        value = f'{{server-1 = "{NOT_TO_BE_READ}"}}' if table else f'"{NOT_TO_BE_READ}"'
+        secret = f'"http://host/{NOT_TO_BE_READ}"'
+        value = f"{{server-1 = {secret}}}" if table else secret
         tables.setdefault(room, []).append(f"{key} = {value}")
     tables["pictures"] = [f'url = "s3://me:{NOT_TO_BE_READ}@host/pictures"']
     tables["broker"] = [f'listener.name.tls.ssl.key.password = "{NOT_TO_BE_READ}"']
