@@ -223,14 +223,15 @@ def _failure(index: int, error: ErrorCode) -> PartitionProduceResponse:
 def _log_failure(
     index: int, error: LogError, partition: Partition | None
 ) -> PartitionProduceResponse:
-    told = partition is not None and error.code not in _WITHOUT_LOG_START
+    log_start_offset = -1
+    says_none = error.code in _WITHOUT_LOG_START or isinstance(error, NotOneBatch)
+    if partition is not None and not says_none:
+        log_start_offset = partition.log.log_start_offset
     return PartitionProduceResponse(
         index=index,
         error_code=error.code,
         base_offset=-1,
-        log_start_offset=partition.log.log_start_offset
-        if told and partition is not None and not isinstance(error, NotOneBatch)
-        else -1,
+        log_start_offset=log_start_offset,
         error_message=error.answer,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=text)

@@ -69,6 +69,22 @@ def close_quietly(file: File) -> None:
         file.close()
 
 
+class NeverWaiting:
+    """Within it (one call, on the loop) the pool's reads raise ``WouldWait`` rather than wait for
+    the device. One per pool, not to be nested: each fetch enters it for each partition."""
+
+    __slots__ = ("is_on",)
+
+    def __init__(self) -> None:
+        self.is_on = False
+
+    def __enter__(self) -> None:
+        self.is_on = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_on = False
+
+
 class FilePool:
     """Open files of closed segments, the least recently used one closed first."""
 
@@ -76,16 +92,16 @@ class FilePool:
         self._disk = disk
         self._limit = limit
         self._open: OrderedDict[str, File] = OrderedDict()
-        self.never_waits = False
-        """While it is set (within one call, on the loop) reads raise ``WouldWait`` rather than
-        wait for the device."""
+        self.never_waiting = NeverWaiting()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def read(self, file: File, position: int, size: int) -> bytes | bytearray:
         """Read from a file of a log, one of this pool or not."""
-        return file.read_now(position, size) if self.never_waits else file.read(position, size)
+        if self.never_waiting.is_on:
+            return file.read_now(position, size)
+        return file.read(position, size)
 
     def get(self, path: str) -> File:
         """The file at ``path``, opened if it is not. Not to be kept by the caller."""

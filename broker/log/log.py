@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
@@ -25,7 +23,7 @@ from broker.log.cut import Cut, force_cut
 from broker.log.durability import Durability, Flush
 from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
 from broker.log.errors import LogError, storage_error
-from broker.log.files import FilePool, parse_directory
+from broker.log.files import FilePool, NeverWaiting, parse_directory
 from broker.log.producer_state import ProducerState
 from broker.log.records_in import (
     AppendInfo,
@@ -327,34 +325,29 @@ class Log:
             )
         if offset >= end:
             return FetchSlice(_EMPTY, end)
-        self._files.never_waits = not waits
         try:
-            return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
+            if waits:
+                return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
+            with self._files.never_waiting:
+                return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
         except DiskError as error:
             raise storage_error(error) from error
-        finally:
-            self._files.never_waits = False
 
     def readable_bytes(self, offset: int, upper_offset: int, *, waits: bool = True) -> int:
         """About how many bytes lie between two offsets; exact enough to decide on waiting."""
         if offset >= upper_offset:
             return 0
-        self._files.never_waits = not waits
         try:
-            return self._segments.distance(offset, upper_offset)
+            if waits:
+                return self._segments.distance(offset, upper_offset)
+            with self._files.never_waiting:
+                return self._segments.distance(offset, upper_offset)
         except DiskError as error:
             raise storage_error(error) from error
-        finally:
-            self._files.never_waits = False
 
-    @contextmanager
-    def never_waiting(self) -> Iterator[None]:
+    def never_waiting(self) -> NeverWaiting:
         """Look-ups in between raise ``WouldWait`` for what is not in memory."""
-        self._files.never_waits = True
-        try:
-            yield
-        finally:
-            self._files.never_waits = False
+        return self._files.never_waiting
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in [start, end), oldest first."""
