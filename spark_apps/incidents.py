@@ -6,13 +6,16 @@ The topic is the memory of who was told what: a driver goes on with an incident 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from bus.contracts.alarms import Incident
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
+
+log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT_S = 30.0
 
@@ -54,15 +57,24 @@ def told_incidents(bootstrap_servers: str) -> list[Incident]:
         consumer.close()
 
 
+def _readable(message: Message) -> list[Incident]:
+    """The incident of a message; none of what somebody else wrote there."""
+    try:
+        return [msgspec.json.decode(message.value() or b"", type=Incident)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        log.warning("%s at %s is no incident: %s", EVENT_INCIDENT, message.offset(), error)
+        return []
+
+
 def _read(consumer: Consumer, unread: set[int]) -> list[Incident]:
-    told = []
+    told: list[Incident] = []
     while unread:
         message = consumer.poll(ANSWER_TIMEOUT_S)
         if message is None:
             raise TopicUnread(f"{EVENT_INCIDENT}: no answer within {ANSWER_TIMEOUT_S} s")
         error = message.error()
         if error is None:
-            told.append(msgspec.json.decode(message.value() or b"", type=Incident))
+            told += _readable(message)
         elif error.code() == KafkaError._PARTITION_EOF:
             unread.discard(message.partition())
         elif not error.retriable():

@@ -19,6 +19,7 @@ MAX_SENT = 1_000_000_000  # of one device in one minute; sums of it fit a store'
 MAX_NAME_CHARACTERS = 256
 _Moment = Annotated[int, Meta(ge=-MAX_WHOLE, le=MAX_WHOLE)]
 _Count = Annotated[int, Meta(ge=0, le=MAX_SENT)]
+_Bucket = Annotated[int, Meta(ge=-2048, le=2047)]  # those of `monitor.latency.histogram` fit well
 _Name = Annotated[str, Meta(max_length=MAX_NAME_CHARACTERS)]
 
 
@@ -50,8 +51,8 @@ class LatencyCell(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     district_id: str
     camera_ip: str
-    minute_ms: int
-    buckets: dict[int, int]
+    minute_ms: _Moment
+    buckets: dict[_Bucket, _Count]
 
 
 class QualityCell(msgspec.Struct, frozen=True, kw_only=True):
