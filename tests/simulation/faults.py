@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tests.simulation.cluster import Cluster
 from tests.simulation.disk import CAPACITY_BYTES, FLUSH_S, input_output_error, no_fault
+from tests.simulation.isr_faults import IsrFaults
 from tests.simulation.machine import Machine
 from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
@@ -70,6 +71,8 @@ class Faults:
             self.kinds.append((1, self._zookeeper_goes_away))
             self.kinds.append((2, self._power_beside_another_fault))
         elif len(cluster.voters) == 3:
+            in_sync = IsrFaults(self)
+            self.kinds += [(2, in_sync.cut_at_rejoin), (2, in_sync.followers_are_cut_off)]
             quorum = QuorumFaults(self)
             self.kinds += [(1, quorum.power_in_election), (1, quorum.power_in_commit)]
             self.kinds.append((1, quorum.metadata_error))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from broker.network.port import ListenError, ProtocolFactory
@@ -25,6 +25,8 @@ LATENCY_S = (0.0001, 0.0006)
 LOST_PACKET = 0.002
 """Share of pieces that need a retransmission, and how long that takes."""
 RETRANSMIT_S = (0.2, 0.8)
+AFTER_MENDING_S = (0.2, 1.7)
+"""Until what waited behind a cut is sent again."""
 
 
 class Cut(Enum):
@@ -36,10 +38,12 @@ class Cut(Enum):
 
 @dataclass(slots=True)
 class Link:
-    """One direction between two hosts. `slow_s` is added to every piece."""
+    """One direction between two hosts. `slow_s` is added to every piece; `ports`: what is cut for
+    the connections of one listener only."""
 
     cut: Cut | None = None
     slow_s: float = 0.0
+    ports: dict[int, Cut] = field(default_factory=dict)
 
 
 class SimServer:
@@ -68,6 +72,7 @@ class SimNetwork:
         self.down: dict[str, bool] = {}
         self.latency_s = LATENCY_S
         self.lost_packet = LOST_PACKET
+        self.after_mending_s = AFTER_MENDING_S
         self._dice = dice
         self._links: dict[tuple[str, str], Link] = {}
         self._next_port = FIRST_FREE_PORT
@@ -80,17 +85,24 @@ class SimNetwork:
         """One direction, to be changed."""
         return self._links.setdefault((source, target), Link())
 
-    def cut(self, source: str, target: str, how: Cut) -> None:
-        """Nothing goes from `source` to `target` any more."""
-        self.link(source, target).cut = how
+    def cut(self, source: str, target: str, how: Cut, port: int | None = None) -> None:
+        """Nothing goes from `source` to `target` any more; with `port`: nothing of connections to
+        that port of either of them, as when a network of the controllers' own fails."""
+        link = self.link(source, target)
+        if port is None:
+            link.cut = how
+        else:
+            link.ports[port] = how
 
     def mend(self, source: str, target: str) -> None:
         """The direction is whole; what waited is sent after TCP's own retransmission time."""
         link = self.link(source, target)
         link.cut, link.slow_s = None, 0.0
+        link.ports.clear()
         for transport in list(self.transports.values()):
             if (transport.local[0], transport.remote[0]) == (source, target):
-                transport.retransmit(0.2 + 1.5 * self._dice.random())
+                low, high = self.after_mending_s
+                transport.retransmit(low + (high - low) * self._dice.random())
 
     def heal(self) -> None:
         """All links are whole again."""
@@ -121,10 +133,12 @@ class SimNetwork:
 
     # --- what transports ask ---------------------------------------------------------------------
 
-    def is_cut(self, source: str, target: str) -> Cut | None:
-        """Whether and how the direction is cut now."""
+    def is_cut(self, source: str, target: str, *ports: int) -> Cut | None:
+        """Whether and how the direction is cut now for a connection between these ports."""
         link = self._links.get((source, target))
-        return None if link is None else link.cut
+        if link is None:
+            return None
+        return link.cut or next((link.ports[port] for port in ports if port in link.ports), None)
 
     def delay_s(self, source: str, target: str) -> float:
         """How long the next piece takes."""
@@ -171,7 +185,7 @@ class ProcessNetwork:
         network, here = self._network, self._host
         for wait_s in SYN_RETRIES_S:
             await asyncio.sleep(network.delay_s(here, host))
-            cut = network.is_cut(here, host) or network.is_cut(host, here)
+            cut = network.is_cut(here, host, port) or network.is_cut(host, here, port)
             if cut is Cut.REJECT:
                 raise ConnectionRefusedError(111, f"{host}:{port} refused (rejected on the way)")
             if cut is None and not network.down.get(host, False):

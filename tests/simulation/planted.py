@@ -1,17 +1,18 @@
 """Bugs to be planted: each breaks one promise of the broker as people have broken it before.
 
 In: a pytest monkeypatch. Out: a broker that is wrong in one place. Never: used outside of
-`test_planted_bugs`; a checker that does not catch its bug is no checker.
+tests of the checkers; one that does not catch its bug is no checker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from broker.controller.decisions import brokers, leadership
+from broker.controller.decisions import alter_partition, brokers, leadership
 from broker.controller.decisions.rules import Rules
 from broker.controller.kraft.carrier import Carrier
 from broker.controller.kraft.election import Election
@@ -25,8 +26,10 @@ from broker.log.log import Log
 from broker.log.producer_state import ProducerState
 from broker.log.recovery import Recovery
 from broker.log.segment import Segment
+from broker.metadata.delta_topics import TopicsDelta
 from broker.replica.fetcher import Fetcher
-from broker.replica.leadership import Leadership
+from broker.replica.leadership import Eligible, IsrProposal, Leadership
+from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
 from bus.errors import ErrorCode
 
@@ -135,6 +138,87 @@ def a_leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "update", wrong)
 
 
+def leader_epochs_stay(patch: pytest.MonkeyPatch) -> None:
+    """Another leader goes on in the epoch of the one before."""
+    change = TopicsDelta.change
+
+    def wrong(self: TopicsDelta, record: Any) -> None:
+        place = record.topic_id, record.partition_id
+        epoch = self._current(*place).leader_epoch
+        change(self, record)
+        self._put(record.topic_id, replace(self._current(*place), leader_epoch=epoch))
+
+    patch.setattr(TopicsDelta, "change", wrong)
+
+
+def the_set_shrinks_before_the_controller_agrees(patch: pytest.MonkeyPatch) -> None:
+    """A leader takes for in force what it has only asked for."""
+    propose = Leadership._propose
+
+    def wrong(self: Leadership, isr: Any, epoch: int, *, grows: bool) -> IsrProposal:
+        proposal = propose(self, isr, epoch, grows=grows)
+        if not grows:
+            self.isr = self.maximal_isr = isr
+        return proposal
+
+    patch.setattr(Leadership, "_propose", wrong)
+
+
+def a_pending_expansion_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The watermark asks the set in force only, while the controller may have stored the larger
+    one already (KIP-497)."""
+    propose = Leadership._propose
+
+    def wrong(self: Leadership, isr: Any, epoch: int, *, grows: bool) -> IsrProposal:
+        proposal = propose(self, isr, epoch, grows=grows)
+        self.maximal_isr = self.isr
+        return proposal
+
+    patch.setattr(Leadership, "_propose", wrong)
+
+
+def the_watermark_rises_below_min_isr(patch: pytest.MonkeyPatch) -> None:
+    """Consumers see what is on fewer replicas than min.insync.replicas (KIP-966)."""
+    advance = Partition._advance_watermark
+    under = Partition.is_under_min_isr.fget
+    assert under is not None
+    advancing: list[Partition] = []
+
+    def wrong(self: Partition) -> bool:
+        advancing.append(self)
+        try:
+            return advance(self)
+        finally:
+            advancing.pop()
+
+    patch.setattr(Partition, "_advance_watermark", wrong)
+    patch.setattr(
+        Partition, "is_under_min_isr",
+        property(lambda self: self not in advancing and under(self)),
+    )  # fmt: skip
+
+
+def in_sync_below_the_leaders_beginning(patch: pytest.MonkeyPatch) -> None:
+    """A new leader's watermark lags; who has reached that is asked to be in sync (KAFKA-7128)."""
+    growth = Leadership.growth
+
+    def wrong(
+        self: Leadership, replica: int, watermark: int, epoch: int, eligible: Eligible
+    ) -> IsrProposal | None:
+        right, self.epoch_start_offset = self.epoch_start_offset, -1
+        try:
+            return growth(self, replica, watermark, epoch, eligible)
+        finally:
+            self.epoch_start_offset = right
+
+    patch.setattr(Leadership, "growth", wrong)
+
+
+def outdated_in_sync_sets_are_stored(patch: pytest.MonkeyPatch) -> None:
+    """The controller stores what a leader asked for in an epoch that is over."""
+    patch.setattr(alter_partition, "_check_epochs", lambda partition, broker_id, change: None)
+
+
 def consumers_read_to_the_log_end(patch: pytest.MonkeyPatch) -> None:
     """What is not replicated yet is served; after an election it was never there."""
     patch.setattr(Partition, "end_for", lambda self, isolation: self.log.end_offset)
@@ -198,6 +282,23 @@ def a_voter_says_what_it_has_not_flushed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Carrier, "force", wrong)
 
 
+def an_acknowledgement_outlives_its_leadership(patch: pytest.MonkeyPatch) -> None:
+    """Whoever leads again acknowledges what it took before another led."""
+    right = Partition.is_acknowledged
+    patch.setattr(Partition, "is_acknowledged", lambda self, end, epoch=-1: right(self, end))
+
+
+def waiting_requests_are_asked_of_leaders_only(patch: pytest.MonkeyPatch) -> None:
+    """Who waits for an acknowledgement does not hear that the leadership has ended."""
+    moved = ReplicaManager.on_moved
+
+    def wrong(self: ReplicaManager, partition: Partition, rose: bool) -> None:
+        if partition.is_leader:
+            moved(self, partition, rose)
+
+    patch.setattr(ReplicaManager, "on_moved", wrong)
+
+
 PLANTS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
@@ -213,6 +314,9 @@ PLANTS: dict[str, Plant] = {
         sequence_gaps_are_accepted,
         producers_are_lost_at_a_restart,
         a_leader_does_not_step_down,
+        leader_epochs_stay,
+        the_set_shrinks_before_the_controller_agrees,
+        the_watermark_rises_below_min_isr,
         consumers_read_to_the_log_end,
         commits_are_answered_before_they_are_replicated,
         a_new_coordinator_reads_nothing,
@@ -222,3 +326,14 @@ PLANTS: dict[str, Plant] = {
         a_voter_says_what_it_has_not_flushed,
     )
 }
+"""Caught by worlds drawn from seeds (`test_planted_bugs`)."""
+
+SCHEDULED: dict[str, Plant] = {
+    plant.__name__: plant
+    for plant in (
+        a_pending_expansion_is_forgotten,
+        in_sync_below_the_leaders_beginning,
+        outdated_in_sync_sets_are_stored,
+    )
+}
+"""Caught by worlds that are told step by step (`test_in_sync_schedules`)."""

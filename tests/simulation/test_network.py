@@ -99,6 +99,27 @@ def test_a_dropping_partition_is_silence_and_its_bytes_come_after_it():
     tell(story)
 
 
+def test_a_cut_of_one_port_leaves_connections_to_others_alone():
+    """Both directions of a connection belong to its listener's port."""
+
+    async def story(pair: Pair) -> None:
+        await pair.connect()
+        network = pair.world.network
+        for way in ((CLIENT, SERVER), (SERVER, CLIENT)):
+            network.cut(*way, Cut.DROP, 9093)
+        pair.near.transport.write(b"heard")
+        assert await pair.world.until(lambda: bytes(pair.near.got) == b"heard", 5)
+        network.cut(SERVER, CLIENT, Cut.DROP, 9092)
+        pair.near.transport.write(b", later")
+        await asyncio.sleep(30)
+        assert bytes(pair.far[0].got) == b"heard, later"
+        assert bytes(pair.near.got) == b"heard"
+        network.mend(SERVER, CLIENT)
+        assert await pair.world.until(lambda: bytes(pair.near.got) == b"heard, later", 5)
+
+    tell(story)
+
+
 def test_a_rejecting_partition_resets_who_writes_and_leaves_the_other_half_open():
     """The server does not know until it writes itself."""
 

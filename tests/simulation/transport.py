@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.simulation.loop import Life
 
 if TYPE_CHECKING:
-    from tests.simulation.network import SimNetwork
+    from tests.simulation.network import Cut, SimNetwork
 
 WINDOW_BYTES = 256 * 1024
 HIGH_WATER_BYTES = 64 * 1024
@@ -169,7 +169,7 @@ class SimTransport(asyncio.Transport):
         self._timer = False
         network = self.network
         while self._wire and self._wire[0][0] <= network.loop.time():
-            cut = network.is_cut(self.local[0], self.remote[0])
+            cut = self._cut()
             if cut is not None:
                 self._stopped_on_the_way(cut.value)
                 return
@@ -188,6 +188,11 @@ class SimTransport(asyncio.Transport):
             self._wake_wire(self._wire[0][0])
         elif self.gone:
             self._forget()
+
+    def _cut(self) -> Cut | None:
+        """Whether and how the way to the other end is cut."""
+        (source, here), (target, there) = self.local, self.remote
+        return self.network.is_cut(source, target, here, there)
 
     def _stopped_on_the_way(self, how: str) -> None:
         if how == "reject":
@@ -274,7 +279,7 @@ class SimTransport(asyncio.Transport):
         """A reset overtakes nothing: it arrives after what is on the wire."""
         self._forget()
         network, peer = self.network, self.peer
-        if network.is_cut(self.local[0], self.remote[0]) is None:
+        if self._cut() is None:
             when = max(network.loop.time() + 0.0005, self._last_arrival)
             network.loop.call_at(
                 when, lambda: peer._in_life(peer._reset), context=network.loop.kernel
