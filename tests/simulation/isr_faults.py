@@ -26,6 +26,9 @@ Ear = Callable[[Machine, Any, Any], bool]
 """``(who asks, which partition, what for)``: whether that was what one has waited for."""
 
 LISTEN_EVERY_S = 0.05
+ANSWER_S = 0.1
+SOONER_THAN_A_PIECE_S = 0.0001
+"""Between two looks at the controller: what it answers is on its way longer than that."""
 REJOIN_S = 20.0
 SHRINK_S = 9.0
 """Longer than `replica.lag.time.max.ms` and half of it, the pause between two looks at it."""
@@ -58,7 +61,7 @@ class IsrFaults:
 
         def rejoins(leader: Machine, partition: Any, proposal: Any) -> bool:
             joined = machine.node_id in proposal.isr and machine.node_id not in partition.isr
-            return joined and strike(leader, machine)
+            return joined and strike(leader, machine, partition)
 
         struck = await self._listen(rejoins, REJOIN_S)
         if other is not None:
@@ -98,18 +101,31 @@ class IsrFaults:
 
     # --- what is cut -----------------------------------------------------------------------------
 
-    def _leader_is_deaf(self, leader: Machine, joiner: Machine) -> bool:
+    def _leader_is_deaf(self, leader: Machine, joiner: Machine, partition: Any) -> bool:
         """It still says what it has to say; its session ends for want of answers."""
         if any(leader is active for active, _ in self._cluster.active_controllers()):
             return False
+        loop = self._world.loop
+        task = self._no_answer(leader, joiner, (partition.topic_id, partition.index))
+        loop.create_task(task, context=loop.kernel)
+        return True
+
+    async def _no_answer(self, leader: Machine, joiner: Machine, place: tuple[bytes, int]) -> None:
+        """What the controller has stored reaches everybody but the leader."""
+
+        def stored() -> bool:
+            image = self._cluster.image()
+            partition = None if image is None else image.partition(*place)
+            return partition is not None and joiner.node_id in partition.isr
+
+        self._world.network.cut(joiner.host, leader.host, Cut.DROP, PORT)
+        await self._world.until(stored, ANSWER_S, SOONER_THAN_A_PIECE_S)
         self._world.trace(f"{leader.name} hears no controller any more, and not {joiner.name}")
         for other in self._cluster.machines:
             if other is not leader:
                 self._world.network.cut(other.host, leader.host, Cut.DROP, CONTROLLER_PORT)
-        self._world.network.cut(joiner.host, leader.host, Cut.DROP)
-        return True
 
-    def _joiner_is_deaf(self, leader: Machine, joiner: Machine) -> bool:
+    def _joiner_is_deaf(self, leader: Machine, joiner: Machine, _: Any) -> bool:
         self._world.trace(f"{joiner.name} hears nothing of {leader.name} any more")
         self._world.network.cut(leader.host, joiner.host, Cut.DROP, PORT)
         return True
