@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import logging
+import re
 import zlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,8 +17,10 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from ingest.edge import protocol
+from ingest.edge.answers import MAX_EXPLAINED
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import ROUTES, Edge, create_app
+from ingest.normalise.explain import explain
 from ingest.settings import EdgeSettings
 
 URL = "/v1/records/vehicle"
@@ -235,3 +238,35 @@ async def test_who_asks_first_is_refused_without_sending(port: int) -> None:
     )
     assert (await asyncio.wait_for(reader.read(), 30)).startswith(b"HTTP/1.1 413")
     writer.close()
+
+
+async def test_what_only_grows_is_a_counter_and_what_goes_up_and_down_is_none(
+    http: httpx.AsyncClient,
+) -> None:
+    """Before, totals were gauges: `rate()` over them is wrong at every restart."""
+    text = (await http.get("/metrics")).text
+    kinds = dict(re.findall(r"^# TYPE databus_edge_(\w+) (\w+)$", text, re.MULTILINE))
+    totals = {name for name in kinds if name.endswith("_total")}
+    for name in ("spooled", "drained", "pictures_kept", "pictures_lost", "spool_damaged"):
+        assert f"{name}_total" in totals
+    assert {kinds[name] for name in totals} == {"counter"}
+    gauges = {name for name, kind in kinds.items() if kind == "gauge" and "_created" not in name}
+    assert gauges == {"spool_bytes", "spool_backlog", "pictures_waiting_bytes"}
+
+
+async def test_of_ten_thousand_broken_records_only_the_first_are_looked_into(
+    edge: Edge, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is rejected and kept; where it is damaged costs more than the verdict, and before, one
+    such request held up all others for three seconds."""
+    looked = []
+
+    def look(value: bytes, *more: Any) -> Any:
+        looked.append(value)
+        return explain(value, *more)
+
+    monkeypatch.setattr("ingest.edge.answers.explain", look)
+    reply = await post(http, b"[" + b",".join([b"{}"] * 10_000) + b"]")
+    assert reply.status_code == 422
+    assert len(reply.json()["rejected"]) == 10_000
+    assert len(looked) == MAX_EXPLAINED
