@@ -135,6 +135,8 @@ def product(place: Place, second: Story) -> Iterator[Place]:
     up = place.databus("up", "--detach")
     try:
         assert up.returncode == 0, up.stderr + place.told
+        assert "all roles run" in up.stdout
+        assert "databus down" in up.stdout
         yield place
     finally:
         place.databus("down")
