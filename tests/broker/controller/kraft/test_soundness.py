@@ -217,13 +217,12 @@ def test_a_flipped_bit_in_the_epoch_of_a_vote(directory: Path) -> None:
     assert decode(path.read_text()).leader_epoch == 59
 
 
-@pytest.mark.parametrize("digit", range(8))
-def test_a_flipped_bit_in_the_leader_epochs_stops_nothing(directory: Path, digit: int) -> None:
+def test_damaged_leader_epochs_stop_nothing(directory: Path) -> None:
     """The log itself says them; a start offset behind the log's end was taken for a loss."""
     path = directory / "leader-epoch-checkpoint"
-    flipped = bytearray(path.read_bytes())
-    flipped[-2] ^= 1 << digit
-    path.write_bytes(flipped)
+    lines = path.read_text().splitlines()
+    lines[-1] = f"{lines[-1].split()[0]} 99"
+    path.write_text("\n".join([*lines, ""]))
     assert len(start(directory)) == 10
 
 
