@@ -13,7 +13,9 @@ from ingest.store.port import Page, Query, RecordRow
 from ingest.store.schema import COMMON_KIND, FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
 
 MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
-MAX_PLATES_LOOKED_AT = 1_000_000  # by one search for a part of a plate; takes about half a second
+# By one search for a part of a plate: 0.3 s to 0.8 s on a store of 1.5 million records, 2 s for a
+# letter that stands in every plate (they are grouped).
+MAX_PLATES_LOOKED_AT = 1_000_000
 _COLUMNS = ",".join(f"r.{name}" for name in RecordRow.__struct_fields__)
 _LAST_CHARACTER = "\U0010ffff"
 
