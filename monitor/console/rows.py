@@ -92,6 +92,7 @@ def features_text(features: Mapping[str, str], t: Texts) -> str:
     return " · ".join(parts)
 
 
+_ATTRIBUTES = {**VEHICLE, **FACE, **VIDEO}
 _TABLES = {"vehicle": VEHICLE, "face": FACE, "person": VIDEO, "mover": VIDEO}
 _SHOWN_APART = {*PLACE_AND_TIME.values(), "plate_number", "plate_color", "vehicle_color",
                 "vehicle_type", "vehicle_brand", "vehicle_series"}  # fmt: skip
@@ -111,9 +112,24 @@ def body_facts(kind: str, body: Any, t: Texts) -> list[tuple[str, str]]:
     return found
 
 
+def key_text(key: str, t: Texts) -> str:
+    """The name of a key of a device's message; in Chinese the key itself is its name."""
+    attribute = _ATTRIBUTES.get(key, "")
+    if t.language == "zh" or not attribute:
+        return key
+    groups = ("attribute", "column", "picture")
+    words = (t.table.get(f"{group}.{attribute}", "") for group in groups)
+    return next(filter(None, words), attribute.replace("_", " "))
+
+
+def key_words(t: Texts) -> dict[str, str]:
+    """The names of all keys of devices' messages, for the browser."""
+    return {key: key_text(key, t) for key in _ATTRIBUTES}
+
+
 def picture_caption(key: str, t: Texts) -> str:
     """What a picture shows, by the key under which its address stands."""
-    attribute = {**VEHICLE, **FACE, **VIDEO}.get(key, "")
+    attribute = _ATTRIBUTES.get(key, "")
     return t.table.get(f"picture.{attribute}", key.removesuffix("地址"))
 
 

@@ -23,6 +23,7 @@ from monitor.api.services import Services
 from monitor.console.address_bar import AddressBar
 from monitor.console.feed import Feed
 from monitor.console.i18n import Texts, texts
+from monitor.console.rows import key_words
 
 STATIC = Path(__file__).parent / "static"
 PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigation
@@ -114,7 +115,7 @@ def frame(view: View, page: str) -> Iterator[None]:
 
 def _head(view: View) -> None:
     t = view.t
-    words = {group: t.group(group) for group in _WORDS} | {"value": t.values()}
+    words = {group: t.group(group) for group in _WORDS} | {"value": t.values(), "key": key_words(t)}
     ui.dark_mode(view.dark)
     ui.add_head_html(
         f'<link rel="stylesheet" href="{_CSS}"><script src="{_JS}"></script>'

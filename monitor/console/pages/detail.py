@@ -16,7 +16,7 @@ from monitor.api.pool import Away
 from monitor.api.views import alarm_row, record_detail, rejected_row
 from monitor.console.elements import chip, facts, figure, link
 from monitor.console.i18n import Texts
-from monitor.console.rows import Row, body_facts, picture_caption, place_field
+from monitor.console.rows import Row, body_facts, key_text, picture_caption, place_field
 from monitor.console.shell import View
 
 _RECORD_FACTS = (
@@ -194,6 +194,7 @@ class DetailPanel:
                 return
             row = rejected_row(found, services.register.read(), services.site.tz)
             words = {group: t.word(group, row[group]) for group in ("reason", "kind")}
+            words["field"] = key_text(row["field"], t)
             facts(
                 (t(f"column.{name}"), (row | words)[field])
                 for name, field in (*_REJECTED_FACTS, ("checkpoint", place_field(t)))

@@ -154,7 +154,7 @@ def _rejected(view: View) -> None:
         column(t, "received_at", "received_at", width=190),
         column(t, "kind", "kind", renderer="kind", width=80),
         column(t, "reason", "reason", renderer="reason", width=150, cellClass="strong"),
-        column(t, "field", "field", width=120),
+        column(t, "field", "field", renderer="key", width=120),
         column(t, "camera", "camera_ip", width=130),
         column(t, "checkpoint", place_field(t), flex=1, minWidth=120),
         column(t, "source", "source", width=130),

@@ -48,6 +48,7 @@ window.databus = (() => {
     const known = texts().value || {}, text = String(params.value ?? "").trim();
     return known[text] || known[text.toLowerCase()] || text;
   };
+  const key = (params) => word("key", params.value);
   const kind = (params) => word("kind", params.value);
   const severity = (params) => word("severity", params.value);
   /* A word that the server has already put into the page's language, beside the value that colours it. */
@@ -203,6 +204,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { told, bytes, picture, value, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
+  return { told, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
            prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import bus.contracts
 from bus.contracts.headers import Kind, Reason
-from bus.contracts.keys import NO_PLATE, UNREADABLE
+from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE, VIDEO
 from bus.contracts.plates import NO_PLATE_WORDS
 from deploy.roles import ROLES
 from deploy.supervisor import RoleState
@@ -29,6 +29,7 @@ from monitor.console.rows import (
     body_facts,
     features_text,
     incident_text,
+    key_text,
     picture_caption,
     process_row,
     span_text,
@@ -153,6 +154,13 @@ def test_what_a_device_wrote_has_names_and_values_in_both_languages() -> None:
     assert body_facts("face", body, ZH) == [("性别", "女"), ("眼镜", "是")]
     assert body_facts("face", "no object", EN) == []
     assert picture_caption("人脸图片地址", EN) == "Face"
+
+
+@pytest.mark.parametrize("key", sorted({**VEHICLE, **FACE, **VIDEO}))
+def test_every_key_of_a_message_has_a_name_in_both_languages(key: str) -> None:
+    """A rejected record names the key at fault."""
+    assert not HAN.search(key_text(key, EN))
+    assert key_text(key, ZH) == key
 
 
 def test_the_detail_of_an_incident_is_words_in_both_languages() -> None:
