@@ -61,10 +61,13 @@ class Durability:
         self._names_made, self._names_flushed = 1, 0
         self._others: dict[str, None] = {}
 
-    def opened(self, recovery_point: int, now_ms: int) -> None:
-        """The log was opened, flushed up to there."""
+    def opened(self, recovery_point: int, now_ms: int, unforced: list[str]) -> None:
+        """The log was opened, flushed up to there but for what was cut off ``unforced`` files: that
+        could come back below records that are flushed in later ones."""
         self.recovery_point = recovery_point
         self.last_flush_ms = now_ms
+        for path in unforced:
+            self.force_too(path)
 
     def name_made(self) -> None:
         """The directory has another file."""
@@ -112,6 +115,7 @@ class Durability:
         for segment in segments.since(self.recovery_point):
             segment.save_indexes()
             segment.flush()
+            self._others.pop(segment.path, None)
             if segment is not active:
                 segment.flush_indexes()
         for path in list(self._others):
@@ -140,7 +144,7 @@ class Durability:
         paths = [segment.path for segment in unflushed]
         for segment in unflushed[:-1]:
             paths += segment.index_files()
-        paths += self._others
+        paths += [path for path in self._others if path not in paths]
         names = self._names_made if self._names_made != self._names_flushed else 0
         return Flush(end_offset, paths, names, self.is_new, epochs.unsaved())
 

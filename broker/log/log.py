@@ -131,7 +131,7 @@ class Log:
         first = self._segments.first.base_offset
         self.log_start_offset = max(first, min(log_start_offset, self.end_offset))
         self.high_watermark = self.log_start_offset
-        self._durability.opened(min(recovery_point, self.end_offset), now_ms)
+        self._durability.opened(min(recovery_point, self.end_offset), now_ms, found.unforced)
         if self.end_offset < log_start_offset:
             self._drop_all(log_start_offset, now_ms)
             return True

@@ -72,6 +72,7 @@ class LogManager:
         self._vouched: dict[TopicPartition, int] = {}
         self.unusable = Unusable(disk)
         self._unconfirmed: set[TopicPartition] = set()
+        self._shortened: list[Log] = []
         self.on_failure: Callable[[Log, LogError], None] | None = None
         self.on_flushed: Callable[[float], None] = lambda took_ms: None
         self.on_released: Callable[[Log], None] = lambda partition: None
@@ -158,6 +159,8 @@ class LogManager:
                     continue
                 opened = self._open(path, topic_config(key[0]), clean, point, start)
                 opened.topic_id = topic_id
+                if opened.recovery_point < point:
+                    self._shortened.append(opened)
                 if name.endswith(FUTURE_SUFFIX):
                     self.futures.found(opened)
                 else:
@@ -190,11 +193,18 @@ class LogManager:
         )
 
     def start(self) -> None:
-        """Begin the work behind the logs; somebody is served from now on."""
+        """Begin the work behind the logs; somebody is served from now on.
+
+        Whoever cut a log may not have lived to write its new recovery point. The old one vouches
+        for what takes the place of what was cut off; until it is gone the log takes no append.
+        """
         self._background.start()
         self.checkpoints.start()
-        if self.unusable.has_stale_lines:
+        shortened, self._shortened = self._shortened, []
+        if shortened or self.unusable.has_stale_lines:
             self.write_checkpoints()
+        for partition in shortened:
+            self.hold_until_checkpointed(partition)
 
     async def stop(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Close all logs in order and give the directories back."""
@@ -301,7 +311,8 @@ class LogManager:
 
     def hold_until_checkpointed(self, created: Log) -> None:
         """Until its directory's checkpoints are written a new log takes no append: they may still
-        vouch for an older log of its name, which a loss of power would make them believed of it."""
+        vouch for an older log of its name, which a loss of power would make them believed of it.
+        So with a log that ends before its recovery point as it was written down."""
         directory = parent_of(created)
         if not self.checkpoints.is_writing(directory):
             return

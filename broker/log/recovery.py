@@ -43,12 +43,14 @@ TAIL_BYTES = 1 << 18
 
 
 class Recovered(NamedTuple):
-    """What stands after opening. ``cut_bytes`` were not sound and are gone."""
+    """What stands after opening. ``cut_bytes`` were not sound and are gone; ``unforced`` are files
+    that are shorter in memory than they may be on the device."""
 
     segments: list[Segment]
     producers: ProducerState
     end_offset: int
     cut_bytes: int
+    unforced: list[str]
 
 
 class Recovery:
@@ -73,6 +75,7 @@ class Recovery:
         self._now_ms = now_ms
         self._producers = ProducerState()
         self._cut_bytes = 0
+        self._unforced: list[str] = []
 
     def run(
         self, names: list[str], *, clean: bool, recovery_point: int, log_start_offset: int
@@ -82,6 +85,9 @@ class Recovery:
         segments = self._find(self._tidy(names))
         if segments:
             segments = self._open_all(segments, clean, recovery_point)
+            if not clean:
+                # The last user may have died between a cut and its forcing.
+                self._unforced.append(segments[-1].path)
         else:
             self._epochs.clear()
             segments = [self._segment(log_start_offset)]
@@ -91,7 +97,7 @@ class Recovery:
         self._epochs.truncate_from_end(end_offset)
         self._snapshots.drop_after(end_offset)
         self._snapshots.keep_only({segment.base_offset for segment in segments})
-        return Recovered(segments, self._producers, end_offset, self._cut_bytes)
+        return Recovered(segments, self._producers, end_offset, self._cut_bytes, self._unforced)
 
     # --- what is there ---------------------------------------------------------------------------
 
@@ -274,19 +280,34 @@ class Recovery:
     # --- one segment -----------------------------------------------------------------------------
 
     def _recover(self, segment: Segment, replay_from: int, trusted_to: int) -> bool:
-        """Walk over a segment from ``replay_from`` on; false if it had to be cut."""
-        file, size = segment.open_for_writing(), segment.size_bytes
+        """Walk over a segment from ``replay_from`` on; false if it had to be cut and what comes
+        after it is worth nothing."""
+        file, size, next_base = segment.open_for_writing(), segment.size_bytes, segment.end_offset
         segment.size_bytes = self._resume_at(segment, replay_from, file)
         segment.transactions.clear_from(replay_from)
         walk = self._walk(segment, file, segment.size_bytes, size, trusted_to)
         for _, header, batch in walk:
             last_offset = header.base_offset + header.last_offset_delta
+            if 0 <= next_base <= last_offset:
+                # Cut off, and back with the power that was lost: the next segment is newer.
+                self._cut(segment, size, f"the next segment begins at {next_base}", trusted_to)
+                return True
+            fault = self._before_its_time(header) if header.base_offset >= trusted_to else ""
+            if fault:
+                self._cut(segment, size, fault, trusted_to)
+                return False
             segment.note(header, last_offset, len(batch), self._config.index_interval_bytes)
             if header.base_offset >= replay_from:
                 replay_batch(header, batch, self._producers, self._epochs, segment.transactions)
         if walk.fault:
             self._cut(segment, size, walk.fault, trusted_to)
         return not walk.fault
+
+    def _before_its_time(self, header: BatchHeader) -> str:
+        """What is wrong with the batch's epoch: leaders' epochs rise. A segment that a follower had
+        removed, and that came back with the power, has the one of a former leader."""
+        epoch, newest = header.partition_leader_epoch, self._epochs.latest
+        return f"leader epoch {epoch} comes after {newest}" if epoch < newest else ""
 
     @staticmethod
     def _walk(segment: Segment, file: File, position: int, end: int, crc_from: int) -> Walk:
@@ -353,3 +374,4 @@ class Recovery:
             fault,
         )
         segment.cut_torn_tail()
+        self._unforced.append(segment.path)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from broker.config.views import TopicConfig
+from broker.log.durability import force
 from broker.log.log import Log
 from broker.log.partition_metadata import read_topic_id, write_topic_id
 from bus.records.batch import iter_batches
@@ -87,6 +88,43 @@ def test_what_was_cut_does_not_come_back_with_the_power(part: int):
         assert found == sorted(found), f"seed {seed}"
         assert [base for base, _ in found] == list(range(0, 2 * len(found), 2)), f"seed {seed}"
         assert not [one for one in found if one[0] >= cut and one[1] == 1], f"seed {seed}"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_cut_that_its_process_did_not_live_to_force_does_not_come_back(part: int):
+    """Found by the simulation: a process died between a cut and its forcing. The next one appended
+    to a new segment and flushed that; with the power lost the old tail stood below it again."""
+    for seed in range(part * 40, part * 40 + 40):
+        dice = random.Random(seed)
+        machine = SimDisk("m", dice, lambda: NOW_MS)
+        log = open_log(machine)
+        put(log, 4 + dice.randrange(0, 12), epoch=1)
+        if dice.random() < 0.7:
+            log.flush()
+        vouched, cut = log.recovery_point, dice.randrange(1, log.end_offset // 2) * 2
+        log.cut_to(cut, NOW_MS)
+        log = open_log(machine, vouched)
+        if dice.random() < 0.5:
+            log.roll(NOW_MS)
+        put(log, dice.randrange(0, 5), epoch=2)
+        flushed, how = 0, dice.random()
+        if how < 0.3:
+            flush = log.begin_flush()
+            force(ProcessDisk(machine, Life("worker"), random.Random(0)), log.directory, flush)
+            log.mark_flushed(flush, NOW_MS)
+            flushed = log.end_offset
+        elif how < 0.6:
+            log.flush()
+            flushed = log.end_offset
+        put(log, dice.randrange(0, 5), epoch=2)
+        machine.lose_power()
+        again = open_log(machine, log.recovery_point)
+        found = batches(again)
+        assert again.end_offset >= flushed, f"seed {seed}"
+        assert [base for base, _ in found] == list(range(0, 2 * len(found), 2)), f"seed {seed}"
+        if flushed:
+            assert not [one for one in found if one[0] >= cut and one[1] == 1], f"seed {seed}"
+        assert [epoch for _, epoch in found] == sorted(epoch for _, epoch in found), f"seed {seed}"
 
 
 def index_files(machine: SimDisk) -> dict[str, bytes]:

@@ -235,6 +235,41 @@ def test_what_a_crash_left_of_a_deletion_is_removed_at_the_next_start(fast_dir: 
     asyncio.run(story())
 
 
+def test_a_log_that_ends_before_its_stored_recovery_point_waits_for_that_to_be_gone(
+    fast_dir: str, batch: Batch
+) -> None:
+    """Found by the simulation: a process cut a log and died before it had written that down. The
+    next one appended; after a loss of power the old point vouched for what was never flushed."""
+    logs = start(fast_dir)
+    log = logs.create("t", 0, ID, TopicConfig())
+    for _ in range(3):
+        put(log, batch(2))
+    log.flush()
+    logs.checkpoint_recovery_points()
+    points = Path(f"{log.directory}/../recovery-point-offset-checkpoint")
+    assert points.read_text() == "0\n1\nt 0 6\n"
+    log.cut_to(2, NOW_MS)
+    crash(logs)
+
+    async def story() -> None:
+        again = start(fast_dir)
+        found = again.get("t", 0)
+        assert found is not None
+        again.start()
+        with pytest.raises(LogError) as refused:
+            put(found, batch(1))
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for _ in range(500):
+            if not found.is_blocked:
+                break
+            await asyncio.sleep(0.01)
+        assert points.read_text() == "0\n1\nt 0 2\n"
+        put(found, batch(1))
+        await again.stop()
+
+    asyncio.run(story())
+
+
 def test_the_metadata_log_and_strange_names_are_left_alone(fast_dir: str) -> None:
     for name in ("__cluster_metadata-0", "notes", "t-x", "-3"):
         os.makedirs(f"{fast_dir}/a/{name}")

@@ -46,7 +46,7 @@ def state(log: Log) -> dict[int, object]:
     }
 
 
-def fill(log: Log, batch: Batch, count: int, seed: int = 1) -> list[int]:
+def fill(log: Log, batch: Batch, count: int, seed: int = 1, first_epoch: int = 0) -> list[int]:
     """Batches of plain and idempotent producers over two epochs; their end positions."""
     dice, ends, sequence = random.Random(seed), [], {7: 0, 8: 0}
     for i in range(count):
@@ -58,7 +58,7 @@ def fill(log: Log, batch: Batch, count: int, seed: int = 1) -> list[int]:
             sequence[pid] += many
         else:
             data = batch(many, size=dice.randrange(30))
-        put(log, data, epoch=i // (count // 2))
+        put(log, data, epoch=first_epoch + i // (count // 2))
         ends.append(log.size_bytes)
     return ends
 
@@ -202,7 +202,8 @@ def test_producer_state_epochs_and_indexes_after_a_crash_are_those_before_it(
         log.flush()
         log.take_snapshot()
     recovery_point = log.recovery_point
-    fill(log, _no_producer(batch), dice.randrange(2, 40), seed)
+    newer = log.leader_epochs.latest + 1
+    fill(log, _no_producer(batch), dice.randrange(2, 40), seed, newer)
     before = everything(log), state(log), log.leader_epochs.entries, _entries(log)
     crash(log)
     again = make_log(recovery_point=recovery_point, **settings)
