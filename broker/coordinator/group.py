@@ -1,6 +1,6 @@
 """The machine of one classic consumer group.
 
-In: requests of members, fired timers, stored records; time as `now_ms`. Out: effects, in the
+In: requests of members, fired timers, stored records; time as a `Moment`. Out: effects, in the
 order in which the shell must carry them out. `rebalance` has the phases between two generations,
 `static_members` the return of a member with an instance id.
 Never: I/O, clock, dice; member ids are drawn by the shell. Rules as of Kafka 4.3's ClassicGroup
@@ -19,6 +19,7 @@ from broker.coordinator.effects import (
     TimerKind,
 )
 from broker.coordinator.member import Member
+from broker.coordinator.moment import Moment
 from broker.coordinator.records import StoredGroup
 from broker.coordinator.roster import Roster
 from broker.coordinator.states import GroupState
@@ -31,7 +32,7 @@ class ClassicGroup(StaticMembers):
 
     # -- life ------------------------------------------------------------------------------
 
-    def replay(self, value: StoredGroup, now_ms: int) -> list[Effect]:
+    def replay(self, value: StoredGroup, now: Moment) -> list[Effect]:
         """Take the state that the log holds; members have a whole session to show up."""
         self.roster = Roster()
         self.generation = value.generation
@@ -42,26 +43,26 @@ class ClassicGroup(StaticMembers):
             self.roster.add(Member.stored(stored, value.protocol_name))
         self.state = GroupState.STABLE if value.members else GroupState.EMPTY
         self.roster.leader_id = value.leader
-        return [arm for member in self.roster for arm in self._touch(member, now_ms)]
+        return [arm for member in self.roster for arm in self._touch(member, now)]
 
-    def die(self, error: ErrorCode, now_ms: int) -> list[Effect]:
+    def die(self, error: ErrorCode, now: Moment) -> list[Effect]:
         """The group is deleted or its partition is led elsewhere: everyone who waits hears it."""
         effects: list[Effect] = []
         for member in self.roster:
             effects += self._answer_error(member, error)
-        self._become(GroupState.DEAD, now_ms)
+        self._become(GroupState.DEAD, now)
         return effects
 
     # -- join ------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest, now_ms: int) -> list[Effect]:
+    def join(self, request: JoinRequest, now: Moment) -> list[Effect]:
         """A member wants to take part in the next generation."""
         refusal = self._join_refusal(request)
         if refusal is not None:
             return [AnswerJoin(request.token, JoinResult(refusal, request.member_id))]
         if not request.member_id:
-            return self._join_new(request, now_ms)
-        return self._join_known(request, now_ms)
+            return self._join_new(request, now)
+        return self._join_known(request, now)
 
     def _join_refusal(self, request: JoinRequest) -> ErrorCode | None:
         if self.state is GroupState.DEAD:
@@ -79,27 +80,27 @@ class ClassicGroup(StaticMembers):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         return None
 
-    def _join_new(self, request: JoinRequest, now_ms: int) -> list[Effect]:
+    def _join_new(self, request: JoinRequest, now: Moment) -> list[Effect]:
         old_id = self.roster.static_member_id(request.group_instance_id)
         if old_id is not None:
-            return self._replace_static(old_id, request, now_ms)
+            return self._replace_static(old_id, request, now)
         if request.require_known_member_id and request.group_instance_id is None:
-            return self._ask_to_come_back(request, now_ms)
-        return self._add(Member.joining(request.fresh_member_id, request), request, now_ms)
+            return self._ask_to_come_back(request, now)
+        return self._add(Member.joining(request.fresh_member_id, request), request, now)
 
-    def _ask_to_come_back(self, request: JoinRequest, now_ms: int) -> list[Effect]:
+    def _ask_to_come_back(self, request: JoinRequest, now: Moment) -> list[Effect]:
         """KIP-394: a member that times out in its first join must not leave a ghost behind."""
         member_id = request.fresh_member_id
         deadline = self._pending.setdefault(member_id, Deadline())
-        deadline.move(now_ms + request.session_timeout_ms)
+        deadline.move(now.monotonic_ms + request.session_timeout_ms)
         return [
             Arm(TimerKind.SESSION, member_id, request.session_timeout_ms),
             AnswerJoin(request.token, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)),
         ]
 
-    def _join_known(self, request: JoinRequest, now_ms: int) -> list[Effect]:
+    def _join_known(self, request: JoinRequest, now: Moment) -> list[Effect]:
         if self._pending.pop(request.member_id, None) is not None:
-            return self._add(Member.joining(request.member_id, request), request, now_ms)
+            return self._add(Member.joining(request.member_id, request), request, now)
         error = self.roster.check(request.member_id, request.group_instance_id)
         member = self.roster.get(request.member_id)
         if error or member is None:
@@ -107,33 +108,33 @@ class ClassicGroup(StaticMembers):
         changed = member.protocols != request.protocols
         rejoins = self.state is GroupState.PREPARING_REBALANCE or changed
         if not rejoins and self.state is GroupState.COMPLETING_REBALANCE:
-            return self._repeat_join_answer(member, request, now_ms)
+            return self._repeat_join_answer(member, request, now)
         if not rejoins and member.member_id != self.roster.leader_id:
-            return self._repeat_join_answer(member, request, now_ms)
-        return self._rejoin(member, request, now_ms)
+            return self._repeat_join_answer(member, request, now)
+        return self._rejoin(member, request, now)
 
     def _repeat_join_answer(
-        self, member: Member, request: JoinRequest, now_ms: int
+        self, member: Member, request: JoinRequest, now: Moment
     ) -> list[Effect]:
         """The answer to its join was lost, or nothing changed: the same generation again."""
         return [
-            *self._touch(member, now_ms),
+            *self._touch(member, now),
             AnswerJoin(request.token, self._join_result(member)),
         ]
 
-    def _add(self, member: Member, request: JoinRequest, now_ms: int) -> list[Effect]:
+    def _add(self, member: Member, request: JoinRequest, now: Moment) -> list[Effect]:
         if not len(self.roster):
             self.protocol_type = request.protocol_type
         self.roster.add(member)
         member.join_token = request.token
-        if self.state is GroupState.PREPARING_REBALANCE and self._is_initial(now_ms):
-            self._extend_initial_delay(now_ms)
-        return [*self._touch(member, now_ms), *self._prepare_rebalance(now_ms)]
+        if self.state is GroupState.PREPARING_REBALANCE and self._is_initial(now):
+            self._extend_initial_delay(now)
+        return [*self._touch(member, now), *self._prepare_rebalance(now)]
 
     # -- heartbeat, leave, commit ----------------------------------------------------------
 
     def heartbeat(
-        self, member_id: str, group_instance_id: str | None, generation: int, now_ms: int
+        self, member_id: str, group_instance_id: str | None, generation: int, now: Moment
     ) -> tuple[ErrorCode, list[Effect]]:
         """A member lives."""
         if self.state is GroupState.DEAD:
@@ -144,23 +145,23 @@ class ClassicGroup(StaticMembers):
             return error, []
         preparing = self.state is GroupState.PREPARING_REBALANCE
         answer = ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
-        return answer, self._touch(member, now_ms)
+        return answer, self._touch(member, now)
 
     def leave(
-        self, member_id: str, group_instance_id: str | None, now_ms: int
+        self, member_id: str, group_instance_id: str | None, now: Moment
     ) -> tuple[ErrorCode, str, list[Effect]]:
         """A member goes; static ones may be named by instance id alone (KIP-345)."""
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, []
         if self._pending.pop(member_id, None) is not None:
-            return ErrorCode.NONE, member_id, self._after_pending_left(now_ms)
+            return ErrorCode.NONE, member_id, self._after_pending_left(now)
         if not member_id and group_instance_id is not None:
             member_id = self.roster.static_member_id(group_instance_id) or ""
         error = self.roster.check(member_id, group_instance_id)
         member = self.roster.get(member_id)
         if error or member is None:
             return error, member_id, []
-        return ErrorCode.NONE, member_id, self._remove(member, now_ms)
+        return ErrorCode.NONE, member_id, self._remove(member, now)
 
     def check_commit(
         self, member_id: str, group_instance_id: str | None, generation: int
@@ -177,38 +178,38 @@ class ClassicGroup(StaticMembers):
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
-    def touch(self, member_id: str, now_ms: int) -> list[Effect]:
+    def touch(self, member_id: str, now: Moment) -> list[Effect]:
         """A commit counts as a sign of life."""
         member = self.roster.get(member_id)
-        return [] if member is None else self._touch(member, now_ms)
+        return [] if member is None else self._touch(member, now)
 
     # -- timers ----------------------------------------------------------------------------
 
-    def on_timer(self, kind: TimerKind, subject: str, now_ms: int) -> list[Effect]:
+    def on_timer(self, kind: TimerKind, subject: str, now: Moment) -> list[Effect]:
         """A timer fired; it may be one that nobody waits for any more."""
         if kind is TimerKind.SESSION:
-            return self._on_session_timer(subject, now_ms)
+            return self._on_session_timer(subject, now)
         deadline = self._join if kind is TimerKind.JOIN else self._sync
-        left_ms = deadline.fired(now_ms)
+        left_ms = deadline.fired(now.monotonic_ms)
         if left_ms is None:
             return []
         if left_ms:
             return [Arm(kind, subject, left_ms)]
-        return self._on_join_over(now_ms) if kind is TimerKind.JOIN else self._on_sync_over(now_ms)
+        return self._on_join_over(now) if kind is TimerKind.JOIN else self._on_sync_over(now)
 
-    def _on_session_timer(self, member_id: str, now_ms: int) -> list[Effect]:
+    def _on_session_timer(self, member_id: str, now: Moment) -> list[Effect]:
         pending = self._pending.get(member_id)
         if pending is not None:
             del self._pending[member_id]
-            return self._after_pending_left(now_ms)
+            return self._after_pending_left(now)
         member = self.roster.get(member_id)
         if member is None:
             return []
-        left_ms = member.session.fired(now_ms)
+        left_ms = member.session.fired(now.monotonic_ms)
         if left_ms is None:
             return []
         if left_ms:
             return [Arm(TimerKind.SESSION, member_id, left_ms)]
         if member.is_waiting:
-            return self._touch(member, now_ms)
-        return self._remove(member, now_ms)
+            return self._touch(member, now)
+        return self._remove(member, now)

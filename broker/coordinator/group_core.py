@@ -17,6 +17,7 @@ from broker.coordinator.effects import (
     TimerKind,
 )
 from broker.coordinator.member import Member
+from broker.coordinator.moment import Moment
 from broker.coordinator.records import StoredGroup
 from broker.coordinator.roster import Roster
 from broker.coordinator.states import TRANSITIONS, GroupState
@@ -30,10 +31,10 @@ class GroupCore:
     `generation` never falls.
     """
 
-    def __init__(self, group_id: str, now_ms: int, *, initial_delay_ms: int, max_size: int) -> None:
+    def __init__(self, group_id: str, now: Moment, *, initial_delay_ms: int, max_size: int) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = now.wall_ms
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -47,18 +48,18 @@ class GroupCore:
         self._initial_delay_ms = initial_delay_ms
         self._max_size = max_size
 
-    def _become(self, state: GroupState, now_ms: int) -> None:
+    def _become(self, state: GroupState, now: Moment) -> None:
         check(state in TRANSITIONS[self.state], f"no way from {self.state} to {state}")
         self.state = state
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = now.wall_ms
 
-    def _touch(self, member: Member, now_ms: int) -> list[Effect]:
-        if member.session.move(now_ms + member.session_timeout_ms):
+    def _touch(self, member: Member, now: Moment) -> list[Effect]:
+        if member.session.move(now.monotonic_ms + member.session_timeout_ms):
             return [Arm(TimerKind.SESSION, member.member_id, member.session_timeout_ms)]
         return []
 
-    def _arm(self, deadline: Deadline, kind: TimerKind, delay_ms: int, now_ms: int) -> list[Effect]:
-        return [Arm(kind, "", delay_ms)] if deadline.move(now_ms + delay_ms) else []
+    def _arm(self, deadline: Deadline, kind: TimerKind, delay_ms: int, now: Moment) -> list[Effect]:
+        return [Arm(kind, "", delay_ms)] if deadline.move(now.monotonic_ms + delay_ms) else []
 
     def check_member(
         self, member_id: str, group_instance_id: str | None, generation: int
@@ -100,7 +101,7 @@ class GroupCore:
     def _sync_result(self, member: Member) -> SyncResult:
         return SyncResult(ErrorCode.NONE, member.assignment, self.protocol_type, self.protocol_name)
 
-    def _stored(self, now_ms: int, assignments: dict[str, bytes] | None) -> StoredGroup:
+    def _stored(self, now: Moment, assignments: dict[str, bytes] | None) -> StoredGroup:
         members = tuple(
             member.as_stored(
                 self.protocol_name,
@@ -113,6 +114,6 @@ class GroupCore:
             generation=self.generation,
             protocol_name=self.protocol_name,
             leader=self.roster.leader_id,
-            state_timestamp_ms=now_ms,
+            state_timestamp_ms=now.wall_ms,
             members=members,
         )

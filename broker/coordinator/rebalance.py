@@ -18,6 +18,7 @@ from broker.coordinator.effects import (
 )
 from broker.coordinator.group_core import GroupCore
 from broker.coordinator.member import Member
+from broker.coordinator.moment import Moment
 from broker.coordinator.records import GroupRecord
 from broker.coordinator.states import GroupState
 from bus.errors import ErrorCode
@@ -28,46 +29,46 @@ class Rebalance(GroupCore):
 
     # -- join phase ------------------------------------------------------------------------
 
-    def _prepare_rebalance(self, now_ms: int) -> list[Effect]:
+    def _prepare_rebalance(self, now: Moment) -> list[Effect]:
         """Ask everybody to join, or go on waiting for them."""
         effects: list[Effect] = []
         if self.state is GroupState.PREPARING_REBALANCE:
-            return self._try_complete_join(now_ms)
+            return self._try_complete_join(now)
         self._assignments = None
         self._unsynced.clear()
         self._sync.clear()
         for member in self.roster:
             if member.sync_token is not None:
                 effects += self._answer_error(member, ErrorCode.REBALANCE_IN_PROGRESS)
-                effects += self._touch(member, now_ms)
+                effects += self._touch(member, now)
         initial = self.state is GroupState.EMPTY and self._initial_delay_ms > 0
-        self._become(GroupState.PREPARING_REBALANCE, now_ms)
+        self._become(GroupState.PREPARING_REBALANCE, now)
         longest = self.roster.rebalance_timeout_ms()
-        self._join_give_up_ms = now_ms + longest if initial else 0
+        self._join_give_up_ms = now.monotonic_ms + longest if initial else 0
         delay = min(self._initial_delay_ms, longest) if initial else longest
-        effects += self._arm(self._join, TimerKind.JOIN, delay, now_ms)
-        return effects if initial else [*effects, *self._try_complete_join(now_ms)]
+        effects += self._arm(self._join, TimerKind.JOIN, delay, now)
+        return effects if initial else [*effects, *self._try_complete_join(now)]
 
-    def _rejoin(self, member: Member, request: JoinRequest, now_ms: int) -> list[Effect]:
+    def _rejoin(self, member: Member, request: JoinRequest, now: Moment) -> list[Effect]:
         """A member joins again with what it wants now: the next generation begins."""
         effects = self._answer_error(member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.take_wishes(request)
         member.join_token = request.token
-        return [*effects, *self._touch(member, now_ms), *self._prepare_rebalance(now_ms)]
+        return [*effects, *self._touch(member, now), *self._prepare_rebalance(now)]
 
-    def _is_initial(self, now_ms: int) -> bool:
+    def _is_initial(self, now: Moment) -> bool:
         """Whether an empty group still collects its first members."""
-        return self._join_give_up_ms > now_ms
+        return self._join_give_up_ms > now.monotonic_ms
 
-    def _extend_initial_delay(self, now_ms: int) -> None:
+    def _extend_initial_delay(self, now: Moment) -> None:
         """Each new member of a starting group makes it worth waiting for the next (KIP-134)."""
-        self._join.at_ms = min(now_ms + self._initial_delay_ms, self._join_give_up_ms)
+        self._join.at_ms = min(now.monotonic_ms + self._initial_delay_ms, self._join_give_up_ms)
 
-    def _try_complete_join(self, now_ms: int) -> list[Effect]:
-        waits = self._pending or not self.roster.all_joined() or self._is_initial(now_ms)
-        return [] if waits else self._complete_join(now_ms)
+    def _try_complete_join(self, now: Moment) -> list[Effect]:
+        waits = self._pending or not self.roster.all_joined() or self._is_initial(now)
+        return [] if waits else self._complete_join(now)
 
-    def _complete_join(self, now_ms: int) -> list[Effect]:
+    def _complete_join(self, now: Moment) -> list[Effect]:
         """The join phase is over: those who came are the next generation."""
         for member in self.roster:
             if member.join_token is None and member.group_instance_id is None:
@@ -75,33 +76,33 @@ class Rebalance(GroupCore):
         self._join_give_up_ms = 0
         if len(self.roster) and not self.roster.elect_joined_leader():
             longest = self.roster.rebalance_timeout_ms()
-            return self._arm(self._join, TimerKind.JOIN, longest, now_ms)
+            return self._arm(self._join, TimerKind.JOIN, longest, now)
         self._join.clear()
         self.generation += 1
-        return self._start_generation(now_ms) if len(self.roster) else self._empty(now_ms)
+        return self._start_generation(now) if len(self.roster) else self._empty(now)
 
-    def _empty(self, now_ms: int) -> list[Effect]:
+    def _empty(self, now: Moment) -> list[Effect]:
         self.protocol_name = None
         self.roster.leader_id = None
-        self._become(GroupState.EMPTY, now_ms)
-        return [Persist(GroupRecord(self.group_id, self._stored(now_ms, None)), self.generation)]
+        self._become(GroupState.EMPTY, now)
+        return [Persist(GroupRecord(self.group_id, self._stored(now, None)), self.generation)]
 
-    def _start_generation(self, now_ms: int) -> list[Effect]:
+    def _start_generation(self, now: Moment) -> list[Effect]:
         self.protocol_name = self.roster.vote()
-        self._become(GroupState.COMPLETING_REBALANCE, now_ms)
+        self._become(GroupState.COMPLETING_REBALANCE, now)
         effects: list[Effect] = []
         for member in self.roster:
-            effects += self._touch(member, now_ms)
+            effects += self._touch(member, now)
             self._unsynced.add(member.member_id)
             if member.join_token is not None:
                 effects.append(AnswerJoin(member.join_token, self._join_result(member)))
                 member.join_token = None
         longest = self.roster.rebalance_timeout_ms()
-        return [*effects, *self._arm(self._sync, TimerKind.SYNC, longest, now_ms)]
+        return [*effects, *self._arm(self._sync, TimerKind.SYNC, longest, now)]
 
     # -- sync phase ------------------------------------------------------------------------
 
-    def sync(self, request: SyncRequest, now_ms: int) -> list[Effect]:
+    def sync(self, request: SyncRequest, now: Moment) -> list[Effect]:
         """A member asks for its assignment; the leader brings all of them."""
         error = self._sync_error(request)
         member = self.roster.get(request.member_id)
@@ -110,7 +111,7 @@ class Rebalance(GroupCore):
         self._unsynced.discard(member.member_id)
         if self.state is GroupState.STABLE:
             return [
-                *self._touch(member, now_ms),
+                *self._touch(member, now),
                 AnswerSync(request.token, self._sync_result(member)),
             ]
         effects = self._answer_error(member, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -120,7 +121,7 @@ class Rebalance(GroupCore):
         self._assignments = {
             held.member_id: request.assignments.get(held.member_id, b"") for held in self.roster
         }
-        record = GroupRecord(self.group_id, self._stored(now_ms, self._assignments))
+        record = GroupRecord(self.group_id, self._stored(now, self._assignments))
         return [*effects, Persist(record, self.generation)]
 
     def _sync_error(self, request: SyncRequest) -> ErrorCode:
@@ -137,43 +138,43 @@ class Rebalance(GroupCore):
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def on_stored(self, generation: int, error: ErrorCode, now_ms: int) -> list[Effect]:
+    def on_stored(self, generation: int, error: ErrorCode, now: Moment) -> list[Effect]:
         """What `Persist` asked for is in the log, or could not be put there."""
         if self.state is not GroupState.COMPLETING_REBALANCE or generation != self.generation:
             return []
         if self._assignments is None:
             return []
         if error:
-            return self._fail_sync(error, now_ms)
+            return self._fail_sync(error, now)
         for member in self.roster:
             member.assignment = self._assignments.get(member.member_id, b"")
         self._assignments = None
-        self._become(GroupState.STABLE, now_ms)
+        self._become(GroupState.STABLE, now)
         effects: list[Effect] = []
         for member in self.roster:
             if member.sync_token is not None:
-                effects += self._touch(member, now_ms)
+                effects += self._touch(member, now)
                 effects.append(AnswerSync(member.sync_token, self._sync_result(member)))
                 member.sync_token = None
         return effects
 
-    def _fail_sync(self, error: ErrorCode, now_ms: int) -> list[Effect]:
+    def _fail_sync(self, error: ErrorCode, now: Moment) -> list[Effect]:
         effects: list[Effect] = []
         for member in self.roster:
             effects += self._answer_error(member, error)
         self._assignments = None
-        return [*effects, *self._prepare_rebalance(now_ms)]
+        return [*effects, *self._prepare_rebalance(now)]
 
     # -- those who do not come -------------------------------------------------------------
 
-    def _on_join_over(self, now_ms: int) -> list[Effect]:
+    def _on_join_over(self, now: Moment) -> list[Effect]:
         if self.state is not GroupState.PREPARING_REBALANCE:
             return []
-        if self._is_initial(now_ms) and self._pending and not len(self.roster):
-            return self._arm(self._join, TimerKind.JOIN, self._initial_delay_ms, now_ms)
-        return self._complete_join(now_ms)
+        if self._is_initial(now) and self._pending and not len(self.roster):
+            return self._arm(self._join, TimerKind.JOIN, self._initial_delay_ms, now)
+        return self._complete_join(now)
 
-    def _on_sync_over(self, now_ms: int) -> list[Effect]:
+    def _on_sync_over(self, now: Moment) -> list[Effect]:
         """Members that joined but never asked for their assignment are gone."""
         if self.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return []
@@ -181,17 +182,17 @@ class Rebalance(GroupCore):
         for member in late:
             self._forget(member)
         self._unsynced.clear()
-        return self._prepare_rebalance(now_ms) if late else []
+        return self._prepare_rebalance(now) if late else []
 
-    def _after_pending_left(self, now_ms: int) -> list[Effect]:
+    def _after_pending_left(self, now: Moment) -> list[Effect]:
         if self.state is GroupState.PREPARING_REBALANCE:
-            return self._try_complete_join(now_ms)
+            return self._try_complete_join(now)
         return []
 
-    def _remove(self, member: Member, now_ms: int) -> list[Effect]:
+    def _remove(self, member: Member, now: Moment) -> list[Effect]:
         effects = self._answer_error(member, ErrorCode.UNKNOWN_MEMBER_ID)
         self._forget(member)
-        return [*effects, *self._prepare_rebalance(now_ms)]
+        return [*effects, *self._prepare_rebalance(now)]
 
     def _forget(self, member: Member) -> None:
         self.roster.remove(member.member_id)

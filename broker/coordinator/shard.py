@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from broker.coordinator.effects import Effect
 from broker.coordinator.group import ClassicGroup
+from broker.coordinator.moment import Moment
 from broker.coordinator.offsets import OffsetTable
 from broker.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRecord, StoredGroup
 from broker.coordinator.states import GroupState
@@ -54,24 +55,24 @@ class Shard:
         else:
             self._stored[record.group_id] = record.value
 
-    def finish_loading(self, now_ms: int) -> dict[str, list[Effect]]:
+    def finish_loading(self, now: Moment) -> dict[str, list[Effect]]:
         """The log is read: stored groups become live. Effects by group (session timers)."""
         effects: dict[str, list[Effect]] = {}
         for group_id, stored in self._stored.items():
-            group = self.get_or_create(group_id, now_ms)
-            effects[group_id] = group.replay(stored, now_ms)
+            group = self.get_or_create(group_id, now)
+            effects[group_id] = group.replay(stored, now)
         for group_id in self.offsets.group_ids():
-            self.get_or_create(group_id, now_ms)
+            self.get_or_create(group_id, now)
         self.loaded = True
         return effects
 
-    def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
+    def get_or_create(self, group_id: str, now: Moment) -> ClassicGroup:
         """The group, made empty if there is none."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(
                 group_id,
-                now_ms,
+                now,
                 initial_delay_ms=self.limits.initial_rebalance_delay_ms,
                 max_size=self.limits.max_size,
             )

@@ -15,6 +15,7 @@ from broker.coordinator.effects import (
     Replacement,
 )
 from broker.coordinator.member import Member
+from broker.coordinator.moment import Moment
 from broker.coordinator.rebalance import Rebalance
 from broker.coordinator.records import GroupRecord
 from broker.coordinator.states import GroupState
@@ -24,7 +25,7 @@ from bus.errors import ErrorCode, check
 class StaticMembers(Rebalance):
     """What a member with an instance id may do beyond the others."""
 
-    def _replace_static(self, old_id: str, request: JoinRequest, now_ms: int) -> list[Effect]:
+    def _replace_static(self, old_id: str, request: JoinRequest, now: Moment) -> list[Effect]:
         """The process under this instance id is a new one; the old one is fenced."""
         member = self.roster.get(old_id)
         check(member is not None, "an instance id belongs to a member")
@@ -39,14 +40,14 @@ class StaticMembers(Rebalance):
         # As in Kafka only the protocol that the group would choose now counts, not the bytes under
         # it: a cooperative member's partitions and generation are there, other ones at each start.
         if self.state is not GroupState.STABLE or self.roster.vote() != self.protocol_name:
-            return [*effects, *self._rejoin(member, request, now_ms)]
+            return [*effects, *self._rejoin(member, request, now)]
         member.join_token = request.token
         result = self._resumed(member, request, led_by or "")
         return [
             *effects,
-            *self._touch(member, now_ms),
+            *self._touch(member, now),
             PersistReplacement(
-                GroupRecord(self.group_id, self._stored(now_ms, None)),
+                GroupRecord(self.group_id, self._stored(now, None)),
                 Replacement(*before, request.token, result),
             ),
         ]
@@ -59,7 +60,7 @@ class StaticMembers(Rebalance):
             return self._join_result(member, skip_assignment=leads)
         return self._join_result(member, led_by=led_by)
 
-    def on_replaced(self, replacement: Replacement, error: ErrorCode, now_ms: int) -> list[Effect]:
+    def on_replaced(self, replacement: Replacement, error: ErrorCode, now: Moment) -> list[Effect]:
         """The new name is in the log, or could not be put there: then the old one holds again."""
         member = self.roster.get(replacement.result.member_id)
         if member is None or member.join_token is not replacement.token:
@@ -67,7 +68,7 @@ class StaticMembers(Rebalance):
         member.join_token = None
         if not error:
             return [
-                *self._touch(member, now_ms),
+                *self._touch(member, now),
                 AnswerJoin(replacement.token, replacement.result),
             ]
         before = replacement.before
@@ -77,6 +78,6 @@ class StaticMembers(Rebalance):
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
         member.session_timeout_ms = before.session_timeout_ms
         return [
-            *self._touch(member, now_ms),
+            *self._touch(member, now),
             AnswerJoin(replacement.token, JoinResult(error)),
         ]

@@ -20,6 +20,7 @@ from broker.coordinator.effects import (
 from broker.coordinator.group import ClassicGroup
 from broker.coordinator.states import GroupState
 from bus.errors import ErrorCode
+from tests.broker.coordinator.moments import at
 
 NOW = 1_000_000
 
@@ -40,7 +41,7 @@ def join(member_id: str = "", **changes: Any) -> JoinRequest:
 
 
 def group(**changes: Any) -> ClassicGroup:
-    return ClassicGroup("g", NOW, **{"initial_delay_ms": 0, "max_size": 100} | changes)
+    return ClassicGroup("g", at(NOW), **{"initial_delay_ms": 0, "max_size": 100} | changes)
 
 
 def answers(effects: list[Effect]) -> dict[object, Any]:
@@ -55,9 +56,9 @@ def stable(count: int = 2, **changes: Any) -> ClassicGroup:
     """Members m0 (leader), m1, ... in a stable generation, each assigned its own name."""
     made = group()
     for index in range(count):
-        made.join(join(fresh_member_id=f"m{index}", **changes), NOW)
+        made.join(join(fresh_member_id=f"m{index}", **changes), at(NOW))
     for index in range(count):
-        made.join(join(f"m{index}"), NOW)
+        made.join(join(f"m{index}"), at(NOW))
     assert made.state is GroupState.COMPLETING_REBALANCE
     settle(made)
     return made
@@ -74,8 +75,8 @@ def settle(made: ClassicGroup) -> dict[object, Any]:
             f"sync-{member.member_id}",
             assignments=assignments if member.member_id == made.roster.leader_id else {},
         )
-        found |= answers(made.sync(request, NOW))
-    found |= answers(made.on_stored(made.generation, ErrorCode.NONE, NOW))
+        found |= answers(made.sync(request, at(NOW)))
+    found |= answers(made.on_stored(made.generation, ErrorCode.NONE, at(NOW)))
     assert made.state is GroupState.STABLE
     return found
 
@@ -83,11 +84,11 @@ def settle(made: ClassicGroup) -> dict[object, Any]:
 def test_the_leader_hears_of_all_members_and_followers_of_none() -> None:
     """All are answered when the last one has joined, with one generation and protocol."""
     made = group()
-    first = answers(made.join(join(fresh_member_id="a"), NOW))
+    first = answers(made.join(join(fresh_member_id="a"), at(NOW)))
     assert first["join-a"].leader == "a"
     assert [m.member_id for m in first["join-a"].members] == ["a"]
-    assert not answers(made.join(join(fresh_member_id="b"), NOW))
-    both = answers(made.join(join("a"), NOW))
+    assert not answers(made.join(join(fresh_member_id="b"), at(NOW)))
+    both = answers(made.join(join("a"), at(NOW)))
     assert {m.member_id for m in both["join-a"].members} == {"a", "b"}
     assert both["join-b"].members == ()
     assert {result.generation for result in both.values()} == {2}
@@ -97,23 +98,23 @@ def test_the_leader_hears_of_all_members_and_followers_of_none() -> None:
 def test_assignments_are_given_out_only_after_they_are_stored() -> None:
     """Decide, record, replay: a lost record must not have been told to anybody."""
     made = group()
-    made.join(join(fresh_member_id="a"), NOW)
+    made.join(join(fresh_member_id="a"), at(NOW))
     request = SyncRequest("a", None, 1, "sync-a", assignments={"a": b"all"})
-    effects = made.sync(request, NOW)
+    effects = made.sync(request, at(NOW))
     assert not answers(effects)
     record = persisted(effects).record
     assert record.value is not None
     assert record.value.members[0].assignment == b"all"
-    told = answers(made.on_stored(1, ErrorCode.NONE, NOW))
+    told = answers(made.on_stored(1, ErrorCode.NONE, at(NOW)))
     assert told["sync-a"].assignment == b"all"
 
 
 def test_if_the_assignment_cannot_be_stored_the_group_rebalances() -> None:
     """The members hear the error and join again."""
     made = group()
-    made.join(join(fresh_member_id="a"), NOW)
-    made.sync(SyncRequest("a", None, 1, "sync-a", assignments={}), NOW)
-    told = answers(made.on_stored(1, ErrorCode.NOT_COORDINATOR, NOW))
+    made.join(join(fresh_member_id="a"), at(NOW))
+    made.sync(SyncRequest("a", None, 1, "sync-a", assignments={}), at(NOW))
+    told = answers(made.on_stored(1, ErrorCode.NOT_COORDINATOR, at(NOW)))
     assert told["sync-a"].error is ErrorCode.NOT_COORDINATOR
     assert made.state is GroupState.PREPARING_REBALANCE
 
@@ -121,31 +122,31 @@ def test_if_the_assignment_cannot_be_stored_the_group_rebalances() -> None:
 def test_a_new_dynamic_member_is_asked_to_come_back_with_its_id() -> None:
     """KIP-394: what never comes back is forgotten without a rebalance."""
     made = group()
-    effects = made.join(join(fresh_member_id="a", require_known_member_id=True), NOW)
+    effects = made.join(join(fresh_member_id="a", require_known_member_id=True), at(NOW))
     assert answers(effects)["join-a"].error is ErrorCode.MEMBER_ID_REQUIRED
     assert made.state is GroupState.EMPTY
-    again = answers(made.join(join("a", require_known_member_id=True), NOW))
+    again = answers(made.join(join("a", require_known_member_id=True), at(NOW)))
     assert again["join-a"].error is ErrorCode.NONE
 
 
 def test_an_empty_group_waits_for_more_members_before_its_first_generation() -> None:
     """group.initial.rebalance.delay.ms, prolonged by each newcomer up to the rebalance time."""
     made = group(initial_delay_ms=3000)
-    effects = made.join(join(fresh_member_id="a"), NOW)
+    effects = made.join(join(fresh_member_id="a"), at(NOW))
     assert not answers(effects)
     assert Arm(TimerKind.JOIN, "", 3000) in effects
-    assert not answers(made.join(join(fresh_member_id="b"), NOW + 2000))
-    again = made.on_timer(TimerKind.JOIN, "", NOW + 3000)
+    assert not answers(made.join(join(fresh_member_id="b"), at(NOW + 2000)))
+    again = made.on_timer(TimerKind.JOIN, "", at(NOW + 3000))
     assert again == [Arm(TimerKind.JOIN, "", 2000)]
-    told = answers(made.on_timer(TimerKind.JOIN, "", NOW + 5000))
+    told = answers(made.on_timer(TimerKind.JOIN, "", at(NOW + 5000)))
     assert set(told) == {"join-a", "join-b"}
 
 
 def test_who_does_not_rejoin_in_time_is_out() -> None:
     """The join phase ends with those who came."""
     made = stable(3)
-    made.join(join("m1", protocols=(("range", b"new"),)), NOW)
-    told = answers(made.on_timer(TimerKind.JOIN, "", NOW + 5000))
+    made.join(join("m1", protocols=(("range", b"new"),)), at(NOW))
+    told = answers(made.on_timer(TimerKind.JOIN, "", at(NOW + 5000)))
     assert set(told) == {"join-m1"}
     assert told["join-m1"].leader == "m1"
     assert len(made.roster) == 1
@@ -154,11 +155,11 @@ def test_who_does_not_rejoin_in_time_is_out() -> None:
 def test_a_silent_member_is_removed_when_its_session_is_over_and_not_before() -> None:
     """A heartbeat moves the deadline without a new timer."""
     made = stable(2)
-    error, effects = made.heartbeat("m1", None, made.generation, NOW + 9000)
+    error, effects = made.heartbeat("m1", None, made.generation, at(NOW + 9000))
     assert (error, effects) == (ErrorCode.NONE, [])
-    left = made.on_timer(TimerKind.SESSION, "m1", NOW + 10_000)
+    left = made.on_timer(TimerKind.SESSION, "m1", at(NOW + 10_000))
     assert left == [Arm(TimerKind.SESSION, "m1", 9000)]
-    made.on_timer(TimerKind.SESSION, "m1", NOW + 19_000)
+    made.on_timer(TimerKind.SESSION, "m1", at(NOW + 19_000))
     assert "m1" not in made.roster
     assert made.state is GroupState.PREPARING_REBALANCE
 
@@ -166,8 +167,8 @@ def test_a_silent_member_is_removed_when_its_session_is_over_and_not_before() ->
 def test_a_member_whose_join_waits_needs_no_heartbeat() -> None:
     """Its request stands here; the session begins anew."""
     made = stable(2)
-    made.join(join("m1", protocols=(("range", b"new"),)), NOW)
-    made.on_timer(TimerKind.SESSION, "m1", NOW + 60_000)
+    made.join(join("m1", protocols=(("range", b"new"),)), at(NOW))
+    made.on_timer(TimerKind.SESSION, "m1", at(NOW + 60_000))
     assert "m1" in made.roster
 
 
@@ -175,8 +176,8 @@ def test_during_a_rebalance_heartbeats_and_commits_say_so() -> None:
     """Stable members learn by heartbeat that they must rejoin; commits are taken meanwhile."""
     made = stable(2)
     generation = made.generation
-    made.join(join(fresh_member_id="new"), NOW)
-    error, _ = made.heartbeat("m0", None, generation, NOW)
+    made.join(join(fresh_member_id="new"), at(NOW))
+    error, _ = made.heartbeat("m0", None, generation, at(NOW))
     assert error is ErrorCode.REBALANCE_IN_PROGRESS
     assert made.check_commit("m0", None, generation) is ErrorCode.NONE
     assert made.check_commit("m0", None, generation - 1) is ErrorCode.ILLEGAL_GENERATION
@@ -187,7 +188,7 @@ def test_during_a_rebalance_heartbeats_and_commits_say_so() -> None:
 def test_a_static_member_may_be_removed_by_its_instance_id() -> None:
     """As kafka-consumer-groups and admin clients do."""
     made = stable(1, group_instance_id="one")
-    error, member_id, _ = made.leave("", "one", NOW)
+    error, member_id, _ = made.leave("", "one", at(NOW))
     assert (error, member_id) == (ErrorCode.NONE, "m0")
     assert made.state is GroupState.EMPTY
 
@@ -195,9 +196,9 @@ def test_a_static_member_may_be_removed_by_its_instance_id() -> None:
 def test_members_without_a_common_protocol_are_refused() -> None:
     """The group goes on as it was."""
     made = stable(1)
-    told = answers(made.join(join(fresh_member_id="x", protocols=(("odd", b""),)), NOW))
+    told = answers(made.join(join(fresh_member_id="x", protocols=(("odd", b""),)), at(NOW)))
     assert told["join-x"].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    other = answers(made.join(join(fresh_member_id="y", protocol_type="connect"), NOW))
+    other = answers(made.join(join(fresh_member_id="y", protocol_type="connect"), at(NOW)))
     assert other["join-y"].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert made.state is GroupState.STABLE
 
@@ -205,15 +206,15 @@ def test_members_without_a_common_protocol_are_refused() -> None:
 def test_a_full_group_takes_nobody_in() -> None:
     """group.max.size."""
     made = group(max_size=1)
-    made.join(join(fresh_member_id="a"), NOW)
-    told = answers(made.join(join(fresh_member_id="b"), NOW))
+    made.join(join(fresh_member_id="a"), at(NOW))
+    told = answers(made.join(join(fresh_member_id="b"), at(NOW)))
     assert told["join-b"].error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def test_the_last_one_out_leaves_an_empty_group_in_the_log() -> None:
     """So that its offsets begin to age."""
     made = stable(1)
-    _, _, effects = made.leave("m0", None, NOW)
+    _, _, effects = made.leave("m0", None, at(NOW))
     value = persisted(effects).record.value
     assert value is not None
     assert value.members == ()
@@ -230,15 +231,15 @@ def test_replaying_what_was_stored_gives_the_live_state(seed: int) -> None:
         members = [member.member_id for member in made.roster]
         if dice.random() < 0.5 or not members:
             names += 1
-            effects = made.join(join(fresh_member_id=f"n{names}"), NOW)
+            effects = made.join(join(fresh_member_id=f"n{names}"), at(NOW))
         elif dice.random() < 0.5:
-            effects = made.leave(dice.choice(members), None, NOW)[2]
+            effects = made.leave(dice.choice(members), None, at(NOW))[2]
         stored = _run_to_rest(made, effects) or stored
         assert made.state in (GroupState.STABLE, GroupState.EMPTY)
         assert stored is not None
         assert stored.record.value is not None
         copy = group()
-        copy.replay(stored.record.value, NOW)
+        copy.replay(stored.record.value, at(NOW))
         assert _state(copy) == _state(made), f"seed {seed}"
 
 
@@ -248,14 +249,14 @@ def _run_to_rest(made: ClassicGroup, effects: list[Effect]) -> Persist | None:
     if made.state is GroupState.PREPARING_REBALANCE:
         for member in made.roster:
             if member.join_token is None:
-                made.join(join(member.member_id), NOW)
+                made.join(join(member.member_id), at(NOW))
     if made.state is GroupState.COMPLETING_REBALANCE:
         leader = made.roster.leader_id or ""
         request = SyncRequest(
             leader, None, made.generation, "s", assignments={leader: b"everything"}
         )
-        stored = persisted(made.sync(request, NOW))
-        made.on_stored(made.generation, ErrorCode.NONE, NOW)
+        stored = persisted(made.sync(request, at(NOW)))
+        made.on_stored(made.generation, ErrorCode.NONE, at(NOW))
     return stored
 
 

@@ -28,8 +28,10 @@ from broker.coordinator.effects import (
     TimerKind,
 )
 from broker.coordinator.group import ClassicGroup
+from broker.coordinator.moment import Moment
 from broker.coordinator.states import GroupState
 from bus.errors import ErrorCode
+from tests.broker.coordinator.moments import at
 
 SESSIONS_MS = (6_000, 10_000, 30_000)
 REBALANCE_MS = 5_000
@@ -59,12 +61,20 @@ class World:
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.now_ms = 1_000_000
-        self.group = ClassicGroup("g", self.now_ms, initial_delay_ms=0, max_size=100)
+        self.wall_error_ms = 0
+        self.group = ClassicGroup("g", self.now, initial_delay_ms=0, max_size=100)
         self.due: list[tuple[int, int, Any]] = []
         self.timers: set[tuple[int, TimerKind, str]] = set()
         self.open: dict[object, Process] = {}
         self.processes: list[Process] = []
         self.numbers = 0
+
+    @property
+    def now(self) -> Moment:
+        """Now and then an operator sets the clock."""
+        if self.dice.random() < 0.02:
+            self.wall_error_ms = self.dice.randrange(-3_600_000, 3_600_000)
+        return at(self.now_ms, self.wall_error_ms)
 
     def fresh(self) -> int:
         self.numbers += 1
@@ -97,12 +107,12 @@ class World:
                 error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             match what:
                 case Persist(generation=generation):
-                    self.carry_out(self.group.on_stored(generation, error, self.now_ms))
+                    self.carry_out(self.group.on_stored(generation, error, self.now))
                 case PersistReplacement(replacement=replacement):
-                    self.carry_out(self.group.on_replaced(replacement, error, self.now_ms))
+                    self.carry_out(self.group.on_replaced(replacement, error, self.now))
                 case (kind, subject):
                     self.timers.discard((self.now_ms, kind, subject))
-                    self.carry_out(self.group.on_timer(kind, subject, self.now_ms))
+                    self.carry_out(self.group.on_timer(kind, subject, self.now))
             self.check()
         self.now_ms = until_ms
 
@@ -118,7 +128,7 @@ class World:
             token=token, fresh_member_id=f"m{self.fresh()}",
             require_known_member_id=True, supports_skip_assignment=process.versions_since_9,
         )  # fmt: skip
-        self.carry_out(self.group.join(request, self.now_ms))
+        self.carry_out(self.group.join(request, self.now))
 
     def ask(self, process: Process) -> object:
         token = self.fresh()
@@ -164,10 +174,10 @@ class World:
                 process.member_id, process.instance, process.generation, self.ask(process),
                 assignments=everybody,
             )  # fmt: skip
-            self.carry_out(self.group.sync(request, self.now_ms))
+            self.carry_out(self.group.sync(request, self.now))
             return
         error, effects = self.group.heartbeat(
-            process.member_id, process.instance, process.generation, self.now_ms
+            process.member_id, process.instance, process.generation, self.now
         )
         self.carry_out(effects)
         if error:
@@ -185,7 +195,7 @@ class World:
 
     def leave(self, process: Process) -> None:
         process.alive = False
-        _, _, effects = self.group.leave(process.member_id, process.instance, self.now_ms)
+        _, _, effects = self.group.leave(process.member_id, process.instance, self.now)
         self.carry_out(effects)
 
     def step(self) -> None:

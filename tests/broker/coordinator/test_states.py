@@ -10,6 +10,7 @@ from broker.coordinator.effects import Effect, JoinRequest, SyncRequest, TimerKi
 from broker.coordinator.group import ClassicGroup
 from broker.coordinator.states import TRANSITIONS, GroupState
 from bus.errors import CheckFailed, ErrorCode
+from tests.broker.coordinator.moments import at
 
 NOW = 1_000_000
 Event = Callable[[ClassicGroup, int], list[Effect]]
@@ -31,7 +32,7 @@ def join(member_id: str, fresh: str = "", data: bytes = b"s") -> JoinRequest:
 
 
 def new_group() -> ClassicGroup:
-    return ClassicGroup("g", NOW, initial_delay_ms=0, max_size=10)
+    return ClassicGroup("g", at(NOW), initial_delay_ms=0, max_size=10)
 
 
 def in_state(state: GroupState) -> ClassicGroup:
@@ -40,16 +41,16 @@ def in_state(state: GroupState) -> ClassicGroup:
     if state is GroupState.EMPTY:
         return group
     if state is GroupState.DEAD:
-        group.die(ErrorCode.NOT_COORDINATOR, NOW)
+        group.die(ErrorCode.NOT_COORDINATOR, at(NOW))
         return group
-    group.join(join("", "a"), NOW)
-    group.join(join("", "b"), NOW)
+    group.join(join("", "a"), at(NOW))
+    group.join(join("", "b"), at(NOW))
     if state is GroupState.PREPARING_REBALANCE:
         return group
-    group.join(join("a"), NOW)
+    group.join(join("a"), at(NOW))
     if state is GroupState.STABLE:
-        group.sync(sync("a", group.generation), NOW)
-        group.on_stored(group.generation, ErrorCode.NONE, NOW)
+        group.sync(sync("a", group.generation), at(NOW))
+        group.on_stored(group.generation, ErrorCode.NONE, at(NOW))
     return group
 
 
@@ -58,19 +59,19 @@ def sync(member_id: str, generation: int) -> SyncRequest:
 
 
 EVENTS: dict[str, Event] = {
-    "new member": lambda g, now: g.join(join("", "n"), now),
-    "leader rejoins": lambda g, now: g.join(join("a"), now),
-    "follower rejoins": lambda g, now: g.join(join("b"), now),
-    "follower changes": lambda g, now: g.join(join("b", data=b"other"), now),
-    "leader syncs": lambda g, now: g.sync(sync("a", g.generation), now),
-    "follower syncs": lambda g, now: g.sync(sync("b", g.generation), now),
-    "stored": lambda g, now: g.on_stored(g.generation, ErrorCode.NONE, now),
-    "heartbeat": lambda g, now: g.heartbeat("a", None, g.generation, now)[1],
-    "leader leaves": lambda g, now: g.leave("a", None, now)[2],
-    "unknown leaves": lambda g, now: g.leave("x", None, now)[2],
-    "join is over": lambda g, now: g.on_timer(TimerKind.JOIN, "", now + 60_000),
-    "sync is over": lambda g, now: g.on_timer(TimerKind.SYNC, "", now + 60_000),
-    "session of a is over": lambda g, now: g.on_timer(TimerKind.SESSION, "a", now + 60_000),
+    "new member": lambda g, now: g.join(join("", "n"), at(now)),
+    "leader rejoins": lambda g, now: g.join(join("a"), at(now)),
+    "follower rejoins": lambda g, now: g.join(join("b"), at(now)),
+    "follower changes": lambda g, now: g.join(join("b", data=b"other"), at(now)),
+    "leader syncs": lambda g, now: g.sync(sync("a", g.generation), at(now)),
+    "follower syncs": lambda g, now: g.sync(sync("b", g.generation), at(now)),
+    "stored": lambda g, now: g.on_stored(g.generation, ErrorCode.NONE, at(now)),
+    "heartbeat": lambda g, now: g.heartbeat("a", None, g.generation, at(now))[1],
+    "leader leaves": lambda g, now: g.leave("a", None, at(now))[2],
+    "unknown leaves": lambda g, now: g.leave("x", None, at(now))[2],
+    "join is over": lambda g, now: g.on_timer(TimerKind.JOIN, "", at(now + 60_000)),
+    "sync is over": lambda g, now: g.on_timer(TimerKind.SYNC, "", at(now + 60_000)),
+    "session of a is over": lambda g, now: g.on_timer(TimerKind.SESSION, "a", at(now + 60_000)),
 }
 
 E, P, C, S, D = GroupState
@@ -108,7 +109,7 @@ def test_a_way_that_is_not_in_the_table_stops_the_process() -> None:
     """A bug in the machine is not a protocol error."""
     group = new_group()
     with pytest.raises(CheckFailed):
-        group._become(GroupState.STABLE, NOW)
+        group._become(GroupState.STABLE, at(NOW))
 
 
 def test_the_dead_stay_dead() -> None:

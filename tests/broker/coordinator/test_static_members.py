@@ -13,6 +13,7 @@ from broker.coordinator.effects import (
 from broker.coordinator.group import ClassicGroup
 from broker.coordinator.states import GroupState
 from bus.errors import ErrorCode
+from tests.broker.coordinator.moments import at
 from tests.broker.coordinator.test_group import NOW, answers, group, join, settle
 
 SESSION_MS = 10_000
@@ -21,9 +22,9 @@ SESSION_MS = 10_000
 def two_static_members() -> ClassicGroup:
     """`one` (s1, the leader) and `two` (s2) in a stable generation."""
     made = group()
-    made.join(join(fresh_member_id="s1", group_instance_id="one"), NOW)
-    made.join(join(fresh_member_id="s2", group_instance_id="two"), NOW)
-    made.join(join("s1", group_instance_id="one"), NOW)
+    made.join(join(fresh_member_id="s1", group_instance_id="one"), at(NOW))
+    made.join(join(fresh_member_id="s2", group_instance_id="two"), at(NOW))
+    made.join(join("s1", group_instance_id="one"), at(NOW))
     settle(made)
     assert made.roster.leader_id == "s1"
     return made
@@ -32,9 +33,9 @@ def two_static_members() -> ClassicGroup:
 def come_back(made: ClassicGroup, new_id: str, instance_id: str, **changes: object) -> AnswerJoin:
     """The member restarts; its answer once its new name is stored."""
     asked = join(fresh_member_id=new_id, group_instance_id=instance_id, **changes)
-    effects = made.join(asked, NOW)
+    effects = made.join(asked, at(NOW))
     assert not answers(effects)
-    told = made.on_replaced(replacement(effects), ErrorCode.NONE, NOW)
+    told = made.on_replaced(replacement(effects), ErrorCode.NONE, at(NOW))
     return next(effect for effect in told if isinstance(effect, AnswerJoin))
 
 
@@ -52,7 +53,7 @@ def test_a_restarted_follower_takes_its_place_without_a_rebalance() -> None:
     member = made.roster.get("s2b")
     assert member is not None
     assert member.assignment == b"s2"
-    error, _ = made.heartbeat("s2", "two", generation, NOW)
+    error, _ = made.heartbeat("s2", "two", generation, at(NOW))
     assert error is ErrorCode.FENCED_INSTANCE_ID
 
 
@@ -60,12 +61,12 @@ def test_a_member_that_took_its_place_back_and_falls_silent_is_removed() -> None
     """No timer was set for its new name, so its partitions stayed unread for ever."""
     made = two_static_members()
     asked = join(fresh_member_id="s2b", group_instance_id="two")
-    effects = made.join(asked, NOW + 1000)
+    effects = made.join(asked, at(NOW + 1000))
     assert Arm(TimerKind.SESSION, "s2b", SESSION_MS) in effects
-    made.on_replaced(replacement(effects), ErrorCode.NONE, NOW + 1000)
-    made.on_timer(TimerKind.SESSION, "s2", NOW + SESSION_MS)
+    made.on_replaced(replacement(effects), ErrorCode.NONE, at(NOW + 1000))
+    made.on_timer(TimerKind.SESSION, "s2", at(NOW + SESSION_MS))
     assert made.state is GroupState.STABLE
-    made.on_timer(TimerKind.SESSION, "s2b", NOW + 1000 + SESSION_MS)
+    made.on_timer(TimerKind.SESSION, "s2b", at(NOW + 1000 + SESSION_MS))
     assert "s2b" not in made.roster
     assert made.state is GroupState.PREPARING_REBALANCE
 
@@ -103,7 +104,7 @@ def test_a_change_of_the_protocol_the_group_would_choose_is() -> None:
     """The assignment in force was made by another."""
     made = two_static_members()
     asked = join(fresh_member_id="s2b", group_instance_id="two", protocols=(("sticky", b"s"),))
-    assert not answers(made.join(asked, NOW))
+    assert not answers(made.join(asked, at(NOW)))
     assert made.state is GroupState.PREPARING_REBALANCE
 
 
@@ -111,15 +112,15 @@ def test_a_restart_takes_the_new_time_outs() -> None:
     """The session that is set is the one just asked for."""
     made = two_static_members()
     asked = join(fresh_member_id="s2b", group_instance_id="two", session_timeout_ms=6000)
-    assert Arm(TimerKind.SESSION, "s2b", 6000) in made.join(asked, NOW)
+    assert Arm(TimerKind.SESSION, "s2b", 6000) in made.join(asked, at(NOW))
 
 
 def test_a_new_name_that_cannot_be_stored_is_taken_back() -> None:
     """Else the next coordinator, which knows the old name, would fence the new process for good."""
     made = two_static_members()
     asked = join(fresh_member_id="s1b", group_instance_id="one", protocols=(("range", b"new"),))
-    effects = made.join(asked, NOW)
-    told = made.on_replaced(replacement(effects), ErrorCode.COORDINATOR_NOT_AVAILABLE, NOW)
+    effects = made.join(asked, at(NOW))
+    told = made.on_replaced(replacement(effects), ErrorCode.COORDINATOR_NOT_AVAILABLE, at(NOW))
     assert Arm(TimerKind.SESSION, "s1", SESSION_MS) in told
     assert [result.error for result in answers(told).values()] == [
         ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -133,20 +134,20 @@ def test_a_new_name_that_cannot_be_stored_is_taken_back() -> None:
 def test_one_that_restarts_twice_before_its_name_is_stored_is_answered_once() -> None:
     """The first process is fenced, the second takes the place; late storing changes nothing."""
     made = two_static_members()
-    first = made.join(join(fresh_member_id="s2b", group_instance_id="two"), NOW)
-    second = made.join(join(fresh_member_id="s2c", group_instance_id="two"), NOW)
+    first = made.join(join(fresh_member_id="s2b", group_instance_id="two"), at(NOW))
+    second = made.join(join(fresh_member_id="s2c", group_instance_id="two"), at(NOW))
     assert answers(second)["join-s2b"].error is ErrorCode.FENCED_INSTANCE_ID
-    assert not made.on_replaced(replacement(first), ErrorCode.NONE, NOW)
-    told = answers(made.on_replaced(replacement(second), ErrorCode.NONE, NOW))
+    assert not made.on_replaced(replacement(first), ErrorCode.NONE, at(NOW))
+    told = answers(made.on_replaced(replacement(second), ErrorCode.NONE, at(NOW)))
     assert told["join-s2c"].error is ErrorCode.NONE
 
 
 def test_a_rebalance_before_the_name_is_stored_counts_the_member_as_joined() -> None:
     """Its join waits here; whichever comes first answers it, and only once."""
     made = two_static_members()
-    back = made.join(join(fresh_member_id="s2b", group_instance_id="two"), NOW)
-    made.join(join(fresh_member_id="new"), NOW)
-    told = answers(made.join(join("s1", group_instance_id="one"), NOW))
+    back = made.join(join(fresh_member_id="s2b", group_instance_id="two"), at(NOW))
+    made.join(join(fresh_member_id="new"), at(NOW))
+    told = answers(made.join(join("s1", group_instance_id="one"), at(NOW)))
     assert told["join-s2b"].generation == made.generation
     assert made.state is GroupState.COMPLETING_REBALANCE
-    assert not made.on_replaced(replacement(back), ErrorCode.NONE, NOW)
+    assert not made.on_replaced(replacement(back), ErrorCode.NONE, at(NOW))
