@@ -18,6 +18,7 @@ from tests.simulation.machine import PORT
 
 pytestmark = pytest.mark.slow
 
+WORLDS = range(1, 31)
 LAG_S = 4.1
 """Over `replica.lag.time.max.ms`: a follower about to join holds the watermark back no more."""
 
@@ -131,11 +132,21 @@ def test_the_broker_as_it_is_survives_the_schedule(name: str) -> None:
     assert SCHEDULES[name](name).run() == []
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", list(SCHEDULES))
-def test_without_its_check_acknowledged_records_are_lost(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client was told that a record is stored, and it is not there."""
-    planted.SCHEDULED[name](monkeypatch)
-    wrong = SCHEDULES[name](name).run()
-    assert any("lost write" in one or "unseen" in one for one in wrong), wrong
+def test_without_its_check_acknowledged_records_are_lost(name: str) -> None:
+    """A client was told that a record is stored, and it is not there; in the same world it is, as
+    long as the check stands. Who is elected hangs on drawn delays, so not every world comes so far.
+    """
+    for number in WORLDS:
+        world = f"{name} {number}"
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            planted.SCHEDULED[name](monkeypatch)
+            try:
+                wrong = SCHEDULES[name](world).run()
+            except AssertionError:
+                continue  # a step of the schedule did not come to pass
+        if any("lost write" in one or "unseen" in one for one in wrong):
+            assert SCHEDULES[name](world).run() == []
+            return
+    pytest.fail(f"no world of {len(WORLDS)} lost a record")

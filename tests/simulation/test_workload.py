@@ -20,7 +20,7 @@ from tests.simulation.membership import (
 from tests.simulation.story import Story
 from tests.simulation.workload import Workload, draw
 
-SEEDS = range(1, 6)
+SEEDS = range(1, 25)
 TROUBLE_S = 20.0
 
 

@@ -62,7 +62,7 @@ def test_a_question_changes_nothing():
     ("name", "operation", "value", "error"),
     [
         ("broker.log", SET, "LOUD", ErrorCode.INVALID_CONFIG),
-        ("broker.log", SET, None, ErrorCode.INVALID_CONFIG),
+        ("broker.log", SET, None, ErrorCode.INVALID_REQUEST),
         ("broker.log", APPEND, "DEBUG", ErrorCode.INVALID_REQUEST),
         ("root", DELETE, None, ErrorCode.INVALID_REQUEST),
     ],

@@ -32,7 +32,7 @@ AREAS = {
 }
 ASKED = {"validated": "validating_broker"}
 """The fixture of the broker of ours that is asked, where it is not `answering_broker`."""
-KAFKA_ASKED_AGAIN = 3
+KAFKA_ASKED_AGAIN = 15
 RECORDING = os.environ.get("DATABUS_RECORD") == "1"
 
 every_row = pytest.mark.parametrize(
