@@ -16,7 +16,10 @@ from deploy.roles import ROLES
 from deploy.verbs import mount_deploy
 
 READMES = (PROJECT_ROOT / "README.md", PROJECT_ROOT / "README.zh.md")
-PAGES = (*READMES, *sorted((PROJECT_ROOT / "docs").rglob("*.md")))
+PAGES = (
+    *READMES, PROJECT_ROOT / "CONTRIBUTING.md",
+    *sorted((PROJECT_ROOT / "docs").rglob("*.md")),
+)  # fmt: skip
 COMMAND = re.compile(r"\./databus((?: [a-z-]+)*)((?: --?[a-z-]+(?:[ =][0-9a-zA-Z.]+)?)*)")
 
 
