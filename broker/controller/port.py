@@ -1,8 +1,8 @@
 """What the rest of a broker knows of the controller, whichever kind stores its records.
 
 In: decisions. Out: the newest image, who is active, answers after commit.
-Never: how records are stored or voted on; that is the KRaft node's and the ZooKeeper
-controller's business (CLUSTER: both behind this one Protocol).
+Never: how records are stored or voted on; `kraft.node.RaftNode` and
+`zk.controller.ZooKeeperController` do that behind this one Protocol.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The work that goes on behind the logs: retention, flushing, checkpoints, removal of files.
+"""The periodic work behind the logs: retention, flushing, checkpoints, removal of files.
 
-In: the logs of a ``LogManager``. Out: effects on the disk. Never: a wait that holds up the loop;
-flushes and removals run on the disk's worker threads. An error of one log is logged, the rest goes
-on.
+In: the logs of a ``LogManager``. Out: effects on the disk. Never: a wait for the device on the
+loop; flushes and removals run on the disk's worker threads. What the disk refuses to one log goes
+to ``Logs.failed``, a ``LogError`` of its retention to the log file; the other logs go on. Any other
+``LogError`` or ``DiskError`` ends the round of its kind of work and is logged, the next round comes
+at its interval. Any other exception ends the process (``bus.tasks``).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ SNAPSHOT_EVERY_BYTES = 64 << 20
 
 
 class Logs(Protocol):
-    """What this room needs of the log manager."""
+    """What this module needs of the log manager."""
 
     config: BrokerConfig
     on_flushed: Callable[[float], None]

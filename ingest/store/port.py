@@ -1,7 +1,6 @@
-"""The store port: what every store (SQLite now, HBase later) offers, and the rows that cross it.
+"""The store port: what every store (SQLite, HBase) offers, and the rows that cross it.
 
-In: rows and positions. Out: counts and pages of rows. Never: SQL or an HBase type across this line.
-Source: design.md row *store port*.
+In: rows and positions. Out: counts and pages of rows. Never: SQL or an HBase type in a signature.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from bus.contracts.meters import LatencyCell, QualityCell, Sent
 
 
 class StoreError(Exception):
-    """The store could not do what was asked; nothing of the batch was written.
+    """The store could not do what was asked; nothing of the batch counts.
 
     `retriable`: the same call may succeed later unchanged (disk full, file busy).
     """
@@ -229,8 +228,8 @@ class RecordStore(RecordReader, Protocol):
     """The write side; exactly one process holds it."""
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
-        """Write everything and the positions in one transaction.
+        """Write everything with the positions: all of it counts, or none of it.
 
         Idempotent: a batch whose positions were all reached before changes nothing and says so.
-        Raises `StoreUnavailable`, `PositionsOverlap`, `StoreError`; then nothing was written.
+        Raises `StoreUnavailable`, `PositionsOverlap`, `StoreError`; then nothing counts.
         """

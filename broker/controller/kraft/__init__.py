@@ -1,1 +1,1 @@
-"""The metadata log of a KRaft quorum; here with its single voter."""
+"""Raft: the metadata log of a KRaft quorum, its voters and observers. Entry: `node.RaftNode`."""
