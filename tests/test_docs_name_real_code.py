@@ -11,18 +11,19 @@ import pytest
 
 from deploy.paths import PROJECT_ROOT, ROOMS
 
-ARCHITECTURE = PROJECT_ROOT / "docs" / "ARCHITECTURE.md"
-KAFKA_PEOPLE = PROJECT_ROOT / "docs" / "for_kafka_people.md"
+DOCS = PROJECT_ROOT / "docs"
+DECISIONS = DOCS / "decisions"
+ARCHITECTURE = DOCS / "ARCHITECTURE.md"
+KAFKA_PEOPLE = DOCS / "for_kafka_people.md"
 CONTRIBUTING = PROJECT_ROOT / "CONTRIBUTING.md"
 WAYS_IN = (ARCHITECTURE, KAFKA_PEOPLE, CONTRIBUTING)
 """On these pages the names behind a path are names of that file."""
-DECISIONS = PROJECT_ROOT / "docs" / "decisions"
 
 TOP = (*ROOMS, "tests", "docs")
 PAGES = (
-    *WAYS_IN,
-    *sorted(DECISIONS.glob("*.md")),
-    *(page for top in TOP for page in sorted((PROJECT_ROOT / top).rglob("README.md"))),
+    CONTRIBUTING,
+    *sorted(DOCS.rglob("*.md")),
+    *(page for top in (*ROOMS, "tests") for page in sorted((PROJECT_ROOT / top).rglob("README.md"))),
 )
 
 SPAN = re.compile(r"`([^`\n]+)`")
