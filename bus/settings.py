@@ -68,7 +68,7 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def tz(self) -> ZoneInfo:
-        """The zone in which devices of this site write their times (design: *time*)."""
+        """The zone in which devices of this site write their times."""
         return ZoneInfo(self.zone)
 
 

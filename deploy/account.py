@@ -4,7 +4,7 @@ In: counts and identities from five independent books: the city's truth, the pro
 the topics' offsets, the store, the alarms. Out: one `Account` whose `faults` say in sentences what
 does not add up; it balances when there are none. Never: I/O, a clock, a tolerance.
 
-The equations (design: *counts*), per kind of flow:
+The equations, per kind of flow:
     arrived = on the data topic + put aside by the edge
     arrived = valid + rejected + rejected again + in flight
     valid   = stored + duplicates

@@ -27,7 +27,7 @@ class ListenerAddress:
 
 
 def parse_listeners(texts: Iterable[str]) -> list[ListenerAddress]:
-    """All listeners; without a host it is this machine only (design: *addresses*)."""
+    """All listeners; without a host it is this machine only."""
     found = [_parse(text.strip()) for text in texts]
     names = [listener.name for listener in found]
     if len(set(names)) != len(names):

@@ -1,6 +1,6 @@
 """Record headers that we add, and the reasons for which a record is rejected.
 
-In/out: plain values. Never: clients. Source: design.md rows *messages*, *identity*, *counts*; Q-0.
+In/out: plain values. Never: clients. Row Q-0 of docs/from_the_seeds.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Chinese keys of the wire and their English attributes, one table per message.
 
-In/out: names only. Never: parsing (that is `ingest.normalise`). Source: businesses.md, design.md
-*messages*.
+In/out: names only. Never: parsing (that is `ingest.normalise`). For vendors: docs/how-to-send.md.
 """
 
 from __future__ import annotations

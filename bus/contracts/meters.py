@@ -1,8 +1,7 @@
 """Counter messages: what producers say they sent, and what latency and quality measured.
 
-All are *cumulative within an epoch*, so that a lost message heals with the next one (design:
-*counts*). In/out: frozen structs, JSON with English keys. Never: arithmetic over them (that is
-`monitor`).
+All are *cumulative within an epoch*, so that the next message makes up for a lost one.
+In/out: frozen structs, JSON with English keys. Never: arithmetic over them (that is `monitor`).
 """
 
 from __future__ import annotations

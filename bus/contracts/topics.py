@@ -2,7 +2,7 @@
 reasons.
 
 In: nothing. Out: `TOPICS`, and what a creator of topics needs (`Topic.configs`).
-Never: a client, a socket. Source: design.md rows *topics* and *partition key*, businesses.md I-1.
+Never: a client, a socket. Rows I-1 and I-2 of docs/from_the_seeds.md.
 """
 
 from __future__ import annotations

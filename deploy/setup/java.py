@@ -16,7 +16,7 @@ from pathlib import Path
 from deploy.errors import Unavailable
 from deploy.setup.packages import install
 
-SUPPORTED = (17, 21)  # Spark 4 runs on these; design.md *test servers*
+SUPPORTED = (17, 21)  # Spark 4 and the test servers run on these
 PROBE_TIMEOUT_S = 20
 REMEDY = (
     "needs a Java runtime 17 or 21; install one (Debian: apt-get install openjdk-17-jre-headless, "

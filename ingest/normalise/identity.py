@@ -1,4 +1,4 @@
-"""The identity of a record: made once where it enters, kept by every retry (design: *identity*).
+"""The identity of a record: made once where it enters, kept by every retry.
 
 In: what the sender or the bus says, time and dice as values. Out: text that is safe in keys, paths
 and URLs.

@@ -1,4 +1,4 @@
-"""The partition key of a data record (design: *partition key*; I-2).
+"""The partition key of a data record (row I-2 of docs/from_the_seeds.md).
 
 In: kind, plate, device. Out: key bytes or None, which every client spreads. Never: hashing (clients
 do, murmur2).

@@ -1,6 +1,6 @@
 """Local times of the wire (`2017-08-24 17:25:34.123`, no zone) to epoch milliseconds UTC and back.
 
-In: text and a zone. Out: numbers. Never: the clock. Source: design.md row *time*.
+In: text and a zone. Out: numbers. Never: the clock.
 
 A local time that a change of the clocks makes double or impossible is read with the offset in force
 before the change (PEP 495, fold 0): devices rarely know better, and a record is worth more than the

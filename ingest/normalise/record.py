@@ -44,7 +44,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def identity(self) -> str:
-        """The record's identity (design: *identity*)."""
+        """The record's identity: the one made where it entered, else its place on the bus."""
         return self.record_id or bus_id(self.topic, self.partition, self.offset)
 
 

@@ -1,4 +1,4 @@
-"""The spool: what the edge has acknowledged and the bus has not yet (design: *acknowledgement*)."""
+"""The spool: what the edge has acknowledged and the bus does not have yet."""
 
 from ingest.spool.frame import Entry
 from ingest.spool.spool import Queued, Spool, SpoolFull

@@ -3,7 +3,7 @@ fsync.
 
 In: frames with a callback each. Out: the callbacks, after the fsync. Never: bounds, reading, the
 bus. While one fsync runs the next group gathers, so the wait is at most two fsyncs and no timer is
-needed (design: grouped, at most 10 ms on a disk that can).
+needed.
 """
 
 from __future__ import annotations

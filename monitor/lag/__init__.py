@@ -1,1 +1,1 @@
-"""Backlog of consumers (businesses.md N-11): pure model only."""
+"""Backlog of consumers (row N-11 of docs/from_the_seeds.md): pure model only."""

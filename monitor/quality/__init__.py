@@ -1,1 +1,1 @@
-"""Quality of what was captured (businesses.md Q-0 to Q-4): pure models only."""
+"""Quality of what was captured (rows Q-0 to Q-4 of docs/from_the_seeds.md): pure models only."""

@@ -18,7 +18,7 @@ PRODUCER_ID_BLOCK = 1000
 """Producer ids that one broker takes at a time, as Kafka does."""
 
 SITE_SHIFT = 48
-"""A site's number stands in bits 48-55 of every producer id (design: *sites*)."""
+"""A site's number stands in bits 48-55 of every producer id, so that no two sites share one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def test_a_valid_record_is_a_row_and_counts_as_arrived_and_valid() -> None:
 
 
 def test_a_record_without_an_id_is_known_by_its_place() -> None:
-    """Other people's producers set no header (design: identity)."""
+    """Other people's producers set no header."""
     (row,) = store_batch([vehicle(7)], Register(), ZONE).rows
     assert row.record_id == "data.vehicle-0-7"
 
