@@ -88,7 +88,7 @@ class ReplicaManager:
         self._offline: dict[TopicPartition, bytes] = {}
         self._offline_directories: list[str] = []
         self._watermarks = WatermarkCheckpoint(log_manager)
-        self._waking = Waking(self, clock)
+        self._waking = Waking(self.fetch_purgatory, self.throttles, clock)
         self.moves = Moves(log_manager, clock, self.throttles.moves, self)
         log_manager.on_failure = self.on_disk_error
         log_manager.on_directory_failure = self._on_checkpoint_failure

@@ -1,20 +1,33 @@
 """What the replicas of a broker show of themselves, under Kafka's names.
 
-In: the replica manager. Out: gauges and meters. Never: a decision.
+In: appends, fetches, the state of the replicas. Out: gauges and meters. Never: a decision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.log.records_in import AppendInfo
 from broker.metrics.registry import Meter, Metrics
+from broker.purgatory.purgatory import Purgatory
+from broker.replica.fetch_sessions import FetchSessions
 from broker.replica.partition import Partition
 
-if TYPE_CHECKING:
-    from broker.replica.manager import ReplicaManager
+
+class MeasuredReplicas(Protocol):
+    """What the gauges read of the replica manager."""
+
+    fetch_sessions: FetchSessions
+    produce_purgatory: Purgatory
+    fetch_purgatory: Purgatory
+
+    @property
+    def offline_count(self) -> int: ...
+    def partitions(self) -> list[Partition]: ...
+    def max_lag(self) -> int: ...
+    def failed_copies(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -27,9 +40,9 @@ class TopicMeters:
 
 
 class Measures:
-    """The meters of the replicas; the gauges read the manager when somebody asks."""
+    """The meters of the replicas; the gauges read `replicas` when somebody asks."""
 
-    def __init__(self, metrics: Metrics, manager: ReplicaManager) -> None:
+    def __init__(self, metrics: Metrics, replicas: MeasuredReplicas) -> None:
         self._metrics = metrics
         self._topics: dict[str, TopicMeters] = {}
         self._bytes_in = metrics.meter("BrokerTopicMetrics", "BytesInPerSec")
@@ -42,7 +55,7 @@ class Measures:
         self.isr_expands = metrics.meter("ReplicaManager", "IsrExpandsPerSec")
         self.isr_shrinks = metrics.meter("ReplicaManager", "IsrShrinksPerSec")
         self.failed_isr_updates = metrics.meter("ReplicaManager", "FailedIsrUpdatesPerSec")
-        self._gauges(metrics, manager)
+        self._gauges(metrics, replicas)
 
     def produced(self, topic: str, info: AppendInfo) -> None:
         """A client's batch was appended."""
@@ -81,16 +94,16 @@ class Measures:
         )
         return made
 
-    def _gauges(self, metrics: Metrics, manager: ReplicaManager) -> None:
+    def _gauges(self, metrics: Metrics, replicas: MeasuredReplicas) -> None:
         def count(test: Callable[[Partition], bool]) -> Callable[[], int]:
-            return lambda: sum(map(test, manager.partitions()))
+            return lambda: sum(map(test, replicas.partitions()))
 
         def led(test: Callable[[Partition], bool]) -> Callable[[], int]:
             return count(lambda p: p.is_leader and test(p))
 
-        metrics.gauge("ReplicaManager", "PartitionCount", lambda: len(manager.partitions()))
+        metrics.gauge("ReplicaManager", "PartitionCount", lambda: len(replicas.partitions()))
         metrics.gauge("ReplicaManager", "LeaderCount", count(lambda p: p.is_leader))
-        metrics.gauge("ReplicaManager", "OfflineReplicaCount", lambda: manager.offline_count)
+        metrics.gauge("ReplicaManager", "OfflineReplicaCount", lambda: replicas.offline_count)
         metrics.gauge("ReplicaManager", "UnderReplicatedPartitions", led(_is_under_replicated))
         metrics.gauge(
             "ReplicaManager", "UnderMinIsrPartitionCount",
@@ -105,28 +118,28 @@ class Measures:
         metrics.gauge(
             "ReplicaManager", "ReassigningPartitions", led(lambda p: bool(p.adding or p.removing))
         )
-        metrics.gauge("ReplicaFetcherManager", "MaxLag", manager.max_lag, clientId="Replica")
+        metrics.gauge("ReplicaFetcherManager", "MaxLag", replicas.max_lag, clientId="Replica")
         metrics.gauge(
             "ReplicaFetcherManager",
             "FailedPartitionsCount",
-            manager.failed_copies,
+            replicas.failed_copies,
             clientId="Replica",
         )
-        sessions = manager.fetch_sessions
+        sessions = replicas.fetch_sessions
         metrics.gauge("FetchSessionCache", "NumIncrementalFetchSessions", sessions.__len__)
         metrics.gauge(
             "FetchSessionCache",
             "NumIncrementalFetchPartitionsCached",
             lambda: sessions.partition_count,
         )
-        for purgatory in (manager.produce_purgatory, manager.fetch_purgatory):
+        for purgatory in (replicas.produce_purgatory, replicas.fetch_purgatory):
             metrics.gauge(
                 "DelayedOperationPurgatory",
                 "PurgatorySize",
                 purgatory.__len__,
                 delayedOperation=purgatory.name,
             )
-        metrics.gauge("Log", "Size", lambda: sum(p.log.size_bytes for p in manager.partitions()))
+        metrics.gauge("Log", "Size", lambda: sum(p.log.size_bytes for p in replicas.partitions()))
 
 
 def _is_under_replicated(partition: Partition) -> bool:

@@ -6,27 +6,25 @@ requests of a producer that come in one piece are then answered to each follower
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from broker.clock.port import Clock
+from broker.purgatory.purgatory import Purgatory
 from broker.replica.fetch_sessions import Entry, FetchSession
 from broker.replica.partition import Partition
-
-if TYPE_CHECKING:
-    from broker.replica.manager import ReplicaManager
+from broker.replica.throttles import Throttles
 
 
 class Waking:
     """Invariant: while ``_woken`` holds anything a call is scheduled."""
 
-    def __init__(self, manager: ReplicaManager, clock: Clock) -> None:
-        self._manager = manager
+    def __init__(self, fetch_purgatory: Purgatory, throttles: Throttles, clock: Clock) -> None:
+        self._fetch_purgatory = fetch_purgatory
+        self._throttles = throttles
         self._clock = clock
         self._woken: dict[tuple[str, int], None] = {}
 
     def touch(self, partition: Partition) -> None:
         """Note for every session that the partition has something for it, perhaps."""
-        waiting = self._manager.fetch_purgatory
+        waiting = self._fetch_purgatory
         for entry in partition.watchers:
             session: FetchSession | None = entry.session  # type: ignore[attr-defined]
             if session is None:
@@ -43,7 +41,7 @@ class Waking:
         partition = entry.partition
         if partition is None or not session.is_follower or not partition.is_leader:
             return True
-        if self._manager.throttles.serves_from_followers:
+        if self._throttles.serves_from_followers:
             return True
         return (
             entry.fetch_offset != partition.log.end_offset
@@ -54,4 +52,4 @@ class Waking:
     def _wake(self) -> None:
         woken, self._woken = self._woken, {}
         for key in woken:
-            self._manager.fetch_purgatory.wake(key)
+            self._fetch_purgatory.wake(key)

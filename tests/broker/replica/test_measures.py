@@ -10,9 +10,9 @@ from broker.replica.measures import Measures
 
 
 class Counting(Measures):
-    """Without the gauges, which read a whole manager."""
+    """Without the gauges, which read all replicas."""
 
-    def _gauges(self, metrics: Metrics, manager: object) -> None:
+    def _gauges(self, metrics: Metrics, replicas: object) -> None:
         pass
 
 
