@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
-from broker.network.frames import FrameError
+from broker.network.budget import ReceiveBudget
+from broker.network.frames import FrameCutter, FrameError
 from broker.network.limits import (
     JOIN_BELOW_BYTES,
     MAX_FULL_READS,
@@ -20,15 +21,50 @@ from broker.network.limits import (
     READ_LITTLE_BYTES,
     TURN_S,
 )
-from broker.network.memory import MemoryHolder
+from broker.network.memory import MemoryHolder, MemoryOfBrokers, ResponseMemory
 from broker.network.responses import ResponseQueue, Slot
-
-if TYPE_CHECKING:
-    from broker.network.listener import Listener
+from broker.network.turns import ServiceClass, Turns
 
 
 class CloseConnection(Exception):
     """Raised by a dispatcher: this client cannot be answered; the text is the log line."""
+
+
+class ConnectionHost(Protocol):
+    """What a connection needs of the listener that accepted it."""
+
+    dispatch: Callable[[memoryview, Connection, Slot], None]
+    monotonic: Callable[[], float]
+    is_open: bool
+    turns: Turns
+    service_class: ServiceClass
+    budget: ReceiveBudget
+    memory: ResponseMemory
+    memory_of_brokers: MemoryOfBrokers
+
+    def new_cutter(self) -> FrameCutter:
+        """The receiving side of a new connection."""
+
+    def admit(self, connection: Connection) -> bool:
+        """Count the connection, unless it is one too many."""
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closed."""
+
+    def complain(self, text: str, *words: object) -> None:
+        """Log a line about a client, unless there are many."""
+
+    def complain_of_failure(self, host: str) -> None:
+        """Log what a client's request raised, with its trace."""
+
+    def begin_turn(self) -> None:
+        """A connection starts to work on what it received."""
+
+    def end_turn(self) -> None:
+        """Send what that work has made ready on other connections too."""
+
+    def wake(self, connection: Connection) -> None:
+        """Send what an event of another connection made ready on this one."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -38,7 +74,7 @@ class Connection(asyncio.BufferedProtocol):
     with `_unsent`, all that was written since the transport had nothing left.
     """
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: ConnectionHost) -> None:
         self._listener = listener
         self._turns = listener.turns
         self._class = listener.service_class
@@ -298,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
     def _take_requests(self) -> bool:
         """Dispatch whole frames until there are none, or no place, or the turn is over; True if it
         is over and more could be done."""
-        dispatch: Callable[[memoryview, Connection, Slot], None] = self._listener.dispatch
+        dispatch = self._listener.dispatch
         cutter, responses, monotonic = self._cutter, self._responses, self._listener.monotonic
         while True:
             if not self._has_place():
