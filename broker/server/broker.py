@@ -77,9 +77,10 @@ class Broker:
         self.addresses: list[ListenerAddress] = []
         self.controller_addresses: list[ListenerAddress] = []
         self.metrics_port = -1
-        self.plane: Plane = make_plane(
-            Ports(config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper)
+        self._ports = Ports(
+            config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper
         )
+        self.plane: Plane = make_plane(self._ports)
         self._listeners: dict[Side, list[Listener]] = {}
         self._shared = Shared(clock.monotonic, self._soon)
         self._http: Server | None = None
@@ -99,21 +100,6 @@ class Broker:
         if self._rooms is None:
             raise RuntimeError("the broker has not been started")
         return self._rooms
-
-    @property
-    def client_side(self) -> Side:
-        """The side of the listeners for clients and brokers."""
-        return Side.ZOOKEEPER_BROKER if self.roles.zookeeper else Side.BROKER
-
-    @property
-    def controller_side(self) -> Side:
-        """The side that answers what the active controller is asked."""
-        return Side.ZOOKEEPER_BROKER if self.roles.zookeeper else Side.CONTROLLER
-
-    @property
-    def sides(self) -> tuple[Side, ...]:
-        """Both, each once. Requests in envelopes are dispatched as at a controller's listener."""
-        return tuple(dict.fromkeys((self.client_side, Side.CONTROLLER)))
 
     async def start(self) -> None:
         """Everything up to and including serving; waits as long as the controllers are away. Raises
@@ -167,7 +153,7 @@ class Broker:
         await self.plane.leave()
         for task in self._tasks:
             task.cancel()
-        await self._close(self.client_side)
+        await self._close(self.roles.client_side)
         if self._http is not None:
             await self._http.close()
         if self._rooms is not None:
@@ -194,7 +180,7 @@ class Broker:
         logs.volumes.measure(self.metrics)
         logs.scrub.measure(self.metrics)
         self.plane.prepare(logs)
-        rooms = self._rooms = build_rooms(self, logs)
+        rooms = self._rooms = build_rooms(self._ports, self.plane, logs)
         rooms.begin()
         self._plane_rooms = PlaneRooms(
             logs=logs,
@@ -202,7 +188,7 @@ class Broker:
             services=rooms.services,
             replicas=rooms.replicas,
             groups=rooms.groups,
-            local_call=rooms.dispatchers[self.controller_side].call,
+            local_call=rooms.dispatchers[self.roles.controller_side].call,
             fail=self._fail,
         )
         self.plane.attach(self._plane_rooms)
@@ -218,14 +204,14 @@ class Broker:
         await rooms.start_broker(self.plane)
         if self._plane_rooms is not None:
             self._plane_rooms.is_broker_started = True
-        self._open(self.client_side)
+        self._open(self.roles.client_side)
         self._tasks.append(self.clock.spawn(self._expire_offsets(), name="offsets-expiry"))
         await self.plane.serve()
 
     async def _listen(self, rooms: Rooms) -> None:
         for side, wanted, told in (
             (Side.CONTROLLER, self.roles.controller_listeners, self.controller_addresses),
-            (self.client_side, self.roles.broker_listeners, self.addresses),
+            (self.roles.client_side, self.roles.broker_listeners, self.addresses),
         ):
             for one in wanted:
                 listener = self._listener(rooms.dispatchers[side], side, one.name)

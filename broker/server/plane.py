@@ -42,8 +42,8 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What every plane is made of: configuration and the three ports. `zookeeper` is given where
-    the ensemble is simulated."""
+    """What rooms and planes are made of: configuration and the three ports. `zookeeper` is given
+    where the ensemble is simulated."""
 
     config: BrokerConfig
     settings: ProcessSettings

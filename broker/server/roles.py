@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS
 from broker.config.views import BrokerConfig
+from broker.handlers.sides import Side
 from broker.server.listeners import ListenerAddress, ListenerError, parse_listeners
 
 BROKER, CONTROLLER = "broker", "controller"
@@ -32,6 +33,21 @@ class Roles:
     zookeeper: str | None
     broker_listeners: tuple[ListenerAddress, ...]
     controller_listeners: tuple[ListenerAddress, ...]
+
+    @property
+    def client_side(self) -> Side:
+        """The side of the listeners for clients and brokers."""
+        return Side.ZOOKEEPER_BROKER if self.zookeeper else Side.BROKER
+
+    @property
+    def controller_side(self) -> Side:
+        """The side that answers what the active controller is asked."""
+        return Side.ZOOKEEPER_BROKER if self.zookeeper else Side.CONTROLLER
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Both, each once. Requests in envelopes are dispatched as at a controller's listener."""
+        return tuple(dict.fromkeys((self.client_side, Side.CONTROLLER)))
 
 
 def roles_of(config: BrokerConfig) -> Roles:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from broker.config.checks import numbers_by_address
 from broker.config.views import BrokerConfig
@@ -34,12 +33,9 @@ from broker.replica.manager import ReplicaManager
 from broker.replica.port import Cluster
 from broker.security.authorizer import Authorizer
 from broker.server.links import Links
-from broker.server.plane import Plane, everything
+from broker.server.plane import Plane, Ports, everything
 from broker.server.stored_configs import StoredConfigs
 from broker.server.subscribers import GroupSubscriber, ReplicaSubscriber
-
-if TYPE_CHECKING:
-    from broker.server.broker import Broker
 
 RECEIVE_BUDGET_BYTES = 64 * 1024 * 1024
 """Half-received requests of all clients together, where `queued.max.request.bytes` sets nothing:
@@ -125,18 +121,18 @@ class Rooms:
             self.replicas.throttles.reconfigure(self.services.config)
 
 
-def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
+def build_rooms(ports: Ports, plane: Plane, logs: LogManager) -> Rooms:
     """Make every room of a broker; nothing is started yet."""
-    clock, plane = broker.clock, broker.plane
+    clock, roles = ports.clock, ports.roles
     timer, departures = Timer(clock), Departures(clock)
     dispatchers: dict[Side, Dispatcher] = {}
     links = Links(
-        broker.network,
+        ports.network,
         clock,
-        broker.config,
+        ports.config,
         plane,
         lambda: services.image,
-        lambda key, body: dispatchers[broker.controller_side].call(key, body),
+        lambda key, body: dispatchers[roles.controller_side].call(key, body),
         departures.connection_lost,
     )
     forwarder = Forwarder(
@@ -144,20 +140,20 @@ def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
         links.to_controller("forwarding", pipelined=True),
         lambda: services.config["request.timeout.ms"],
     )
-    replicas = _replicas(broker, logs, links, timer, lambda: services.image)
-    groups = _groups(broker, replicas, timer, lambda: services.image)
+    replicas = _replicas(ports, plane, logs, links, timer, lambda: services.image)
+    groups = _groups(ports, replicas, timer, lambda: services.image)
     stored, publisher = StoredConfigs(), Publisher()
     services = _services(
-        broker, logs, links, forwarder, dispatchers, replicas, groups, departures, stored
+        ports, plane, logs, links, forwarder, dispatchers, replicas, groups, departures, stored
     )
-    broker.metrics.gauge(
+    ports.metrics.gauge(
         "broker-metadata-metrics", "metadata-apply-error-count",
         lambda: publisher.errors + len(stored.refused),
     )  # fmt: skip
-    for side in broker.sides:
-        dispatchers[side] = Dispatcher(services, broker.metrics, side)
+    for side in roles.sides:
+        dispatchers[side] = Dispatcher(services, ports.metrics, side)
     return Rooms(
-        node_id=broker.config.node_id,
+        node_id=ports.config.node_id,
         cluster_id=logs.cluster_id,
         timer=timer,
         logs=logs,
@@ -174,25 +170,26 @@ def build_rooms(broker: Broker, logs: LogManager) -> Rooms:
 
 
 def _replicas(
-    broker: Broker,
+    ports: Ports,
+    plane: Plane,
     logs: LogManager,
     links: Links,
     timer: Timer,
     image: Callable[[], MetadataImage],
 ) -> ReplicaManager:
     replicas = ReplicaManager(
-        broker_id=broker.config.node_id,
+        broker_id=ports.config.node_id,
         log_manager=logs,
-        clock=broker.clock,
+        clock=ports.clock,
         timer=timer,
-        metrics=broker.metrics,
+        metrics=ports.metrics,
     )
-    if not broker.roles.alone:
+    if not ports.roles.alone:
         replicas.join(
             Cluster(
                 channel=links.to_broker,
                 controllers=links.to_controller("alter-partition"),
-                broker_epoch=broker.plane.broker_epoch,
+                broker_epoch=plane.broker_epoch,
                 image=image,
             )
         )
@@ -200,20 +197,21 @@ def _replicas(
 
 
 def _groups(
-    broker: Broker, replicas: ReplicaManager, timer: Timer, image: Callable[[], MetadataImage]
+    ports: Ports, replicas: ReplicaManager, timer: Timer, image: Callable[[], MetadataImage]
 ) -> GroupCoordinator:
-    config = broker.config
+    config = ports.config
     return GroupCoordinator(
-        appender=Appender(replicas, broker.clock, config["offsets.commit.timeout.ms"]),
+        appender=Appender(replicas, ports.clock, config["offsets.commit.timeout.ms"]),
         timer=timer,
-        clock=broker.clock,
+        clock=ports.clock,
         limits=group_limits(config),
         partition_count=lambda: offsets_partitions(image(), config),
     )
 
 
 def _services(
-    broker: Broker,
+    ports: Ports,
+    plane: Plane,
     logs: LogManager,
     links: Links,
     forwarder: Forwarder,
@@ -224,7 +222,7 @@ def _services(
     stored: StoredConfigs,
 ) -> Services:
     """What handlers walk down to."""
-    config, clock, disk, plane = broker.config, broker.clock, broker.disk, broker.plane
+    config, clock, disk = ports.config, ports.clock, ports.disk
     requests = links.to_controller("requests", pipelined=True)
     services = Services(
         node_id=config.node_id,
@@ -249,8 +247,8 @@ def _services(
         link=requests,
         departures=departures,
         auto_topics=AutoTopics(clock, requests),
-        site_number=broker.settings.site_number,
-        is_alone=broker.roles.alone,
+        site_number=ports.settings.site_number,
+        is_alone=ports.roles.alone,
     )
     return services
 

@@ -32,7 +32,7 @@ def wanted(*resources: tuple[int, str, str, str]) -> IncrementalAlterConfigsRequ
 
 async def asked(broker: Any, request: IncrementalAlterConfigsRequest) -> list[tuple[int, str]]:
     """What a client of this broker is told: (error, message) of each resource."""
-    chunks = await broker.rooms.dispatchers[broker.client_side].call(
+    chunks = await broker.rooms.dispatchers[broker.roles.client_side].call(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, request
     )
     if isinstance(chunks, tuple):  # another broker's frame, as it came

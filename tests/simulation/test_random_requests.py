@@ -99,7 +99,7 @@ class Hurled:
 
     async def round(self) -> None:
         for key in SERVED:
-            for side in self._broker.sides:
+            for side in self._broker.roles.sides:
                 if is_served(key, side) and key not in ORDERS:
                     self._send(key, side)
             await asyncio.sleep(0.01)

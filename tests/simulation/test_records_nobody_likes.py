@@ -56,7 +56,7 @@ class Alone:
             CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names
         ]
         request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
-        side = self.machine.broker.client_side  # type: ignore[union-attr]
+        side = self.machine.broker.roles.client_side  # type: ignore[union-attr]
         answer = await self.rooms.dispatchers[side].call(ApiKey.CREATE_TOPICS, request)
         assert [one.error_code for one in answer.topics] == [0] * len(names)
 
