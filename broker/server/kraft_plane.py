@@ -143,7 +143,7 @@ class KraftPlane:
         if controller_endpoints:
             first = controller_endpoints[0]
             self.node.place(first.host, first.port)
-            does = await namesake.met(self.node)
+            does = await namesake.met(self.node.context)
             if does is not None:
                 raise self._namesake_error(does)
         self.node.start()

@@ -263,7 +263,7 @@ def a_vote_is_answered_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
     right = Carrier._persist
 
     async def wrong(self: Carrier, state: ElectionState) -> None:
-        self._node.clock.spawn(right(self, state), name="late vote")
+        self._context.clock.spawn(right(self, state), name="late vote")
 
     patch.setattr(Carrier, "_persist", wrong)
 
@@ -272,12 +272,12 @@ def a_voter_says_what_it_has_not_flushed(patch: pytest.MonkeyPatch) -> None:
     """Appends of the metadata log count as stored while their flush is only on its way."""
 
     async def wrong(self: Carrier) -> None:
-        raft_log = self._node.log
+        raft_log = self._context.log
         flush = raft_log.begin_flush()
         if flush is not None:
             raft_log.mark_flushed(flush)
             later = self._disk.run(raft_log.force, flush, worker=METADATA_WORKER)
-            self._node.clock.spawn(later, name="late flush")
+            self._context.clock.spawn(later, name="late flush")
 
     patch.setattr(Carrier, "force", wrong)
 

@@ -13,19 +13,17 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from broker.clock.port import TaskHandle, TimerHandle
-from broker.controller.kraft.carrier import DirectoryFailed, ShellEffect
+from broker.controller.kraft.carrier import Carrier, DirectoryFailed, ShellEffect
+from broker.controller.kraft.context import QuorumContext, moment
 from broker.controller.kraft.messages import Effect, Fetch, Moment, Request
 from broker.controller.kraft.wire import answer_of, endpoints_in, request_of
 from broker.disk.port import DiskError
 from broker.log.errors import LogError
 from broker.peer.errors import PeerError, making_sense_of
 from bus.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from broker.controller.kraft.node import RaftNode
 
 log = logging.getLogger("broker.controller")
 
@@ -59,6 +57,22 @@ class Event:
     result: Any = None
 
 
+class DriverHost(Protocol):
+    """What the loop needs of the node."""
+
+    def on_settled(self) -> None:
+        """Every effect is carried out: answer the fetches that wait, flush what was appended."""
+
+    def directory_failed(self, error: Exception) -> None:
+        """The metadata directory has lost something; the machine has resigned."""
+
+    def tell_misplaced(self, node_id: int) -> None:
+        """Most of the quorum is of another cluster; `node_id` is one of these."""
+
+    def tell_namesake(self, does: str) -> None:
+        """Another process has this node's id; `does` says where it was met."""
+
+
 class Driver:
     """The loop around one machine.
 
@@ -66,8 +80,11 @@ class Driver:
     waits for the disk on behalf of the first of `_effects`.
     """
 
-    def __init__(self, node: RaftNode) -> None:
-        self._node = node
+    def __init__(self, context: QuorumContext, carrier: Carrier, host: DriverHost) -> None:
+        self._context = context
+        self._machine = context.machine
+        self._carrier = carrier
+        self._host = host
         self._effects: deque[Effect | ShellEffect] = deque()
         self._mailbox: deque[Event] = deque()
         self._event: Event | None = None
@@ -81,11 +98,6 @@ class Driver:
         self.is_failed = False
         """The disk has lost something: nothing is said to anybody for ever."""
         self.is_stopped = False
-
-    def moment(self) -> Moment:
-        """Now."""
-        clock = self._node.clock
-        return Moment(int(clock.monotonic() * 1000), clock.random.random())
 
     def stop(self) -> None:
         """Nothing happens any more."""
@@ -125,7 +137,7 @@ class Driver:
     def connection_lost(self, node_id: int) -> None:
         """The other side reset a connection. News that may be lost: silence tells it too."""
         if not self.is_silent and len(self._mailbox) < MAX_WAITING:
-            self.event(lambda now: self._node.machine.on_connection_lost(node_id, now))
+            self.event(lambda now: self._machine.on_connection_lost(node_id, now))
 
     @property
     def is_silent(self) -> bool:
@@ -149,17 +161,16 @@ class Driver:
             self._is_settling = False
             self._arm()
         if not self.waits_for_disk and not self.is_silent:
-            self._node.parked.wake()
-            self._node.flushing.soon()
+            self._host.on_settled()
 
     def _advance(self) -> bool:
         """One effect, or the answer to the event they came from, or the next event. False if there
         is none, or one that has to wait."""
-        machine, effects = self._node.machine, self._effects
+        machine, effects = self._machine, self._effects
         effects += machine.take_effects()
         if not effects and not self._is_polled:
             self._is_polled = True
-            machine.poll(self.moment())
+            machine.poll(self._now())
             effects += machine.take_effects()
         if effects:
             self._is_polled = False
@@ -170,19 +181,19 @@ class Driver:
         elif self._mailbox:
             event = self._event = self._mailbox.popleft()
             self._is_polled = False
-            event.result = event.call(self.moment())
+            event.result = event.call(self._now())
         else:
             return False
         return not self.is_silent
 
     def _carry_out(self, effect: Effect | ShellEffect) -> bool:
-        node = self._node
-        if node.carrier.needs_disk(effect):
-            self._storing = node.clock.spawn(self._store(effect), name="metadata disk")
+        if self._carrier.needs_disk(effect):
+            clock = self._context.clock
+            self._storing = clock.spawn(self._store(effect), name="metadata disk")
             return False
         self._effects.popleft()
         try:
-            node.carrier.carry_out(effect)
+            self._carrier.carry_out(effect)
         except (DiskError, LogError) as error:
             self._effects.appendleft(effect)
             self._stall(error)
@@ -190,11 +201,12 @@ class Driver:
 
     async def _store(self, effect: Effect | ShellEffect) -> None:
         """Meanwhile no event is taken, so no time passes for the machine: nobody was silent."""
-        began = self._node.clock.monotonic()
+        clock = self._context.clock
+        began = clock.monotonic()
         try:
-            await self._node.carrier.store(effect)
+            await self._carrier.store(effect)
         except DirectoryFailed as error:
-            self._node.directory_failed(error)
+            self.fail(error)
         except (DiskError, LogError) as error:
             if not self.is_silent:
                 self._storing = None
@@ -204,8 +216,8 @@ class Driver:
             if not self.is_silent:
                 self._storing = None
                 self._effects.popleft()
-                held_ms = int((self._node.clock.monotonic() - began) * 1000)
-                self._node.machine.on_held_up(held_ms)
+                held_ms = int((clock.monotonic() - began) * 1000)
+                self._machine.on_held_up(held_ms)
                 self.settle()
 
     # -- a disk that refuses ----------------------------------------------------------------
@@ -231,18 +243,29 @@ class Driver:
         self.is_stalled = False
         self.settle()
 
-    def fail(self) -> None:
-        """What the disk has kept is not known: a leader says farewell, then nothing is said any
-        more. Farewell needs no disk, its epoch is stored."""
-        machine, carrier = self._node.machine, self._node.carrier
+    def fail(self, error: Exception) -> None:
+        """A flush failed: what the device has kept is not known, and asking it again would be
+        answered with success (the kernel drops what it could not write). Others may lead; here only
+        the next life may look at what is there.
+
+        A leader says farewell, then nothing is said any more. Farewell needs no disk, its epoch is
+        stored."""
+        if self.is_failed or self.is_stopped:
+            return
+        log.error("the metadata log %s; this node takes no further part", error)
+        machine = self._machine
         machine.take_effects()
         self._effects.clear()
-        machine.resign(self.moment())
+        machine.resign(self._now())
         for effect in machine.take_effects():
-            carrier.carry_out(effect)
+            self._carrier.carry_out(effect)
         self.is_failed = True
         self._refuse_all()
         self._arm()
+        self._host.directory_failed(error)
+
+    def _now(self) -> Moment:
+        return moment(self._context.clock)
 
     def _arm(self) -> None:
         if self._timer is not None:
@@ -250,50 +273,50 @@ class Driver:
         if self.is_stopped or self.is_failed or self.waits_for_disk:
             return
         if self.is_stalled:
-            self._timer = self._node.clock.call_later(DISK_PAUSE_S, self._go_on)
+            self._timer = self._context.clock.call_later(DISK_PAUSE_S, self._go_on)
             return
-        wait_ms = self._node.machine.deadline_ms - self.moment().now_ms
+        wait_ms = self._machine.deadline_ms - self._now().now_ms
         wait_s = min(max(wait_ms, 1), LONGEST_SLEEP_MS) / 1000
-        self._timer = self._node.clock.call_later(wait_s, self.settle)
+        self._timer = self._context.clock.call_later(wait_s, self.settle)
 
     # -- requests to others -----------------------------------------------------------------
 
     def send(self, to: int, request: Request) -> None:
         """Send; the answer or its failure is an event."""
-        node = self._node
+        context, machine = self._context, self._machine
         key, body = request_of(
             request,
-            node.cluster_id,
-            node.config["controller.quorum.fetch.max.bytes"],
-            (node.endpoint,) if node.endpoint is not None else (),
+            context.cluster_id,
+            context.config["controller.quorum.fetch.max.bytes"],
+            (context.endpoint,) if context.endpoint is not None else (),
         )
 
         def done(response: object) -> None:
             try:
                 with making_sense_of(f"quorum node {to}"):
-                    node.links.learn(endpoints_in(response))
+                    context.links.learn(endpoints_in(response))
                     answer = answer_of(request, response)
             except PeerError:
                 failed(False)
                 return
-            if node.epoch_limit.refuses(f"quorum node {to}", answer.epoch, node.epoch):
+            if context.epoch_limit.refuses(f"quorum node {to}", answer.epoch, context.epoch):
                 failed(False)
                 return
             if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
                 self._met_stranger(to)
             if isinstance(request, Fetch):
                 self._is_doubled(to, answer.error is ErrorCode.DUPLICATE_VOTER)
-            self.event(lambda now: node.machine.on_answer(to, request, answer, now))
+            self.event(lambda now: machine.on_answer(to, request, answer, now))
 
         def failed(refused: bool) -> None:
-            self.event(lambda now: node.machine.on_failure(to, request, now, refused=refused))
+            self.event(lambda now: machine.on_failure(to, request, now, refused=refused))
 
-        node.links.send(
+        context.links.send(
             to,
             type(request).__name__,
             key,
             body,
-            node.config["controller.quorum.request.timeout.ms"],
+            context.config["controller.quorum.request.timeout.ms"],
             done,
             failed,
         )
@@ -301,14 +324,14 @@ class Driver:
     def _is_doubled(self, leader_id: int, refused: bool) -> None:
         """The leader hears another voter with this node's id. For a moment that may be this node's
         own last life with a directory that was replaced."""
-        now = self._node.clock.monotonic()
+        now = self._context.clock.monotonic()
         if not refused:
             self._doubled_since = None
         elif self._doubled_since is None:
             self._doubled_since = now
         elif now - self._doubled_since >= DOUBLED_S:
             self._doubled_since = None
-            self._node.tell_namesake(f"fetches from the leader, node {leader_id}")
+            self._host.tell_namesake(f"fetches from the leader, node {leader_id}")
 
     def _met_stranger(self, node_id: int) -> None:
         """Another cluster's node. For a voter one may be misplaced; if most are, it is this node
@@ -316,11 +339,11 @@ class Driver:
         if node_id in self._strangers:
             return
         self._strangers[node_id] = None
-        node = self._node
+        context = self._context
         log.error(
             "node %d belongs to another cluster than %s: correct the quorum's addresses "
-            "or this node's log.dirs; nothing was changed", node_id, node.cluster_id,
+            "or this node's log.dirs; nothing was changed", node_id, context.cluster_id,
         )  # fmt: skip
-        enough = node.voters.majority if node.machine.core.is_voter else 1
-        if len(self._strangers) >= enough and node.leader_id < 0:
-            node.tell_misplaced(node_id)
+        enough = context.voters.majority if self._machine.core.is_voter else 1
+        if len(self._strangers) >= enough and context.leader_id < 0:
+            self._host.tell_misplaced(node_id)

@@ -8,17 +8,15 @@ nor a flush of a follower's log (the carrier's, before it says what it has).
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from broker.clock.port import TaskHandle
-from broker.controller.kraft.carrier import DirectoryFailed
+from broker.controller.kraft.carrier import Carrier, DirectoryFailed
+from broker.controller.kraft.context import QuorumContext
+from broker.controller.kraft.driver import Driver
+from broker.controller.kraft.parked import ParkedFetches
 from broker.controller.kraft.states import Role
 from broker.disk.port import DiskError
 from broker.log.errors import LogError
-
-if TYPE_CHECKING:
-    from broker.controller.kraft.node import RaftNode
-
 
 log = logging.getLogger("broker.controller")
 
@@ -29,8 +27,13 @@ NO_ROOM_PAUSE_S = 1.0
 class Flushing:
     """Invariant: at most one flush is under way, and `_task` is it."""
 
-    def __init__(self, node: RaftNode) -> None:
-        self._node = node
+    def __init__(
+        self, context: QuorumContext, carrier: Carrier, driver: Driver, parked: ParkedFetches
+    ) -> None:
+        self._context = context
+        self._carrier = carrier
+        self._driver = driver
+        self._parked = parked
         self._task: TaskHandle | None = None
         self._is_due = False
 
@@ -40,48 +43,48 @@ class Flushing:
         more."""
         if not self._is_due and self._is_wanted:
             self._is_due = True
-            self._node.clock.call_later(0, self._begin)
-            self._node.parked.wake()
+            self._context.clock.call_later(0, self._begin)
+            self._parked.wake()
 
     @property
     def _is_wanted(self) -> bool:
-        node = self._node
-        if node.driver.is_silent or node.machine.role is not Role.LEADER:
+        context = self._context
+        if self._driver.is_silent or context.machine.role is not Role.LEADER:
             return False
-        return node.log.flushed_offset < node.log.end.offset
+        return context.log.flushed_offset < context.log.end.offset
 
     def _begin(self) -> None:
         self._is_due = False
         if self._is_wanted:
-            self._node.parked.wake()
+            self._parked.wake()
             if self._task is None:
-                self._task = self._node.clock.spawn(self._run(), name="metadata flush")
+                self._task = self._context.clock.spawn(self._run(), name="metadata flush")
 
     async def _run(self) -> None:
-        node = self._node
+        machine, driver = self._context.machine, self._driver
         while self._is_wanted:
             try:
-                await node.carrier.force()
+                await self._carrier.force()
             except DirectoryFailed as error:
-                node.directory_failed(error)
+                driver.fail(error)
                 return
             except (DiskError, LogError) as error:
                 await self._no_room(error)
                 continue
-            if node.driver.is_stopped:
+            if driver.is_stopped:
                 return
-            node.driver.event(lambda _: node.machine.on_flushed())
+            driver.event(lambda _: machine.on_flushed())
         self._task = None
 
     async def _no_room(self, error: Exception) -> None:
         """A controller that cannot store decides nothing; others may."""
-        node = self._node
-        if not node.is_alone:
+        context = self._context
+        if not context.is_alone:
             log.error("the metadata log cannot be flushed, this node resigns: %s", error)
-            node.driver.event(node.machine.resign)
+            self._driver.event(context.machine.resign)
         else:
             log.error("the metadata log cannot be flushed, this node waits: %s", error)
-        await node.clock.sleep(NO_ROOM_PAUSE_S)
+        await context.clock.sleep(NO_ROOM_PAUSE_S)
 
     def stop(self) -> None:
         """Nothing is told any more."""

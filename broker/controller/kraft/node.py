@@ -20,6 +20,7 @@ from broker.config.views import BrokerConfig
 from broker.controller.decisions.decision import Decide
 from broker.controller.kraft.batches import StoredBatch
 from broker.controller.kraft.carrier import Carrier
+from broker.controller.kraft.context import QuorumContext, moment
 from broker.controller.kraft.driver import Driver
 from broker.controller.kraft.epoch_limit import EpochLimit
 from broker.controller.kraft.flushing import Flushing
@@ -28,10 +29,11 @@ from broker.controller.kraft.housekeeping import Housekeeping
 from broker.controller.kraft.images import Images, Waiting
 from broker.controller.kraft.machine import Machine
 from broker.controller.kraft.membership import BUSY, DONE, Outcome
-from broker.controller.kraft.messages import Moment, OffsetAndEpoch
+from broker.controller.kraft.messages import Moment, OffsetAndEpoch, Request
 from broker.controller.kraft.opening import open_quorum, settings_of
 from broker.controller.kraft.parked import ParkedFetches
 from broker.controller.kraft.places import Links
+from broker.controller.kraft.presence import Presence
 from broker.controller.kraft.service import QuorumService
 from broker.controller.kraft.states import Role
 from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
@@ -61,7 +63,8 @@ class RaftNode:
     """Implements `controller.port.Controller`.
 
     Its parts: `driver` feeds the machine, `carrier` carries its effects out, `flushing` gets the
-    leader's appends onto the device, `images` holds what waits for its commit.
+    leader's appends onto the device, `images` holds what waits for its commit. They share a
+    `QuorumContext`; what one of them needs of the others above it the node passes on.
     """
 
     def __init__(
@@ -88,18 +91,13 @@ class RaftNode:
         self.load_errors = 0
         self.images = Images(MetadataImage(cluster_id=cluster_id), publish, self._left_out)
         self._metrics = metrics
-        self.service = QuorumService(self)
         self._when_active: list[Callable[[int, MetadataImage], None]] = []
         self._when_inactive: list[Callable[[], None]] = []
         self._when_leader_changes: list[Callable[[int, int], None]] = []
         self._when_misplaced: list[Callable[[int], None]] = []
         self._when_namesake: list[Callable[[str], None]] = []
         self._when_failed: list[Callable[[str], None]] = []
-        self.endpoint: Endpoint | None = None
         self._is_active = False
-        self.driver = Driver(self)
-        self.epoch_limit = EpochLimit(clock)
-        self.flushing = Flushing(self)
 
     # -- life -------------------------------------------------------------------------------
 
@@ -108,30 +106,48 @@ class RaftNode:
         changes: for a single voter everything, else what the newest snapshot holds."""
         opened = open_quorum(self.config, self.clock, self.disk, self._root, self.me)
         self.log = opened.log
-        self.carrier = Carrier(self, self.disk, opened.places.static)
         self.links = Links(
             self._network, self.clock, f"raft-client-{self.me.id}", opened.places.bootstrap
         )
-        self.links.on_lost = self.driver.connection_lost
         self.machine = Machine(
             self.me,
             self.log,
             opened.voters,
             opened.state,
-            self.driver.moment(),
+            moment(self.clock),
             settings_of(self.config),
             self.links.bootstrap_ids,
         )
         self.links.set_voters(opened.voters.latest)
-        self.parked = ParkedFetches(
-            self.machine, self.log, self.clock, self.config, self.driver.event
+        self.context = QuorumContext(
+            config=self.config,
+            clock=self.clock,
+            disk=self.disk,
+            cluster_id=self.cluster_id,
+            me=self.me,
+            log=self.log,
+            machine=self.machine,
+            images=self.images,
+            links=self.links,
+            epoch_limit=EpochLimit(self.clock),
         )
-        self.housekeeping = Housekeeping(self)
+        self._make_parts(self.context, opened.places.static)
         changes = self._certain(opened.voters.latest.is_only(self.me))
         latest = self.log.latest_snapshot
         if latest is not None and latest.offset:
             self.machine.on_snapshot_loaded(latest.offset, None, keep_voters=True)
         return changes
+
+    def _make_parts(self, context: QuorumContext, static: VoterSet | None) -> None:
+        self.carrier = Carrier(context, self, static)
+        self.driver = Driver(context, self.carrier, self)
+        self.links.on_lost = self.driver.connection_lost
+        self.parked = ParkedFetches(
+            self.machine, self.log, self.clock, self.config, self.driver.event
+        )
+        self.flushing = Flushing(context, self.carrier, self.driver, self.parked)
+        self.housekeeping = Housekeeping(context, self.driver, Presence(context, self), self)
+        self.service = QuorumService(context, self.driver, self.parked)
 
     def _certain(self, alone: bool) -> Changes:
         """The images from what is certain to be committed: the only voter's whole log is."""
@@ -153,7 +169,7 @@ class RaftNode:
     def place(self, host: str, port: int) -> None:
         """This node's controller listener is here."""
         listener = (self.config["controller.listener.names"] or ("CONTROLLER",))[0]
-        self.endpoint = Endpoint(host, port, listener)
+        self.context.endpoint = Endpoint(host, port, listener)
 
     def start(self, endpoint: tuple[str, int] | None = None) -> None:
         """Take part in the quorum; `endpoint` is where this node's controller listener is."""
@@ -162,7 +178,7 @@ class RaftNode:
         self.driver.settle()
         self.housekeeping.start()
         if self._metrics is not None:
-            measure(self, self._metrics)
+            measure(self.context, lambda: self.load_errors, self._metrics)
 
     async def stop(self) -> None:
         """Resign, tell the others, close the log."""
@@ -234,17 +250,22 @@ class RaftNode:
     @property
     def epoch(self) -> int:
         """The epoch of the quorum as this node knows it."""
-        return self.machine.epoch
+        return self.context.epoch
 
     @property
     def leader_id(self) -> int:
         """Who leads, -1 if that is not known."""
-        return self.machine.core.announced_leader
+        return self.context.leader_id
 
     @property
     def end_offset(self) -> int:
         """The offset the next record gets."""
-        return self.log.end.offset
+        return self.context.end_offset
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """Where this node's controller listener is, once it is bound."""
+        return self.context.endpoint
 
     @property
     def log_bytes(self) -> int:
@@ -259,7 +280,7 @@ class RaftNode:
     @property
     def voters(self) -> VoterSet:
         """The voters in force."""
-        return self.machine.core.voters.latest
+        return self.context.voters
 
     def write(
         self,
@@ -321,8 +342,8 @@ class RaftNode:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else votes."""
-        return self.voters.is_only(self.me)
+        """Whether this node is the only voter."""
+        return self.context.is_alone
 
     def _refused(self, error: LogError) -> None:
         """A controller that cannot write decides nothing: no dead broker is fenced, nobody leads
@@ -335,8 +356,13 @@ class RaftNode:
 
     # -- who leads --------------------------------------------------------------------------
 
-    def activate(self) -> None:
-        """This node leads, and something of its epoch is committed."""
+    def on_committed(self) -> None:
+        """See ``CarrierHost``. A leader is active from its first commit on."""
+        if self.machine.role is Role.LEADER and not self.is_active:
+            self._activate()
+        self.housekeeping.on_commit()
+
+    def _activate(self) -> None:
         self._is_active = True
         log.info("active controller in epoch %d", self.machine.epoch)
         for tell in self._when_active:
@@ -351,7 +377,7 @@ class RaftNode:
                 tell()
 
     def leader_is(self, leader_id: int, epoch: int) -> None:
-        """Who leads has changed."""
+        """See ``CarrierHost``."""
         if leader_id != self.me.id:
             self._deactivate()
         log.info("leader of epoch %d is %s", epoch, leader_id if leader_id >= 0 else "not known")
@@ -360,26 +386,41 @@ class RaftNode:
             tell(leader_id, epoch)
 
     def tell_misplaced(self, node_id: int) -> None:
-        """Most of the quorum is of another cluster."""
+        """See ``DriverHost``."""
         for tell in self._when_misplaced:
             tell(node_id)
 
     def tell_namesake(self, does: str) -> None:
-        """Another process has this node's id; `does` says where it was met."""
+        """See ``DriverHost`` and ``PresenceHost``."""
         for tell in self._when_namesake:
             tell(does)
 
     def directory_failed(self, error: Exception) -> None:
-        """A flush failed: what the device has kept is not known, and asking it again would be
-        answered with success (the kernel drops what it could not write). Others may lead; here only
-        the next life may look at what is there."""
-        if self.driver.is_failed or self.driver.is_stopped:
-            return
-        log.error("the metadata log %s; this node takes no further part", error)
-        self.driver.fail()
+        """See ``DriverHost``."""
         self._deactivate()
         for tell in self._when_failed:
             tell(f"{self.log.directory} {error}")
+
+    # -- what its parts ask of each other -------------------------------------------------
+
+    def send(self, to: int, request: Request) -> None:
+        """See ``CarrierHost``."""
+        self.driver.send(to, request)
+
+    def flush_soon(self) -> None:
+        """See ``CarrierHost``."""
+        self.flushing.soon()
+
+    def dropped(self, paths: list[str]) -> None:
+        """See ``CarrierHost``."""
+        self.housekeeping.dropped(paths)
+
+    def on_settled(self) -> None:
+        """See ``DriverHost``."""
+        self.parked.wake()
+        self.flushing.soon()
+
+    # -- events from outside and changes of the voters ------------------------------------
 
     def step(
         self,

@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.controller.kraft import wire
+from broker.controller.kraft.context import QuorumContext
+from broker.controller.kraft.driver import Driver
 from broker.controller.kraft.messages import (
     BeginEpoch,
     EndEpoch,
@@ -21,6 +23,7 @@ from broker.controller.kraft.messages import (
     SnapshotAnswer,
     Vote,
 )
+from broker.controller.kraft.parked import ParkedFetches
 from broker.controller.kraft.quorum_state import uuid_text
 from broker.controller.kraft.states import Role
 from broker.controller.kraft.voters import ReplicaKey
@@ -29,9 +32,6 @@ from bus.errors import ErrorCode
 from bus.protocol.generated import begin_quorum_epoch as begin
 from bus.protocol.generated import end_quorum_epoch as end
 from bus.protocol.generated import fetch, fetch_snapshot, vote
-
-if TYPE_CHECKING:
-    from broker.controller.kraft.node import RaftNode
 
 log = logging.getLogger("broker.controller")
 
@@ -44,20 +44,22 @@ MAX_NAMESAKES = 100
 class QuorumService:
     """Answers Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot for one node."""
 
-    def __init__(self, node: RaftNode) -> None:
-        self._node = node
+    def __init__(self, context: QuorumContext, driver: Driver, parked: ParkedFetches) -> None:
+        self._context = context
+        self._driver = driver
+        self._parked = parked
         self._namesakes: dict[ReplicaKey, None] = {}
 
     def _refusal(self, request: Any, asked: object) -> ErrorCode | None:
         """What is wrong with the whole request."""
-        mine = self._node.cluster_id
+        mine = self._context.cluster_id
         if request.cluster_id is not None and request.cluster_id != mine:
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if asked is None:
             return ErrorCode.INVALID_REQUEST
         if isinstance(asked, Vote | BeginEpoch | EndEpoch):
             peer = f"quorum node {_sender(asked)}"
-            if self._node.epoch_limit.refuses(peer, asked.epoch, self._node.epoch):
+            if self._context.epoch_limit.refuses(peer, asked.epoch, self._context.epoch):
                 return ErrorCode.INVALID_REQUEST
         return None
 
@@ -65,10 +67,10 @@ class QuorumService:
         """Where the leader is, for those who only know its id."""
         if leader_id < 0:
             return ()
-        own = self._node.endpoint
-        if leader_id == self._node.me.id:
+        own = self._context.endpoint
+        if leader_id == self._context.me.id:
             return () if own is None else ((leader_id, own.host, own.port),)
-        place = self._node.address_of(leader_id)
+        place = self._context.links.place_of(leader_id)
         return () if place is None else ((leader_id, place.host, place.port),)
 
     def vote(self, request: vote.VoteRequest, reply: Callable[[vote.VoteResponse], None]) -> None:
@@ -78,8 +80,8 @@ class QuorumService:
         if refused is not None or ask is None:
             reply(vote.VoteResponse(error_code=refused or ErrorCode.INVALID_REQUEST))
             return
-        self._node.step(
-            lambda now: self._node.machine.on_vote(ask, now),
+        self._driver.step(
+            lambda now: self._context.machine.on_vote(ask, now),
             lambda answer: reply(wire.vote_response(answer, self._nodes(answer.leader_id))),
             lambda: reply(vote.VoteResponse(error_code=BUSY)),
         )
@@ -97,8 +99,8 @@ class QuorumService:
             reply(begin.BeginQuorumEpochResponse(error_code=code))
             return
         self._learn(ask.leader_id, request.leader_endpoints)
-        self._node.step(
-            lambda now: self._node.machine.on_begin_epoch(ask, now),
+        self._driver.step(
+            lambda now: self._context.machine.on_begin_epoch(ask, now),
             lambda answer: reply(wire.begin_response(answer, self._nodes(answer.leader_id))),
             lambda: reply(begin.BeginQuorumEpochResponse(error_code=BUSY)),
         )
@@ -114,16 +116,16 @@ class QuorumService:
         if refused is not None or ask is None:
             reply(end.EndQuorumEpochResponse(error_code=refused or ErrorCode.INVALID_REQUEST))
             return
-        self._node.step(
-            lambda now: self._node.machine.on_end_epoch(ask, now),
+        self._driver.step(
+            lambda now: self._context.machine.on_end_epoch(ask, now),
             lambda answer: reply(wire.end_response(answer, self._nodes(answer.leader_id))),
             lambda: reply(end.EndQuorumEpochResponse(error_code=BUSY)),
         )
 
     def _learn(self, leader_id: int, endpoints: Any) -> None:
         known = [one for one in endpoints if one.host]
-        if known and leader_id != self._node.me.id:
-            self._node.links.learn({leader_id: (known[0].host, known[0].port)})
+        if known and leader_id != self._context.me.id:
+            self._context.links.learn({leader_id: (known[0].host, known[0].port)})
 
     def fetch(
         self, request: fetch.FetchRequest, reply: Callable[[fetch.FetchResponse], None]
@@ -142,14 +144,14 @@ class QuorumService:
                 self._met_namesake(replica)
             reply(wire.fetch_response(answer, self._nodes(answer.leader_id)))
 
-        node = self._node
+        context = self._context
         if ask.epoch < 0:  # a consumer that does not know the epoch asks whoever leads
-            ask = replace(ask, epoch=node.epoch)
+            ask = replace(ask, epoch=context.epoch)
         partition = request.topics[0].partitions[0]
         max_bytes = min(request.max_bytes, partition.partition_max_bytes or request.max_bytes)
         asked = ask
-        node.step(
-            lambda now: node.parked.fetch(asked, max_bytes, now, answered),
+        self._driver.step(
+            lambda now: self._parked.fetch(asked, max_bytes, now, answered),
             refused=lambda: reply(fetch.FetchResponse(error_code=BUSY)),
         )
 
@@ -176,9 +178,9 @@ class QuorumService:
             code = refused or ErrorCode.INVALID_REQUEST
             reply(fetch_snapshot.FetchSnapshotResponse(error_code=code))
             return
-        node = self._node
+        context = self._context
         if ask.epoch < 0:
-            ask = replace(ask, epoch=node.epoch)
+            ask = replace(ask, epoch=context.epoch)
         asked = ask
 
         def answered(answer: SnapshotAnswer) -> None:
@@ -186,19 +188,19 @@ class QuorumService:
                 answer = self._with_piece(answer, asked.position, request.max_bytes)
             reply(wire.snapshot_response(answer, self._nodes(answer.leader_id)))
 
-        node.step(
-            lambda now: node.machine.on_fetch_snapshot(asked, now),
+        self._driver.step(
+            lambda now: context.machine.on_fetch_snapshot(asked, now),
             answered,
             lambda: reply(fetch_snapshot.FetchSnapshotResponse(error_code=BUSY)),
         )
 
     def _with_piece(self, answer: SnapshotAnswer, position: int, max_bytes: int) -> SnapshotAnswer:
-        node = self._node
+        context = self._context
         if position < 0:
             return replace(answer, error=ErrorCode.POSITION_OUT_OF_RANGE)
-        limit = min(max_bytes, node.config["controller.quorum.fetch.snapshot.max.bytes"])
+        limit = min(max_bytes, context.config["controller.quorum.fetch.snapshot.max.bytes"])
         try:
-            found = node.log.snapshots.read_piece(answer.snapshot, position, max(limit, 1))
+            found = context.log.snapshots.read_piece(answer.snapshot, position, max(limit, 1))
         except DiskError as error:
             log.error("snapshot %s cannot be read: %s", answer.snapshot, error)
             return replace(answer, error=ErrorCode.KAFKA_STORAGE_ERROR)
@@ -212,7 +214,7 @@ class QuorumService:
     @property
     def leads(self) -> bool:
         """Whether this node may speak for the quorum."""
-        return self._node.machine.role is Role.LEADER
+        return self._context.machine.role is Role.LEADER
 
 
 def _sender(asked: Vote | BeginEpoch | EndEpoch) -> int:
