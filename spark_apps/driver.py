@@ -1,5 +1,5 @@
 """One Spark driver with all micro-batch queries (or some): `python -m spark_apps.driver
---settings FILE`.
+--settings FILE [--application NAME …]`.
 
 In: settings. Out: an exit status: 0 asked to stop, 1 a query failed, 2 it could not start.
 Never: a restart of its own: a driver that lost a query ends, and the supervisor starts a new one,
@@ -8,6 +8,7 @@ which begins at the store's positions.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import logging
 import os
@@ -181,15 +182,18 @@ def run(settings: JobSettings, applications: Sequence[str] = ()) -> int:
     return driver.run()
 
 
-def main(arguments: Sequence[str] | None = None, applications: Sequence[str] = ()) -> int:
-    """`--settings FILE`; used by `python -m spark_apps.driver` and by every `job.py`."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if len(words) != 2 or words[0] != "--settings":
-        print("usage: --settings FILE.json", file=sys.stderr)
-        return 2
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the command line names; without `--application`, what the settings name."""
+    parser = argparse.ArgumentParser(prog="spark_apps.driver", allow_abbrev=False)
+    parser.add_argument("--settings", type=Path, required=True, metavar="FILE.json")
+    parser.add_argument(
+        "--application", action="append", default=[], choices=APPLICATIONS, metavar="NAME",
+        help=f"one of {', '.join(APPLICATIONS)}; may be given several times",
+    )  # fmt: skip
+    chosen = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # failures are told by `Driver._failed`
-    return run(read_settings(Path(words[1])), applications)
+    return run(read_settings(chosen.settings), chosen.application)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Settings of the streaming applications, and the whole a job needs to start by itself.
 
-In: values that `deploy.settings` has merged, or a JSON file given to `job.py`. Out: frozen objects.
+In: values that `deploy.settings` has merged, or the driver's JSON file. Out: frozen objects.
 Never: a session, a client. `DATABUS_SPARK_JARS` (colon separated) is read in `session.py` only.
 """
 

@@ -2,12 +2,11 @@
 
 In: batches of messages. Out: rows, rejections, counts; the touched latency cells on
 `meter.latency`.
-Never: a position stored without its rows. Alone: `spark-submit … spark_apps/ingest/job.py`.
+Never: a position stored without its rows. Alone: `spark_apps/driver.py --application ingest`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -50,9 +49,3 @@ class Ingest:
         for cell in applied.latency:
             context.events.send(METER_LATENCY, f"{cell.kind}:{cell.minute_ms}", cell)
         context.events.poll()
-
-
-if __name__ == "__main__":
-    from spark_apps.driver import main
-
-    sys.exit(main(applications=(Ingest.name,)))

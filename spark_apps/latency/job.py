@@ -1,12 +1,11 @@
 """Latency: `meter.latency` → percentiles per minute in the store, incidents (L-1 to L-3).
 
 In: cumulative cells. Out: summaries with the positions, incidents flushed before them.
-Never: a record. Alone: `spark-submit … spark_apps/latency/job.py`.
+Never: a record. Alone: `spark_apps/driver.py --application latency`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -71,9 +70,3 @@ class Latency:
             StoreBatch(latency_summaries=outcome.summaries),
             positions(self.name, context.cluster, offsets),
         )
-
-
-if __name__ == "__main__":
-    from spark_apps.driver import main
-
-    sys.exit(main(applications=(Latency.name,)))

@@ -4,12 +4,11 @@ to Q-3).
 In: cumulative counters. Out: counters with the positions in one transaction; the touched cells on
 `meter.quality`; incidents of devices and servers that lose records. Never: a record: arrived, valid
 and rejected are counted by ingest where each is read once.
-Alone: `spark-submit … spark_apps/quality/job.py`.
+Alone: `spark_apps/driver.py --application quality`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -92,9 +91,3 @@ class Quality:
 
     def _between(self, from_ms: int, until_ms: int) -> list[QualityCell]:
         return self._context.reader.quality(from_ms=from_ms, until_ms=until_ms)
-
-
-if __name__ == "__main__":
-    from spark_apps.driver import main
-
-    sys.exit(main(applications=(Quality.name,)))

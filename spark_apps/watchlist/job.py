@@ -2,12 +2,11 @@
 
 In: batches of messages, commands. Out: candidates, flushed before the positions are stored, so
 that a crash repeats candidates and never loses one; the dispatcher raises each alarm once.
-Never: the store's rows. Alone: `spark-submit … spark_apps/watchlist/job.py`.
+Never: the store's rows. Alone: `spark_apps/driver.py --application watchlist`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -54,9 +53,3 @@ class Watchlist:
         if found:
             context.events.flush()
         context.store.apply(StoreBatch(), positions(self.name, context.cluster, offsets))
-
-
-if __name__ == "__main__":
-    from spark_apps.driver import main
-
-    sys.exit(main(applications=(Watchlist.name,)))

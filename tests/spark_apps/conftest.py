@@ -49,14 +49,15 @@ class Driver:
         self.process: subprocess.Popen[bytes] | None = None
         self._producer = Producer(self.bus, client_id="test")
 
-    def start(self, module: str = "spark_apps.driver") -> None:
-        """Start and wait until every query runs."""
+    def start(self, *applications: str) -> None:
+        """Start (these applications only, if any are named) and wait until every query runs."""
         before = (
             self.log.read_text(encoding="utf-8").count("streams: ready") if self.log.exists() else 0
         )
+        words = [word for name in applications for word in ("--application", name)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, "--settings", str(self._settings)],
+                [sys.executable, "-m", "spark_apps.driver", "--settings", str(self._settings), *words],
                 stdout=log, stderr=log, cwd=PROJECT_ROOT,
             )  # fmt: skip
         self.until(lambda: self.log.read_text("utf-8").count("streams: ready") > before, True)

@@ -114,10 +114,10 @@ def test_what_is_sent_again_changes_nothing_and_is_counted(driver: Driver) -> No
 
 @OURS
 def test_each_application_also_starts_alone(driver: Driver) -> None:
-    """Ingest by its own `job.py`; the whole driver then goes on at its positions."""
+    """A driver of ingest only; the whole driver then goes on at its positions."""
     driver.send_vehicle(1)
     driver.flush()
-    driver.start("spark_apps.ingest.job")
+    driver.start("ingest")
     driver.until(driver.stored, 1)
     assert driver.stop() == 0
     driver.put_rule("r1", "浙C00001")
