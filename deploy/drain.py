@@ -26,8 +26,7 @@ from bus.contracts.topics import (
 from deploy import bus_books
 from deploy.books import open_operations, open_records
 from deploy.errors import OperatorError
-from deploy.run import edge_url
-from deploy.settings import Settings
+from deploy.settings import Settings, edge_url
 from ingest.store.port import StoreError
 
 POLL_S = 0.4

@@ -22,7 +22,7 @@ import msgspec
 from bus import tasks
 from deploy.errors import OperatorError
 from deploy.roles import ROLES
-from deploy.settings import Settings
+from deploy.settings import Settings, edge_url
 from deploy.settings_sources import unknown
 from monitor.settings import ConsoleSettings
 
@@ -136,7 +136,7 @@ def _dispatcher(settings: Settings) -> int:
 
 def _console(settings: Settings) -> int:
     from deploy.books import open_operations, open_records
-    from deploy.up import supervised
+    from deploy.state_file import supervised
     from monitor.serve import serve
 
     _topics_in_the_background(settings)
@@ -176,12 +176,6 @@ def _city(settings: Settings) -> int:
 
     tasks.run(serve(settings.site, settings.bus, settings.city, edge_url(settings)))
     return 0
-
-
-def edge_url(settings: Settings) -> str:
-    """Where senders on this machine find the edge."""
-    host = "127.0.0.1" if settings.edge.host in ("0.0.0.0", "::") else settings.edge.host
-    return f"http://{host}:{settings.edge.port}"
 
 
 STARTERS: dict[str, Callable[[Settings], int]] = {

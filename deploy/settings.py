@@ -191,3 +191,9 @@ def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     """The settings in force as plain tables, as `databus.toml` would hold them."""
     tables = {room: msgspec.to_builtins(getattr(settings, room)) for room in ROOM_CLASSES}
     return {**tables, "broker": dict(settings.broker)}
+
+
+def edge_url(settings: Settings) -> str:
+    """Where senders on this machine find the edge."""
+    host = "127.0.0.1" if settings.edge.host in ("0.0.0.0", "::") else settings.edge.host
+    return f"http://{host}:{settings.edge.port}"

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from deploy.errors import OperatorError
+from monitor.ports import Process
 
+SUPERVISOR = "supervisor"  # the name under which it appears beside its roles
 LOG_LIMIT_BYTES = 64 << 20  # per role; one older generation is kept beside it
 
 
@@ -93,6 +95,33 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return state
+
+
+def supervised(folder: Path) -> list[Process]:
+    """The supervisor of a data directory and all that it keeps alive; empty without one.
+
+    The one reader of that state: `status` prints it, the console shows it.
+    """
+    state = read_state(folder) if is_held(folder) else None
+    if state is None:
+        return []
+    own = Process(
+        role=SUPERVISOR, state="running", pid=state.get("pid"),
+        since_ms=state.get("started_at_ms"),
+    )  # fmt: skip
+    return [
+        own,
+        *(
+            Process(
+                role=name,
+                state=role["state"],
+                pid=role["pid"],
+                restarts=role["restarts"],
+                since_ms=role["since_ms"],
+            )
+            for name, role in state["roles"].items()
+        ),
+    ]
 
 
 def rotate_log(path: Path, limit_bytes: int = LOG_LIMIT_BYTES) -> None:

@@ -23,12 +23,11 @@ from deploy.paths import PROJECT_ROOT
 from deploy.prepare import prepare
 from deploy.roles import PRODUCT, ROLES, children
 from deploy.settings import Settings
-from deploy.state_file import in_use, is_held, read_state
+from deploy.state_file import SUPERVISOR, in_use, is_held, read_state, supervised
 from deploy.status_line import StatusLine
 from deploy.supervisor import Child, Supervisor, check_ports
 from monitor.ports import Process
 
-SUPERVISOR = "supervisor"
 SUPERVISOR_TITLE = "starts the others and keeps them alive"
 TICK_S = 0.5
 DOWN_TIMEOUT_S = 150.0  # the sum of the roles' stop limits
@@ -174,33 +173,6 @@ def roles_state(settings: Settings) -> list[dict[str, Any]]:
             "log": str(folder / "log" / f"{one.role}.log"),
         }
         for one in found
-    ]
-
-
-def supervised(folder: Path) -> list[Process]:
-    """The supervisor of a data directory and all that it keeps alive; empty without one.
-
-    The one reader of that state: `status` prints it, the console shows it.
-    """
-    state = read_state(folder) if is_held(folder) else None
-    if state is None:
-        return []
-    own = Process(
-        role=SUPERVISOR, state="running", pid=state.get("pid"),
-        since_ms=state.get("started_at_ms"),
-    )  # fmt: skip
-    return [
-        own,
-        *(
-            Process(
-                role=name,
-                state=role["state"],
-                pid=role["pid"],
-                restarts=role["restarts"],
-                since_ms=role["since_ms"],
-            )
-            for name, role in state["roles"].items()
-        ),
     ]
 
 

@@ -14,10 +14,10 @@ from bus.tasks import FAILED_STATUS
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
 from deploy.settings import load
-from deploy.state_file import is_held, read_state, rotate_log
+from deploy.state_file import is_held, read_state, rotate_log, supervised
 from deploy.supervisor import Child, Endpoint, RoleState, Supervisor, check_ports
 from deploy.testservers.process import free_port
-from deploy.up import roles_state, supervised
+from deploy.up import roles_state
 
 QUICK = RestartPolicy(first_delay_s=0.01, longest_delay_s=0.02, deaths_allowed=3)
 LIMIT_S = 20

@@ -12,7 +12,7 @@ from console_city import ListedAlarms, alarms, incidents
 from fastapi import FastAPI
 
 from bus.settings import BusSettings, SiteSettings
-from deploy.up import supervised
+from deploy.state_file import supervised
 from ingest.store.open import open_store
 from monitor.api.services import Services, build_services
 from monitor.settings import ConsoleSettings

@@ -18,8 +18,8 @@ from bus.contracts.headers import Kind, Reason
 from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE, VIDEO
 from bus.contracts.plates import NO_PLATE_WORDS
 from deploy.roles import ROLES
+from deploy.state_file import SUPERVISOR
 from deploy.supervisor import RoleState
-from deploy.up import SUPERVISOR
 from ingest.city import names
 from ingest.normalise.record import _PERSONS
 from monitor.api.views import raw_json
