@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterable
 
 import msgspec
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from alarm.rules import RuleSet
-from bus.client.cluster import ClusterError, Partition, offsets
-from bus.client.consumer import Consumer, Place, Received
+from bus.client.cluster import AdminClient, ClusterError, end_offsets, start_offsets
+from bus.client.consumer import Consumer
+from bus.client.model import Partition, Place, Received
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 from bus.settings import BusSettings
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_S = 60.0  # ten thousand commands take a second; a broker may restart meanwhile
 MAX_TAKEN = 1000
+
+OffsetsOf = Callable[[AdminClient, Iterable[Partition]], dict[Partition, int]]
 
 
 class CommandsUnread(Exception):
@@ -51,7 +54,7 @@ class Commands:
         numbers = range(TOPICS[CONTROL_WATCHLIST].partitions)
         self._partitions: list[Partition] = [(CONTROL_WATCHLIST, number) for number in numbers]
         self._consumer = Consumer(bus, client_id=client_id)
-        self._ends = self._asked(OffsetSpec.earliest())
+        self._ends = self._asked(start_offsets)
         self._consumer.assign({Place(*partition): end for partition, end in self._ends.items()})
 
     def drain(self) -> list[WatchCommand]:
@@ -61,7 +64,7 @@ class Commands:
         connection of its own: on the consumer's, the question would wait behind the fetch that
         waits for new commands (up to half a second).
         """
-        wanted = self._asked(OffsetSpec.latest())
+        wanted = self._asked(end_offsets)
         deadline = time.monotonic() + self._timeout_s
         applied: list[WatchCommand] = []
         while any(self._ends[partition] < end for partition, end in wanted.items()):
@@ -75,11 +78,11 @@ class Commands:
         """Leave."""
         self._consumer.close()
 
-    def _asked(self, spec: OffsetSpec) -> dict[Partition, int]:
+    def _asked(self, offsets: OffsetsOf) -> dict[Partition, int]:
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
-                return offsets(self._admin, self._partitions, spec)
+                return offsets(self._admin, self._partitions)
             except ClusterError as error:
                 if time.monotonic() > deadline or self._stopping.wait(0.1):
                     raise CommandsUnread(str(error)) from error

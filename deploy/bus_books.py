@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Message, TopicPartition
-from confluent_kafka.admin import OffsetSpec
-
+from bus.client.cluster import ClusterError, admin_client, end_offsets, look
+from bus.client.consumer import BEGINNING, Consumer
+from bus.client.model import Cluster, Place, Received
 from bus.contracts.headers import KIND
 from bus.contracts.topics import QUARANTINE_RECORDS
+from bus.errors import BusError
+from bus.settings import BusSettings
 from deploy.errors import OperatorError
 from ingest.store.port import Position
 from monitor.lag.model import lags
-from spark_apps.cluster import Cluster, ClusterError, admin_client, look, offsets
 
 READ_TIMEOUT_S = 60.0
 BATCH = 2000
@@ -56,9 +57,8 @@ class BusBooks:
         """How many records were put aside, by what their sender meant them to be."""
         ends = {p: e for (t, p), e in self.end_offsets.items() if t == QUARANTINE_RECORDS and e}
         counts: Counter[str] = Counter()
-        for message in _read(self.bootstrap_servers, QUARANTINE_RECORDS, ends):
-            headers = dict(message.headers() or [])
-            counts[bytes(headers.get(KIND) or b"").decode("utf-8", "replace")] += 1
+        for received in _read(self.bootstrap_servers, QUARANTINE_RECORDS, ends):
+            counts[(received.header(KIND) or b"").decode("utf-8", "replace")] += 1
         return dict(counts)
 
 
@@ -67,34 +67,32 @@ def read(bootstrap_servers: str, topics: Sequence[str]) -> BusBooks:
     try:
         admin = admin_client(bootstrap_servers)
         cluster = look(admin, topics)
-        ends = offsets(admin, cluster.partitions, OffsetSpec.latest())
+        ends = end_offsets(admin, cluster.partitions)
     except ClusterError as error:
         raise OperatorError(f"the bus at {bootstrap_servers} does not answer: {error}") from error
     return BusBooks(bootstrap_servers, cluster, ends)
 
 
-def _read(bootstrap_servers: str, topic: str, ends: dict[int, int]) -> Iterable[Message]:
+def _read(bootstrap_servers: str, topic: str, ends: dict[int, int]) -> Iterator[Received]:
     """All records of a topic up to the given ends."""
     if not ends:
         return
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "account",  # required by the library; nothing is committed
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-        }
-    )
     left, deadline = dict(ends), time.monotonic() + READ_TIMEOUT_S
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
-    try:
+    bus = BusSettings(bootstrap_servers=bootstrap_servers)
+    with Consumer(bus, client_id="account") as consumer:
+        consumer.assign({Place(topic, partition): BEGINNING for partition in ends})
         while left:
             if time.monotonic() > deadline:
                 raise OperatorError(f"{topic} could not be read within {READ_TIMEOUT_S:g} s")
-            for message in consumer.consume(BATCH, timeout=0.5):
-                if message.error() is None and message.offset() < ends[message.partition()]:
-                    yield message
-                    if message.offset() + 1 >= ends[message.partition()]:
-                        left.pop(message.partition(), None)
-    finally:
-        consumer.close()
+            for received in _taken(consumer, topic):
+                if received.offset < ends[received.partition]:
+                    yield received
+                    if received.offset + 1 >= ends[received.partition]:
+                        left.pop(received.partition, None)
+
+
+def _taken(consumer: Consumer, topic: str) -> list[Received]:
+    try:
+        return consumer.take(BATCH, 0.5)
+    except BusError as error:
+        raise OperatorError(f"{topic} could not be read: {error}") from error

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from spark_apps.cluster import Partition
+from bus.client.model import Partition
 from spark_apps.message import Covered, Message, covered
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from confluent_kafka.admin import AdminClient
-
+from bus.client.cluster import AdminClient
+from bus.client.model import Cluster
 from bus.contracts.register import Register, decode_register
 from ingest.store.port import (
     Applied,
@@ -27,7 +27,6 @@ from ingest.store.port import (
     StoreBatch,
     StoreError,
 )
-from spark_apps.cluster import Cluster
 from spark_apps.events import Events
 from spark_apps.settings import JobSettings
 

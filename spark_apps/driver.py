@@ -28,11 +28,11 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from bus.client.cluster import ClusterError, admin_client, wait_for
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_INCIDENT
 from ingest.store import open_store
 from ingest.store.port import StoreError
 from spark_apps.application import Application, Query
-from spark_apps.cluster import ClusterError, admin_client, wait_for
 from spark_apps.context import Context, RegisterFile, StoreWriter, patiently
 from spark_apps.events import Events
 from spark_apps.ingest.job import Ingest
@@ -109,7 +109,7 @@ class Driver:
             admin=admin,
             store=StoreWriter(store, self._stopping),
             reader=store,
-            events=Events(settings.bus.bootstrap_servers, settings.site.name),
+            events=Events(settings.bus, settings.site.name),
             register=RegisterFile(settings.site.data_path / "register.json"),
         )
 
@@ -159,6 +159,7 @@ class Driver:
             log.info("streams: Spark was stopped before us: %s", str(error).splitlines()[0])
         for sink in self._sinks:
             sink.close()
+        context.events.close()
         context.reader.close()
         guard.cancel()
 

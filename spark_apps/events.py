@@ -6,12 +6,15 @@ In: contract structs. Out: acknowledged messages. Never: an unbounded wait, a lo
 from __future__ import annotations
 
 import msgspec
-from confluent_kafka import KafkaError, Message, Producer
 
+from bus.client.errors import DeliveryError
+from bus.client.producer import Outcome, Producer
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import TOPICS
+from bus.settings import BusSettings
 
 FLUSH_TIMEOUT_S = 30.0
+CLOSE_TIMEOUT_S = 1.0  # what had to arrive was flushed; meters are cumulative
 
 
 class EventsLost(Exception):
@@ -21,44 +24,23 @@ class EventsLost(Exception):
 class Events:
     """An idempotent producer of messages of our own making. `flush` is the moment of truth.
 
-    Several queries share it; a failed delivery fails the flush of whoever comes next, and a failed
-    query ends the driver, so that no error is lost.
+    Several queries share it; a failed delivery fails the next flush, whichever query calls it, and
+    a failed query ends the driver, so that no error is lost.
     """
 
-    def __init__(self, bootstrap_servers: str, site: str) -> None:
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "client.id": "streams",
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 0,
-                "compression.type": "lz4",
-                "partitioner": "murmur2_random",
-                "message.timeout.ms": int(FLUSH_TIMEOUT_S * 1000),
-                "log_level": 0,
-            }
-        )
+    def __init__(self, bus: BusSettings, site: str) -> None:
+        timeout_ms = int(FLUSH_TIMEOUT_S * 1000)
+        changes = {"linger.ms": 0, "message.timeout.ms": timeout_ms, "log_level": 0}
+        self._producer = Producer(bus, client_id="streams", overrides=changes)
         self._site = site.encode()
         self._encoder = msgspec.json.Encoder()
-        self._failed: KafkaError | None = None
+        self._failed: DeliveryError | None = None
 
     def send(self, topic: str, key: str, message: msgspec.Struct) -> None:
-        """Queue one message."""
+        """Queue one message. Raises `BusError` when the queue stays full."""
         headers = [(SCHEMA, TOPICS[topic].schema.encode()), (SITE, self._site)]
         value = self._encoder.encode(message)
-        while True:
-            try:
-                self._producer.produce(
-                    topic, value, key, headers=headers, on_delivery=self._delivered
-                )
-                return
-            except BufferError:  # the queue's bound; wait until the bus has taken some
-                self._producer.poll(0.1)
-
-    def poll(self) -> None:
-        """Let deliveries be told without waiting."""
-        self._producer.poll(0)
+        self._producer.send(topic, value, key=key, headers=headers, on_delivery=self._delivered)
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged. Raises `EventsLost`."""
@@ -66,6 +48,10 @@ class Events:
         if waiting or self._failed is not None:
             raise EventsLost(f"{waiting} messages unacknowledged; last error: {self._failed}")
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failed = error
+    def close(self) -> None:
+        """End its thread and its connections."""
+        self._producer.close(CLOSE_TIMEOUT_S)
+
+    def _delivered(self, outcome: Outcome) -> None:
+        if isinstance(outcome, DeliveryError):
+            self._failed = outcome

@@ -7,17 +7,23 @@ The topic is the memory of who was told what: a driver goes on with an incident 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from bus.client.consumer import BEGINNING, Consumer
+from bus.client.model import Place, Received
 from bus.contracts.alarms import Incident
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
+from bus.errors import BusError
+from bus.settings import BusSettings
 
 log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT_S = 30.0
+TAKE_TIMEOUT_S = 1.0
+MAX_TAKEN = 1000
 
 
 class TopicUnread(Exception):
@@ -37,46 +43,35 @@ def still_open(told: Iterable[Incident], kind: str) -> list[Incident]:
     return list(found.values())
 
 
-def told_incidents(bootstrap_servers: str) -> list[Incident]:
+def told_incidents(bus: BusSettings) -> list[Incident]:
     """Everything on the topic. Raises `TopicUnread`."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "unused",  # librdkafka asks for one; nothing is committed to it
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "log_level": 0,
-        }
-    )
-    partitions = range(TOPICS[EVENT_INCIDENT].partitions)
-    consumer.assign([TopicPartition(EVENT_INCIDENT, number, 0) for number in partitions])
+    numbers = range(TOPICS[EVENT_INCIDENT].partitions)
     try:
-        return _read(consumer, set(partitions))
-    finally:
-        consumer.close()
+        with Consumer(bus, client_id="incidents") as consumer:
+            consumer.assign({Place(EVENT_INCIDENT, number): BEGINNING for number in numbers})
+            return _read(consumer)
+    except BusError as error:
+        raise TopicUnread(str(error)) from error
 
 
-def _readable(message: Message) -> list[Incident]:
+def _readable(received: Received) -> list[Incident]:
     """The incident of a message; none of what somebody else wrote there."""
     try:
-        return [msgspec.json.decode(message.value() or b"", type=Incident)]
+        return [msgspec.json.decode(received.value or b"", type=Incident)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        log.warning("%s at %s is no incident: %s", EVENT_INCIDENT, message.offset(), error)
+        log.warning("%s at %s is no incident: %s", EVENT_INCIDENT, received.offset, error)
         return []
 
 
-def _read(consumer: Consumer, unread: set[int]) -> list[Incident]:
+def _read(consumer: Consumer) -> list[Incident]:
     told: list[Incident] = []
-    while unread:
-        message = consumer.poll(ANSWER_TIMEOUT_S)
-        if message is None:
+    deadline = time.monotonic() + ANSWER_TIMEOUT_S
+    while not consumer.at_end:
+        messages = consumer.take(MAX_TAKEN, TAKE_TIMEOUT_S)
+        if messages:
+            deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        elif time.monotonic() > deadline:
             raise TopicUnread(f"{EVENT_INCIDENT}: no answer within {ANSWER_TIMEOUT_S} s")
-        error = message.error()
-        if error is None:
-            told += _readable(message)
-        elif error.code() == KafkaError._PARTITION_EOF:
-            unread.discard(message.partition())
-        elif not error.retriable():
-            raise TopicUnread(error.str())
+        for received in messages:
+            told += _readable(received)
     return told

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from bus.client.model import Partition
 from bus.contracts import headers
-from spark_apps.cluster import Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,8 +11,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from bus.client.model import Cluster, Partition
 from ingest.store.port import Position
-from spark_apps.cluster import Cluster, Partition
 from spark_apps.message import Covered
 
 EARLIEST = -2  # Spark's own sign for "the earliest record there is"

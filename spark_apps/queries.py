@@ -13,12 +13,11 @@ import shutil
 import uuid
 from pathlib import Path
 
-from confluent_kafka.admin import OffsetSpec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from bus.client.cluster import start_offsets
 from spark_apps.application import Application, Member, Query
-from spark_apps.cluster import offsets
 from spark_apps.context import Context
 from spark_apps.positions import begin, starting_offsets, valid_positions
 from spark_apps.settings import JobSettings
@@ -86,7 +85,7 @@ def member(context: Context, application: Application) -> Member:
 
 def _beginning(context: Context, query: Query) -> str:
     partitions = [p for p in context.cluster.partitions if p[0] in query.topics]
-    earliest = offsets(context.admin, partitions, OffsetSpec.earliest())
+    earliest = start_offsets(context.admin, partitions)
     starts, lost = begin(query.begin(partitions), partitions, earliest)
     for (topic, partition), count in lost.items():
         log.error(

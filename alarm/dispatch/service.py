@@ -25,8 +25,9 @@ from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.state import decide
 from alarm.dispatch.telling import Telling
 from alarm.settings import DispatcherSettings
-from bus.client.cluster import Cluster, admin_client, wait_for
-from bus.client.consumer import BEGINNING, Consumer, Place, Received
+from bus.client.cluster import admin_client, wait_for
+from bus.client.consumer import BEGINNING, Consumer
+from bus.client.model import Cluster, Place, Received
 from bus.client.producer import AsyncProducer, Delivery
 from bus.contracts.alarms import Alarm
 from bus.contracts.headers import SCHEMA, SITE

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from alarm.rules import RuleSet, verdict
-from bus.client.consumer import Received
+from bus.client.model import Received
 from bus.contracts.alarms import Alarm, Candidate, Incident
 from bus.contracts.topics import EVENT_CANDIDATE, EVENT_INCIDENT
 

@@ -21,8 +21,8 @@ from confluent_kafka.admin import (
 )
 
 from bus.client.config import admin_config
-from bus.client.consumer import Place
 from bus.client.errors import bus_error
+from bus.client.model import Place
 from bus.contracts.topics import Topic
 from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS

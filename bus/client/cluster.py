@@ -9,32 +9,32 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bus.client.config import admin_config
+from bus.client.model import Cluster, Partition
 from bus.settings import BusSettings
+
+__all__ = [
+    "AdminClient",
+    "ClusterError",
+    "admin_client",
+    "end_offsets",
+    "look",
+    "start_offsets",
+    "wait_for",
+]
 
 REQUEST_TIMEOUT_S = 10.0
 TOPIC_WAIT_S = 120.0  # the supervisor starts broker, edge and streams at the same time
 
-Partition = tuple[str, int]
 _NOBODY_ANSWERS = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
 class ClusterError(Exception):
     """The cluster does not answer, or topics are missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Identity of a cluster and of the topics somebody reads."""
-
-    cluster_id: str
-    topic_ids: dict[str, str]
-    partitions: tuple[Partition, ...]
 
 
 def admin_client(bootstrap_servers: str) -> AdminClient:
@@ -70,10 +70,19 @@ def wait_for(admin: AdminClient, topics: Iterable[str], stopping: threading.Even
                 raise
 
 
-def offsets(
+def start_offsets(admin: AdminClient, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """Log start offsets. Raises `ClusterError`."""
+    return _offsets(admin, partitions, OffsetSpec.earliest())
+
+
+def end_offsets(admin: AdminClient, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """End offsets (exclusive). Raises `ClusterError`."""
+    return _offsets(admin, partitions, OffsetSpec.latest())
+
+
+def _offsets(
     admin: AdminClient, partitions: Iterable[Partition], spec: OffsetSpec
 ) -> dict[Partition, int]:
-    """Offsets by specification (earliest, latest, for a timestamp). Raises `ClusterError`."""
     asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
     if not asked:
         return {}

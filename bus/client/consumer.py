@@ -6,14 +6,15 @@ Never: a commit that the application did not ask for. Raises BusError.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import confluent_kafka
 
 from bus.client.config import consumer_config
 from bus.client.errors import bus_error, code_of
+from bus.client.model import Place, Received
 from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
 from bus.settings import BusSettings
@@ -23,29 +24,6 @@ END = -1
 """Positions that the broker resolves, as in Kafka's ListOffsets."""
 
 _TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
-
-
-class Place(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-
-class Received(NamedTuple):
-    """A record from the bus. `timestamp_ms` is -1 if it has none."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-
-    def header(self, name: str) -> bytes | None:
-        """The last header of a name."""
-        return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
 class Consumer:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from bus.client.admin import Admin, GroupView
-from bus.client.consumer import Place
+from bus.client.model import Place
 from bus.command.records import timestamp_ms
 from bus.command.show import screen, show
 from bus.command.told import admin, told

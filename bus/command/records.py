@@ -10,7 +10,8 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from bus.client.consumer import BEGINNING, END, Consumer, Place, Received
+from bus.client.consumer import BEGINNING, END, Consumer
+from bus.client.model import Place, Received
 from bus.client.producer import Delivery, Outcome, Producer
 from bus.command.told import admin, told
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 from itertools import islice
 
-from confluent_kafka import Producer
-
-from bus.client.config import producer_config
+from bus.client.producer import Producer
 from bus.contracts import headers
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
@@ -30,11 +28,11 @@ def produce_backlog(bootstrap_servers: str, records: int) -> None:
     """Make the topics and fill them with the records of yesterday."""
     bus = BusSettings(bootstrap_servers=bootstrap_servers)
     make_topics(bus)
-    producer = Producer(producer_config(bus, "backlog"))
+    producer = Producer(bus, client_id="backlog")
     start_ms = time.time_ns() // 1_000_000 - DAY_MS
     for made in islice(day_records(SiteSettings(), DENSE, start_ms, 24), records):
         _produce(producer, made)
-    if producer.flush(FLUSH_TIMEOUT_S):
+    if producer.close(FLUSH_TIMEOUT_S):
         raise OperatorError("the backlog could not be written")
 
 
@@ -44,9 +42,4 @@ def _produce(producer: Producer, made: Made) -> None:
         (headers.RECORD_ID, line.id.encode()),
         (headers.SCHEMA, TOPICS[line.topic].schema.encode()),
     ]
-    while True:
-        try:
-            producer.produce(line.topic, made.body, made.key, headers=extra)
-            return
-        except BufferError:
-            producer.poll(0.05)
+    producer.send(line.topic, made.body, key=made.key, headers=extra)

@@ -87,6 +87,7 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
             for task in work:
                 task.cancel()
             await asyncio.wait(work)  # what they end with has been reported
+            services.commands.close()
             services.records.close()
             services.alarms.close()
 

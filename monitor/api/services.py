@@ -129,7 +129,7 @@ def build_services(
         watcher=Watcher(
             bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms
         ),
-        commands=CommandSender(bus.bootstrap_servers, site.name),
+        commands=CommandSender(bus, site.name),
         read_processes=read_processes,
         secret=_secret(data_path / "console" / "secret"),
     )

@@ -7,14 +7,16 @@ In: a `WatchCommand`. Out: nothing, or `CommandLost`. Never: deciding who may.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from bus.client.errors import DeliveryError
+from bus.client.producer import Outcome, Producer
 from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
+from bus.errors import BusError
+from bus.settings import BusSettings
 
 DELIVERY_SECONDS = 5.0  # an operator waits for it
 
@@ -28,10 +30,10 @@ class CommandLost(Exception):
 class CommandSender:
     """One producer, made with the first command; acks=all and idempotent."""
 
-    def __init__(self, bootstrap_servers: str, site: str) -> None:
-        self._servers = bootstrap_servers
+    def __init__(self, bus: BusSettings, site: str) -> None:
+        self._bus = bus
         self._site = site
-        self._producer: Any = None
+        self._producer: Producer | None = None
         self._lock = asyncio.Lock()
 
     async def send(self, command: WatchCommand) -> None:
@@ -39,39 +41,35 @@ class CommandSender:
         async with self._lock:
             await asyncio.to_thread(self._send, command)
 
+    def close(self) -> None:
+        """End the producer's thread and its connections."""
+        if self._producer is not None:
+            self._producer.close(0)
+            self._producer = None
+
     def _send(self, command: WatchCommand) -> None:
-        outcome: list[KafkaError | None] = []
-
-        def told(error: KafkaError | None, _: Message) -> None:
-            outcome.append(error)
-
+        outcomes: list[Outcome] = []
         try:
-            self._connected().produce(
+            producer = self._connected()
+            producer.send(
                 CONTROL_WATCHLIST,
+                msgspec.json.encode(command),
                 key=command.rule_id.encode(),
-                value=msgspec.json.encode(command),
-                headers={SCHEMA: TOPICS[CONTROL_WATCHLIST].schema, SITE: self._site},
-                on_delivery=told,
+                headers=[(SCHEMA, TOPICS[CONTROL_WATCHLIST].schema), (SITE, self._site)],
+                on_delivery=outcomes.append,
+                wait_s=DELIVERY_SECONDS,
             )
-            self._producer.flush(DELIVERY_SECONDS + 1)
-        except (KafkaException, BufferError) as error:
+            producer.flush(DELIVERY_SECONDS + 1)
+        except BusError as error:
             raise CommandLost(str(error)) from error
-        if not outcome:
-            raise CommandLost(f"{self._servers} did not answer")
-        if outcome[0] is not None:
-            raise CommandLost(outcome[0].str())
+        if not outcomes:
+            raise CommandLost(f"{self._bus.bootstrap_servers} did not answer")
+        if isinstance(outcomes[0], DeliveryError):
+            raise CommandLost(str(outcomes[0]))
 
-    def _connected(self) -> Any:
+    def _connected(self) -> Producer:
         if self._producer is None:
-            self._producer = Producer(
-                {
-                    "bootstrap.servers": self._servers,
-                    "client.id": "databus-console",
-                    "enable.idempotence": True,
-                    "partitioner": "murmur2_random",
-                    "delivery.timeout.ms": int(DELIVERY_SECONDS * 1000),
-                    "linger.ms": 0,
-                    "log_level": 0,
-                }
-            )
+            timeout_ms = int(DELIVERY_SECONDS * 1000)
+            changes = {"message.timeout.ms": timeout_ms, "linger.ms": 0, "log_level": 0}
+            self._producer = Producer(self._bus, client_id="databus-console", overrides=changes)
         return self._producer

@@ -48,4 +48,3 @@ class Ingest:
         applied = context.store.apply(batch, positions(self.name, context.cluster, offsets))
         for cell in applied.latency:
             context.events.send(METER_LATENCY, f"{cell.kind}:{cell.minute_ms}", cell)
-        context.events.poll()

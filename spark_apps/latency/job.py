@@ -48,7 +48,7 @@ class Latency:
         begin_ms = minute_of(now_ms()) - self._book.keep_minutes * MINUTE_MS
         self._book.take(context.reader.latency_cells(from_ms=begin_ms, until_ms=0))
         self._watch = LatencyWatch(threshold(settings.streams))
-        told = told_incidents(settings.bus.bootstrap_servers)
+        told = told_incidents(settings.bus)
         for incident in still_open(told, "latency"):
             self._watch.resume(incident)
 

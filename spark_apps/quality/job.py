@@ -50,7 +50,7 @@ class Quality:
         self.trigger_ms = settings.streams.quality_trigger_ms
         self._watch = GapWatch(threshold(settings.streams), context.register.current())
         self._watch.judged_until_ms = now_ms() - JUDGED_MINUTES * MINUTE_MS
-        for incident in still_open(told_incidents(settings.bus.bootstrap_servers), "quality"):
+        for incident in still_open(told_incidents(settings.bus), "quality"):
             self._watch.resume(incident)
 
     def transform(self, messages: DataFrame) -> DataFrame:
@@ -75,7 +75,6 @@ class Quality:
                 if key_of(cell) in touched:
                     key = f"{cell.camera_ip}:{cell.minute_ms}"
                     self._context.events.send(METER_QUALITY, key, cell)
-        self._context.events.poll()
 
     def _judge(self) -> None:
         until_ms = self._watch.settled_until_ms(now_ms())

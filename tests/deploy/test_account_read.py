@@ -11,6 +11,7 @@ import pytest
 from alarm.dispatch.operations import Operations
 from broker.server.embedded import RunningBroker, start_broker_process
 from bus.client.admin import Admin
+from bus.client.cluster import admin_client, look
 from bus.client.producer import Producer
 from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
@@ -18,7 +19,6 @@ from deploy import account_read
 from deploy.settings import Settings, load
 from ingest.store import open_store
 from ingest.store.port import Position, StoreBatch
-from spark_apps.cluster import admin_client, look
 from tests.ingest.store.made import quality, row
 
 LAG = 3  # records that the store is behind the topic

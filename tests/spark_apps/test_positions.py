@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from bus.client.model import Cluster
 from ingest.store.port import Position
-from spark_apps.cluster import Cluster
 from spark_apps.positions import EARLIEST, begin, positions, starting_offsets, valid_positions
 
 CLUSTER = Cluster("c1", {"data.face": "t1"}, (("data.face", 0), ("data.face", 1)))

@@ -6,7 +6,7 @@ import pytest
 
 from alarm.dispatch.state import decide
 from alarm.rules import RuleSet
-from bus.client.consumer import Received
+from bus.client.model import Received
 from bus.contracts.topics import EVENT_CANDIDATE, EVENT_INCIDENT
 
 POISON = [b"", b"no json", b'{"rule_id": "\xff"}', b'{"kind": "\xff"}', b'{"x": ' + b"[" * 20_000]

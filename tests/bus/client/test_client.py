@@ -8,8 +8,9 @@ import time
 import pytest
 
 from bus.client.admin import Admin
-from bus.client.consumer import BEGINNING, Consumer, Place, Received
+from bus.client.consumer import BEGINNING, Consumer
 from bus.client.errors import DeliveryError, QueueFull
+from bus.client.model import Place, Received
 from bus.client.producer import AsyncProducer, Delivery, Outcome, Producer
 from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.errors import BusError, ErrorCode

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic, OffsetSpec
+from confluent_kafka.admin import NewTopic
 
 from broker.server.embedded import start_broker_process
-from bus.client.cluster import ClusterError, admin_client, offsets
+from bus.client.cluster import ClusterError, admin_client, end_offsets
 
 pytestmark = pytest.mark.slow
 BOUND_S = 20.0
@@ -20,7 +20,7 @@ def test_offsets_are_answered_again_soon_after_a_broker_was_killed(tmp_path: Pat
     broker = start_broker_process(tmp_path)
     admin = admin_client(broker.bootstrap)
     admin.create_topics([NewTopic("t", 1, 1)])["t"].result(BOUND_S)
-    assert offsets(admin, [("t", 0)], OffsetSpec.latest()) == {("t", 0): 0}
+    assert end_offsets(admin, [("t", 0)]) == {("t", 0): 0}
     broker.kill()
     again = broker.start_again()
     try:
@@ -33,7 +33,7 @@ def _asked_until_answered(admin) -> dict[tuple[str, int], int]:  # type: ignore[
     deadline = time.monotonic() + BOUND_S
     while True:
         try:
-            return offsets(admin, [("t", 0)], OffsetSpec.latest())
+            return end_offsets(admin, [("t", 0)])
         except ClusterError:
             assert time.monotonic() < deadline
             time.sleep(0.1)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bus.client.admin import Admin
-from bus.client.consumer import BEGINNING, Consumer, Place
+from bus.client.consumer import BEGINNING, Consumer
+from bus.client.model import Place
 from bus.client.producer import Producer
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from broker.server.embedded import RunningBroker
-from bus.client.consumer import BEGINNING, Consumer, Place
+from bus.client.consumer import BEGINNING, Consumer
 from bus.client.errors import DeliveryError
+from bus.client.model import Place
 from bus.client.producer import Delivery, OnDelivery
 from bus.contracts import topics
 from bus.errors import ErrorCode

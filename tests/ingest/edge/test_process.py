@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 from broker.server.embedded import RunningBroker, start_broker_process
-from bus.client.consumer import BEGINNING, Consumer, Place, Received
+from bus.client.consumer import BEGINNING, Consumer
+from bus.client.model import Place, Received
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings
 from deploy.testservers.process import free_port

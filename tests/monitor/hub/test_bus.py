@@ -16,6 +16,7 @@ from console_traffic import make_topics, producer, send_events, send_records
 from broker.server.embedded import RunningBroker
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
+from bus.settings import BusSettings
 from ingest.store.port import Position
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.services import Services, now_ms
@@ -178,9 +179,10 @@ async def test_without_a_broker_the_pages_know_and_commands_are_not_pretended() 
     """Typed refusals, within seconds."""
     with pytest.raises(BusAway):
         await Cluster("127.0.0.1:1", now_ms).snapshot()
-    sender = CommandSender("127.0.0.1:1", "main")
+    sender = CommandSender(BusSettings(bootstrap_servers="127.0.0.1:1"), "main")
     with pytest.raises(CommandLost):
         await sender.send(WatchCommand(rule_id="w", op="put", version=1))
+    sender.close()
 
 
 async def test_the_tail_outlives_the_brokers_death(live: Services, broker: RunningBroker) -> None:
