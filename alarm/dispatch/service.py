@@ -120,6 +120,8 @@ class Dispatcher:
         if not messages and not new_commands:
             return None
         outcome = decide(messages, commands.rules, _now_ms())
+        for reason in outcome.unreadable:
+            log.error("%s", reason)
         return Decided(
             commands=new_commands,
             alarms=outcome.alarms,

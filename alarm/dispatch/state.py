@@ -1,12 +1,12 @@
 """What one batch of candidates and incidents decides. Pure.
 
 In: messages of `event.candidate` and `event.incident`, the rules in force, `now_ms`. Out: alarms,
-incidents. Never: I/O, a clock, the once-only check (the store's, by the alarm's id).
+incidents, what could not be read. Never: I/O, a clock, the once-only check (the store's, by the
+alarm's id).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -17,25 +17,24 @@ from bus.client.model import Received
 from bus.contracts.alarms import Alarm, Candidate, Incident
 from bus.contracts.topics import EVENT_CANDIDATE, EVENT_INCIDENT
 
-log = logging.getLogger(__name__)
-
 
 class Outcome(NamedTuple):
-    """What the messages came to."""
+    """What the messages came to. `unreadable`: where one stands that is not ours, and why."""
 
     alarms: list[Alarm]
     incidents: list[Incident]
+    unreadable: list[str]
 
 
 def decide(messages: Iterable[Received], rules: RuleSet, now_ms: int) -> Outcome:
-    """Give the verdicts. A message that is not ours is told and passed over."""
-    outcome = Outcome([], [])
+    """Give the verdicts. A message that is not ours is reported and passed over."""
+    outcome = Outcome([], [], [])
     for message in messages:
         try:
             _decide(message, rules, now_ms, outcome)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             where = f"{message.topic}-{message.partition}@{message.offset}"
-            log.error("the message at %s is not readable: %s", where, error)
+            outcome.unreadable.append(f"the message at {where} is not readable: {error}")
     return outcome
 
 

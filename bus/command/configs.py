@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from bus.client.operate import act, look
-from bus.client.operate.act import Change
+from bus.client.operate.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC, Change
 from bus.client.operate.views import DEFAULT_SOURCE, ConfigEntry
 from bus.command.show import AsJson, show
 from bus.command.told import nodes, told
@@ -36,11 +36,11 @@ class Kind(StrEnum):
 
 
 _TYPES = {
-    Kind.TOPIC: look.TOPIC,
-    Kind.BROKER: look.BROKER,
-    Kind.BROKERS: look.BROKER,
-    Kind.LOGGER: look.BROKER_LOGGER,
-    Kind.GROUP: look.GROUP,
+    Kind.TOPIC: TOPIC,
+    Kind.BROKER: BROKER,
+    Kind.BROKERS: BROKER,
+    Kind.LOGGER: BROKER_LOGGER,
+    Kind.GROUP: GROUP,
 }
 KindArgument = Annotated[
     Kind,

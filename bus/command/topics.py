@@ -9,6 +9,7 @@ import typer
 
 from bus.client.admin import PartitionView
 from bus.client.operate import act, look
+from bus.client.operate.config_resources import TOPIC
 from bus.client.operate.views import PartitionState, TopicState
 from bus.command.show import AsJson, Yes, print_json, screen, show
 from bus.command.told import admin, nodes, told
@@ -154,7 +155,7 @@ def states(partition: PartitionState, min_isr: int = 0) -> set[str]:
 def _min_isrs(cluster: Any, found: list[TopicState]) -> dict[str, int]:
     least = {}
     for topic in found:
-        values = {e.name: e.value for e in look.configs(cluster, look.TOPIC, topic.name)}
+        values = {e.name: e.value for e in look.configs(cluster, TOPIC, topic.name)}
         least[topic.name] = int(values.get(MIN_ISR) or 1)
     return least
 

@@ -19,7 +19,7 @@ from ingest.normalise.explain import MAX_PICTURE_BYTES, Circumstances, Fault, lo
 from ingest.normalise.record import judge
 from ingest.normalise.wire import Unreadable, read
 from ingest.pictures.names import ROLES, extension, picture_name
-from ingest.spool import Entry
+from ingest.spool.frame import Entry
 from ingest.store.port import RejectedRow
 
 DATA_TOPICS = {

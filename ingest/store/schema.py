@@ -27,11 +27,6 @@ PAGE_BYTES = 16 * 1024
 CHECKPOINT_PAGES = 4_000
 CACHE_KIB = 128 * 1024
 
-FACET_PLATE, FACET_CHECKPOINT, FACET_KIND = 1, 2, 3
-HOUR_MS = 3_600_000
-# The kind of most records: not worth a facet, the capture time finds its newest at once.
-COMMON_KIND = "vehicle"
-
 _VERSION_1 = """
 CREATE TABLE records (
     id INTEGER PRIMARY KEY,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bus.contracts.plates import plate_key, plate_pattern
+from ingest.store.facets import COMMON_KIND, FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
 from ingest.store.port import Page, Query, RecordRow
-from ingest.store.schema import COMMON_KIND, FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
 
 MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
 # By one search for a part of a plate: 0.3 s to 0.8 s on a store of 1.5 million records, 2 s for a

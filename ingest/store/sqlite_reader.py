@@ -17,6 +17,7 @@ import msgspec
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.plates import folded
 from ingest.store.errors import store_errors
+from ingest.store.facets import HOUR_MS
 from ingest.store.port import (
     Counts,
     LatencySummary,
@@ -27,7 +28,7 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
 )
-from ingest.store.schema import HOUR_MS, VERSION, version_of
+from ingest.store.schema import VERSION, version_of
 from ingest.store.sqlite_query import (
     MAX_PLATES_LOOKED_AT,
     Statement,

@@ -21,6 +21,7 @@ from msgspec.structs import astuple, force_setattr
 
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
 from ingest.store.errors import store_errors
+from ingest.store.facets import COMMON_KIND, FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
 from ingest.store.port import (
     Applied,
     LatencySummary,
@@ -32,11 +33,6 @@ from ingest.store.port import (
 )
 from ingest.store.positions import was_applied
 from ingest.store.schema import (
-    COMMON_KIND,
-    FACET_CHECKPOINT,
-    FACET_KIND,
-    FACET_PLATE,
-    HOUR_MS,
     prepare,
 )
 from ingest.store.sqlite_reader import SqliteReader

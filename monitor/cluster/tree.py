@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bus.client.operate.metadata_log import StoredRecord
+from bus.client.operate.views import StoredRecord
 
 NEWEST = 200
 """Records shown one by one; who wants more reads the log itself with `kafka-dump-log`."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from broker.controller.zk import acls, znodes
 from broker.controller.zk.load import (
     ClusterState,
-    ConfigNode,
     children_or_none,
     get_or_none,
     in_chunks,
@@ -25,6 +24,7 @@ from broker.controller.zk.quotas import (
     entity_of,
     records_of,
 )
+from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import AclImage, QuotaEntity
 
 NO_NODE = -1

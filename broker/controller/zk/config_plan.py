@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from broker.controller.zk import acls, znodes
-from broker.controller.zk.load import ConfigNode
 from broker.controller.zk.port import Create, Delete, Operation, SetData
 from broker.controller.zk.quotas import CLIENTS, encode_node, entity_path
+from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import MetadataImage, QuotaEntity, ResourceType
 
 Note = tuple[str, bytes]

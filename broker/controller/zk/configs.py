@@ -23,13 +23,13 @@ from broker.controller.zk.access import (
     read_quotas,
 )
 from broker.controller.zk.load import (
-    ConfigNode,
     broker_entity,
     children_or_none,
     get_or_none,
     in_chunks,
 )
 from broker.controller.zk.port import ZooKeeperSession
+from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import ConfigKey, MetadataImage, ResourceType
 from bus.protocol.generated.metadata_records import ConfigRecord
 

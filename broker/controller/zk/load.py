@@ -8,12 +8,13 @@ migration to KRaft reads with the same function as a controller that takes over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from broker.controller.zk import znodes
 from broker.controller.zk.port import Stat, ZooKeeperError, ZooKeeperErrorKind, ZooKeeperSession
+from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import ResourceType
 from bus.protocol.generated.metadata_records import (
     BrokerEndpoint,
@@ -33,15 +34,6 @@ UNBORN_EPOCH = -1
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigNode:
-    """A node under `/config` as it was last read or written. `kept`: what stands there and is not
-    in the image's values (credentials beside quotas); a write leaves it as it is."""
-
-    version: int
-    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -19,8 +19,8 @@ from typing import Any
 from broker.controller.zk import znodes
 from broker.controller.zk.acls import ResourceKey, resource_of
 from broker.controller.zk.config_plan import Nodes, Note, add_acls, add_quotas, plan_configs
-from broker.controller.zk.load import ConfigNode
 from broker.controller.zk.port import Check, Create, Operation, SetData
+from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import (
     MetadataImage,
     PartitionImage,

@@ -23,7 +23,7 @@ from broker.controller.zk.access import read_access
 from broker.controller.zk.channels import Answers, Line, Lines, Send
 from broker.controller.zk.config_plan import Nodes
 from broker.controller.zk.deletion import Deletions
-from broker.controller.zk.load import UNBORN_EPOCH, ClusterState, ConfigNode, read_cluster
+from broker.controller.zk.load import UNBORN_EPOCH, ClusterState, read_cluster
 from broker.controller.zk.plan import Fence, Plan, plan
 from broker.controller.zk.port import (
     Operation,
@@ -34,6 +34,7 @@ from broker.controller.zk.port import (
 from broker.controller.zk.requests import Author
 from broker.controller.zk.states import partition_machine, replica_machine
 from broker.controller.zk.tracking import Tracking
+from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage, TopicImage, frozen
 from bus.protocol.generated.metadata_records import (

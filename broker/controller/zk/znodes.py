@@ -56,6 +56,15 @@ class ZnodeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigNode:
+    """A node under `/config` as it was last read or written. `kept`: what stands there and is not
+    in the image's values (credentials beside quotas); a write leaves it as it is."""
+
+    version: int
+    kept: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerInfo:
     """`/brokers/ids/<id>`. `is_unsound`: the logs may lack what this broker had acknowledged
     (a lost page cache, a new disk), and no controller has taken that into account yet."""

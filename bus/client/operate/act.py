@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from bus.client.nodes import Nodes
-from bus.client.operate.look import BROKER_RESOURCES, refuse
+from bus.client.operate.config_resources import BROKER_RESOURCES, Changes
+from bus.client.operate.look import refuse
 from bus.errors import ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
 from bus.protocol.apis import ApiKey
@@ -35,15 +36,6 @@ class Election(IntEnum):
 
     PREFERRED = 0
     UNCLEAN = 1
-
-
-class Change(IntEnum):
-    """What to do with a configuration key."""
-
-    SET = 0
-    UNSET = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +169,6 @@ def elect(nodes: Nodes, kind: Election, places: Iterable[Place] | None) -> list[
         for topic in answer.replica_election_results
         for p in topic.partition_result
     ]
-
-
-Changes = Sequence[tuple[str, Change, str | None]]
 
 
 def alter_configs(

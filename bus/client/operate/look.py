@@ -6,10 +6,11 @@ Never: a change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bus.client.nodes import Nodes
+from bus.client.operate.config_resources import BROKER_RESOURCES
 from bus.client.operate.views import (
     BrokerState,
     ClusterState,
@@ -209,13 +210,6 @@ def configs(
     result = answer.results[0]
     refuse(result.error_code, result.error_message)
     return sorted((_entry(one) for one in result.configs), key=lambda entry: entry.name)
-
-
-TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
-RESOURCE_TYPES: Mapping[str, int] = {
-    "topic": TOPIC, "broker": BROKER, "logger": BROKER_LOGGER, "group": GROUP,
-}  # fmt: skip
-BROKER_RESOURCES = (BROKER, BROKER_LOGGER)
 
 
 def _entry(one: Any) -> ConfigEntry:

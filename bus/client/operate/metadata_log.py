@@ -13,7 +13,7 @@ from typing import Any
 
 from bus.client.nodes import Address, NodeConnection, Nodes
 from bus.client.operate import look
-from bus.client.operate.views import QuorumState
+from bus.client.operate.views import QuorumState, StoredRecord
 from bus.errors import BusError, ErrorCode
 from bus.limits import METADATA_PAGE_BYTES, METADATA_SNAPSHOT_BYTES
 from bus.protocol.apis import ApiKey
@@ -25,17 +25,6 @@ from bus.records.read import read_records
 
 TOPIC_ID = bytes(15) + b"\x01"
 """Kafka's own id of `__cluster_metadata`, the same in every cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """One metadata record as it stands in the log; `kind` as Kafka names it."""
-
-    offset: int
-    epoch: int
-    timestamp_ms: int
-    kind: str
-    record: object
 
 
 @dataclass(frozen=True, slots=True)

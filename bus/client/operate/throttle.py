@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from bus.client.operate.act import Change, Changes
 from bus.client.operate.assignment import TopicPartition
-from bus.client.operate.look import BROKER, TOPIC
+from bus.client.operate.config_resources import BROKER, TOPIC, Change, Changes
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"

@@ -126,6 +126,17 @@ class QuorumState:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """One metadata record as it stands in the log; `kind` as Kafka names it."""
+
+    offset: int
+    epoch: int
+    timestamp_ms: int
+    kind: str
+    record: object
+
+
+@dataclass(frozen=True, slots=True)
 class Reassignment:
     """A partition on the move."""
 

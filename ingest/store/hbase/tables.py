@@ -6,11 +6,10 @@ In: rows and cells. Out: columns. Never: when anything is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from ingest.store.hbase.connection import Line
 from ingest.store.hbase.ledger import Cell, Ledger
 from ingest.store.port import RecordRow, RejectedRow, StoreError
 
@@ -36,6 +35,13 @@ def options(keep_days: int) -> Mapping[str, Mapping[str, Any]]:
 
 BODY, MARK, CELL, ENTRY, HEAD = b"d:r", b"d:a", b"d:c", b"d:i", b"d:l"
 HEAD_ROW = b"ledger"
+
+
+class RowReader(Protocol):
+    """What the ledger is read through: a connection, or a fake of it."""
+
+    def get(self, table: str, key: bytes) -> Mapping[bytes, bytes]:
+        """One row; empty if there is none."""
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -71,7 +77,7 @@ def encode_ledger(ledger: Ledger) -> bytes:
     return msgspec.json.encode(ledger)
 
 
-def found_ledger(line: Line) -> tuple[Ledger, bytes | None]:
+def found_ledger(line: RowReader) -> tuple[Ledger, bytes | None]:
     """The ledger as it stands, and as it is written; a new one where there is none."""
     text = line.get(BOOKS, HEAD_ROW).get(HEAD)
     return (Ledger() if text is None else _decoded(_ledgers, text)), text

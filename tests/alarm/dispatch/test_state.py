@@ -19,3 +19,5 @@ def test_a_message_that_is_not_ours_is_passed_over(topic: str, number: int) -> N
     message = Received(topic, 0, 3, 5, b"", POISON[number], ())
     outcome = decide([message], RuleSet(), now_ms=5)
     assert (outcome.alarms, outcome.incidents) == ([], [])
+    (reason,) = outcome.unreadable
+    assert f"{topic}-0@3" in reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.client.operate.metadata_log import StoredRecord
+from bus.client.operate.views import StoredRecord
 from bus.protocol.generated import metadata_records as records
 from monitor.cluster.tree import NEWEST, MetadataTree
 from monitor.console.cluster_rows import MAX_CHILDREN, tree_nodes

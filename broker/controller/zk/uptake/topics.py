@@ -11,7 +11,6 @@ import logging
 from broker.controller.zk import znodes
 from broker.controller.zk.load import (
     UNBORN_EPOCH,
-    ConfigNode,
     TopicState,
     get_or_none,
     in_chunks,
@@ -23,6 +22,7 @@ from broker.controller.zk.port import (
 )
 from broker.controller.zk.term import Term
 from broker.controller.zk.uptake.partitions import bear_partitions
+from broker.controller.zk.znodes import ConfigNode
 from bus.protocol.generated.metadata_records import (
     RemoveTopicRecord,
 )

@@ -7,9 +7,9 @@ from itertools import count
 from broker.controller.decisions.topics import Defaults, NewTopic, create_topics
 from broker.controller.zk import znodes
 from broker.controller.zk.config_plan import Nodes
-from broker.controller.zk.load import ConfigNode
 from broker.controller.zk.plan import MAX_OPERATIONS, Fence, Plan, plan
 from broker.controller.zk.port import Check, Create, SetData
+from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.delta import MetadataDelta
 from broker.metadata.image import MetadataImage
 from bus.protocol.generated.metadata_records import (

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from broker.server.embedded_cluster import RunningCluster, start_cluster
 from bus.client.nodes import NodeConnection, Nodes, addresses
 from bus.client.operate import act, look
-from bus.client.operate.act import Change, Election
+from bus.client.operate.act import Election
+from bus.client.operate.config_resources import BROKER, BROKER_LOGGER, Change
 from bus.client.operate.metadata_log import MetadataTail
 from bus.client.operate.plan_file import read_plan
 from bus.errors import BusError, ErrorCode
@@ -104,7 +105,7 @@ def test_every_broker_is_seen_with_its_rack_and_asked_by_its_id(
     assert found.cluster_id == cluster.cluster_id
     assert [(b.broker_id, b.rack) for b in found.alive] == [(n, f"rack-{n}") for n in (1, 2, 3)]
     for broker in (1, 2, 3):
-        (entry,) = [e for e in look.configs(nodes, look.BROKER, str(broker)) if e.name == "node.id"]
+        (entry,) = [e for e in look.configs(nodes, BROKER, str(broker)) if e.name == "node.id"]
         assert entry.value == str(broker)
 
 
@@ -190,7 +191,7 @@ def test_verbs_plan_move_verify_and_elect(run: Run, nodes: Nodes, topic: str, tm
         return {
             entry.name
             for broker in (1, 2, 3)
-            for entry in look.configs(nodes, look.BROKER, str(broker))
+            for entry in look.configs(nodes, BROKER, str(broker))
             if entry.source == 2 and "throttled" in entry.name
         }
 
@@ -265,7 +266,7 @@ def test_configurations_are_set_where_they_belong(run: Run, nodes: Nodes):
     run("configs set broker 2 log.cleaner.threads=3")
 
     def values(broker: str) -> dict[str, str | None]:
-        return {e.name: e.value for e in look.configs(nodes, look.BROKER, broker)}
+        return {e.name: e.value for e in look.configs(nodes, BROKER, broker)}
 
     until(lambda: values("2")["log.cleaner.threads"] == "3", "not set on broker 2")
     until(lambda: values("1")["log.cleaner.threads"] == "2", "not set on all")
@@ -276,7 +277,7 @@ def test_configurations_are_set_where_they_belong(run: Run, nodes: Nodes):
     assert "DEBUG" in run("configs get logger 3 --word replica").output
     assert "DEBUG" not in run("configs get logger 1 --word replica").output
     act.alter_configs(
-        nodes, {(look.BROKER_LOGGER, "3"): [("broker.replica", Change.UNSET, None)]}
+        nodes, {(BROKER_LOGGER, "3"): [("broker.replica", Change.UNSET, None)]}
     )
 
 

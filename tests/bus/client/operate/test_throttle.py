@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bus.client.operate.act import Change
-from bus.client.operate.look import BROKER, TOPIC
+from bus.client.operate.config_resources import BROKER, TOPIC, Change
 from bus.client.operate.throttle import brake, brake_within, release
 
 BEFORE = {("a", 0): [1, 2], ("a", 1): [2, 3]}

@@ -1,0 +1,8 @@
+"""By what the SQLite store finds records beside their time, and how long a facet's block is."""
+
+from __future__ import annotations
+
+FACET_PLATE, FACET_CHECKPOINT, FACET_KIND = 1, 2, 3
+HOUR_MS = 3_600_000
+# The kind of most records: not worth a facet, the capture time finds its newest at once.
+COMMON_KIND = "vehicle"
