@@ -24,6 +24,7 @@ from deploy.errors import OperatorError
 from deploy.roles import ROLES
 from deploy.settings import Settings, edge_url
 from deploy.settings_sources import unknown
+from deploy.state_file import supervised
 from monitor.settings import ConsoleSettings
 
 if TYPE_CHECKING:
@@ -136,7 +137,6 @@ def _dispatcher(settings: Settings) -> int:
 
 def _console(settings: Settings) -> int:
     from deploy.books import open_operations, open_records
-    from deploy.state_file import supervised
     from monitor.serve import serve
 
     _topics_in_the_background(settings)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import configparser
+import functools
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,31 @@ LONGEST_FUNCTION_LINES = 60
 LONGEST_FILE_LINES = 600
 GENERATED = "bus/protocol/generated"
 
+Circle = frozenset[str]
+# Circles of imports that are known: none. One that is listed and no longer exists fails the test.
+CIRCLES: Set[Circle] = frozenset()
+
+# For each contract of .importlinter one import that must break it: who imports, what.
+VIOLATIONS = {
+    "rooms": ("bus.limits", "broker.settings"),
+    "read-side": ("monitor.ports", "ingest.edge.app"),
+    "read-only": ("alarm.verbs", "ingest.store"),
+    "jobs": ("spark_apps.sink", "alarm.dispatch"),
+    "broker": ("broker.log.log", "broker.replica.manager"),
+    "protocol": ("bus.records.batch", "bus.client.raw"),
+    "librdkafka": ("alarm.commands", "confluent_kafka"),
+    "controllers": ("broker.controller.zk.states", "broker.controller.kraft.states"),
+    "pure": ("broker.controller.decisions.topics", "time"),
+}
+
+# What a pure core may not call, though no import shows it: files, the terminal, the clock, dice.
+CALLS_OF_IMPURE = {
+    "open", "print", "input", "now", "today", "utcnow", "uuid1", "uuid4",
+    "read_bytes", "read_text", "write_bytes", "write_text",
+}  # fmt: skip
+# It logs which broker refused to delete a replica; that line is still to become an effect.
+CORES_THAT_LOG = {"broker.controller.zk.deletion"}
+
 
 def sources() -> Iterator[Path]:
     """Every Python file of the rooms that a person wrote."""
@@ -45,6 +73,113 @@ def sources() -> Iterator[Path]:
         for path in sorted((PROJECT_ROOT / room).rglob("*.py")):
             if GENERATED not in path.as_posix():
                 yield path
+
+
+def module_of(path: Path, root: Path) -> str:
+    """The dotted name of a file below `root`."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def targets(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[str]:
+    """All that a module imports: at its top, inside functions, for the type checker only."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: None if is_package else -1]
+            above = above[: len(above) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def import_graph(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:
+    """Which of the modules below these folders imports which; a package is its `__init__.py`."""
+    paths = [path for each in packages for path in sorted((root / each).rglob("*.py"))]
+    graph: dict[str, set[str]] = {module_of(path, root): set() for path in paths}
+    for path in paths:
+        module = module_of(path, root)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for name in targets(tree, module, is_package=path.name == "__init__.py"):
+            found = name if name in graph else name.rpartition(".")[0]
+            if found in graph and found != module:
+                graph[module].add(found)
+    return graph
+
+
+def circles(graph: Mapping[str, Set[str]]) -> set[Circle]:
+    """Modules that reach each other: the strongly connected components (Kosaraju)."""
+    importers: dict[str, set[str]] = {module: set() for module in graph}
+    for module, imports in graph.items():
+        for each in imports:
+            importers[each].add(module)
+    seen: set[str] = set()
+    found = set()
+    for start in reversed(_in_post_order(graph)):
+        component, waiting = set(), [start]
+        while waiting:
+            module = waiting.pop()
+            if module not in seen:
+                seen.add(module)
+                component.add(module)
+                waiting.extend(importers[module])
+        if len(component) > 1:
+            found.add(frozenset(component))
+    return found
+
+
+def _in_post_order(graph: Mapping[str, Set[str]]) -> list[str]:
+    order, seen = [], set()
+    for start in graph:
+        waiting = [(start, False)]
+        while waiting:
+            module, is_done = waiting.pop()
+            if is_done:
+                order.append(module)
+            elif module not in seen:
+                seen.add(module)
+                waiting.append((module, True))
+                waiting.extend((each, False) for each in graph[module])
+    return order
+
+
+def differences(found: Set[Circle], known: Set[Circle]) -> list[str]:
+    """New circles, and known ones that no longer exist."""
+    return [
+        *(f"new circle: {', '.join(sorted(circle))}" for circle in found - known),
+        *(f"not a circle any longer: {', '.join(sorted(circle))}" for circle in known - found),
+    ]
+
+
+@functools.cache
+def contracts() -> configparser.ConfigParser:
+    """`.importlinter`, read."""
+    parser = configparser.ConfigParser()
+    parser.read(PROJECT_ROOT / ".importlinter", encoding="utf-8")
+    return parser
+
+
+def pure_cores() -> set[str]:
+    """The modules and packages that the contract of the pure cores names."""
+    return set(contracts()["importlinter:contract:pure"]["source_modules"].split())
+
+
+def is_pure(module: str, cores: Set[str]) -> bool:
+    """Whether a module is one of them, or lies in a package that is."""
+    parts = module.split(".")
+    return any(".".join(parts[:count]) in cores for count in range(1, len(parts) + 1))
+
+
+def says_it_is_pure(tree: ast.Module) -> bool:
+    """Whether its docstring says so: `Pure.`, `(pure)`, `(pure; time comes in)`."""
+    return re.search(r"\bPure\b|\(pure\b", ast.get_docstring(tree) or "") is not None
+
+
+def impure_calls(tree: ast.Module) -> set[str]:
+    """Names that are called and that a pure core may not call."""
+    called = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    names = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in called}
+    return names & CALLS_OF_IMPURE
 
 
 def run(*words: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
@@ -62,15 +197,121 @@ def test_every_package_at_the_root_is_a_room_with_its_place_in_the_contracts():
     assert packages == set(ROOMS) == contracted
 
 
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    """import-linter's verdict on the packages in a folder."""
+    script = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
 def test_nobody_imports_against_the_direction_of_the_house():
     """import-linter's contracts."""
-    script = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = lint_imports(PROJECT_ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
+
+
+def test_each_contract_is_broken_by_an_import_against_it(tmp_path: Path):
+    """In a copy of the tree, with one forbidden import added per contract."""
+    prefix = "importlinter:contract:"
+    names = {
+        section.removeprefix(prefix): contracts()[section]["name"]
+        for section in contracts().sections()
+        if section.startswith(prefix)
+    }
+    assert set(VIOLATIONS) == set(names)
+    shutil.copy(PROJECT_ROOT / ".importlinter", tmp_path)
+    for room in ROOMS:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PROJECT_ROOT / room, tmp_path / room, ignore=ignored)
+    for importer, imported in VIOLATIONS.values():
+        with (tmp_path / f"{importer.replace('.', '/')}.py").open("a", encoding="utf-8") as file:
+            file.write(f"\nimport {imported}\n")
+    done = lint_imports(tmp_path)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert [each for each, name in names.items() if f"{name} BROKEN" not in said] == []
+    assert [f"{a} -> {b}" for a, b in VIOLATIONS.values() if f"{a} -> {b}" not in said] == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Imports for the type checker and inside functions count: the parts do not know the whole."""
+    assert differences(circles(import_graph(PROJECT_ROOT, ROOMS)), CIRCLES) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from room.low import Low",
+        "if TYPE_CHECKING:\n    from room import low",
+        "def late():\n    import room.low",
+        "from . import low",
+        "from .low import Low",
+    ],
+)
+def test_a_circle_is_found_however_it_is_imported(back: str, tmp_path: Path):
+    """One way is a plain import; the way back is one of these."""
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "low.py").write_text("from room.high import High\n")
+    (folder / "high.py").write_text("import ast\n")
+    assert circles(import_graph(tmp_path, ["room"])) == set()
+    (folder / "high.py").write_text(f"{back}\n")
+    circle = frozenset({"room.low", "room.high"})
+    assert circles(import_graph(tmp_path, ["room"])) == {circle}
+    assert differences({circle}, set()) == ["new circle: room.high, room.low"]
+    assert differences(set(), {circle}) == ["not a circle any longer: room.high, room.low"]
+
+
+def test_pure_cores_call_nothing_that_reaches_outside():
+    """What needs no import that the contract could forbid; logging they leave to their shells."""
+    cores, wrong = pure_cores(), {}
+    for path in sources():
+        module = module_of(path, PROJECT_ROOT)
+        if is_pure(module, cores):
+            found = impure_calls(ast.parse(path.read_text(encoding="utf-8")))
+            found |= imported(path) & {"logging"} if module not in CORES_THAT_LOG else set()
+            if found:
+                wrong[module] = sorted(found)
+    assert wrong == {}
+    stale = [
+        m
+        for m in CORES_THAT_LOG
+        if "logging" not in imported(PROJECT_ROOT / f"{m.replace('.', '/')}.py")
+    ]
+    assert stale == []
+
+
+def test_every_module_that_says_it_is_pure_is_held_to_it():
+    """The contract's list is complete."""
+    wrong = [
+        module
+        for path in sources()
+        if not is_pure(module := module_of(path, PROJECT_ROOT), pure_cores())
+        and says_it_is_pure(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "line", ["open('x')", "datetime.now()", "x = uuid.uuid4().hex", "path.read_text()"]
+)
+def test_an_impure_call_is_found(line: str):
+    """Inside a function as well."""
+    assert impure_calls(ast.parse(f"def f():\n    {line}\n"))
+    assert not impure_calls(ast.parse("def f(now_ms):\n    return opened(now_ms)\n"))
+
+
+def test_a_module_that_says_it_is_pure_is_recognised():
+    """A package named pure stands for what lies in it."""
+    assert says_it_is_pure(ast.parse('"""Decides. Pure."""'))
+    assert says_it_is_pure(ast.parse('"""Decides (pure; time comes in)."""'))
+    assert not says_it_is_pure(ast.parse('"""Feeds the pure model."""'))
+    assert is_pure("alarm.rules.verdict", {"alarm.rules"})
+    assert not is_pure("alarm.rulesets", {"alarm.rules"})
 
 
 def test_no_folder_or_file_is_called_utils_common_or_helpers():
