@@ -41,7 +41,7 @@ class RealNetwork:
         except OSError as error:
             raise ListenError(
                 f"cannot listen on {host}:{port} ({error.strerror or error}); "
-                "stop the process that holds the port or choose another in `listeners`"
+                "stop the process that holds the port or choose another (`listeners`, `metrics.port`)"
             ) from error
         return RealServer(server)
 
