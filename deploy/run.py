@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bus import tasks
+from bus.log_format import log_to_stderr
 from deploy.errors import OperatorError
 from deploy.roles import ROLES
 from deploy.settings import Settings, edge_url
@@ -40,9 +41,7 @@ def run(name: str, settings: Settings) -> int:
     if name not in ROLES:
         raise OperatorError(unknown("role", name, ROLES))
     end_with_the_supervisor()
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr()
     for chatty in ("py4j", "pyspark", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     settings.site.data_path.mkdir(parents=True, exist_ok=True)

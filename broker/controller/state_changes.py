@@ -50,22 +50,25 @@ def tell_unclean(changes: Changes) -> int:
 
 
 def tell(changes: Changes, controller_id: int, controller_epoch: int) -> None:
-    """A line for each partition that has come, gone, or changed its leader, replicas or in-sync
-    set."""
+    """Log a line for each partition that has come, gone, or changed its leader, replicas or in-sync
+    set; all of them in one record, which costs the controller one write."""
     if not log.isEnabledFor(logging.INFO):
         return
     where = f"controller {controller_id} epoch {controller_epoch}"
-    for topic, partition in changes.changed_partitions[:MAX_LINES]:
-        before = changes.previous.partition(topic.topic_id, partition.index)
-        log.info(
-            "%s: %s-%d %s → %s leader %d epoch %d isr %s replicas %s", where, topic.name,
-            partition.index, state_of(before), state_of(partition), partition.leader,
-            partition.leader_epoch, list(partition.isr), list(partition.replicas),
-        )  # fmt: skip
+    lines = [
+        f"{where}: {topic.name}-{partition.index} "
+        f"{state_of(changes.previous.partition(topic.topic_id, partition.index))} → "
+        f"{state_of(partition)} leader {partition.leader} epoch {partition.leader_epoch} "
+        f"isr {list(partition.isr)} replicas {list(partition.replicas)}"
+        for topic, partition in changes.changed_partitions[:MAX_LINES]
+    ]
     more = len(changes.changed_partitions) - MAX_LINES
     if more > 0:
-        log.info("%s: and %d partitions more in the same change", where, more)
+        lines.append(f"{where}: and {more} partitions more in the same change")
     for topic in changes.deleted_topics:
         for partition in topic.partitions:
-            log.info("%s: %s-%d %s → %s", where, topic.name, partition.index,
-                     state_of(partition), NON_EXISTENT)  # fmt: skip
+            lines.append(
+                f"{where}: {topic.name}-{partition.index} {state_of(partition)} → {NON_EXISTENT}"
+            )
+    if lines:
+        log.info("%s", "\n".join(lines))

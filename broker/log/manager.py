@@ -340,6 +340,8 @@ class LogManager:
         count = dict.fromkeys(free or self.usable_directories, 0)
         if not count:
             raise DiskError("every log directory has failed: none is left for new partitions")
+        if len(count) == 1:
+            return next(iter(count))
         for partition in self._logs.values():
             parent = parent_of(partition)
             if parent in count:

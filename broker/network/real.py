@@ -41,7 +41,8 @@ class RealNetwork:
         except OSError as error:
             raise ListenError(
                 f"cannot listen on {host}:{port} ({error.strerror or error}); "
-                "stop the process that holds the port or choose another (`listeners`, `metrics.port`)"
+                "stop the process that holds the port or choose another "
+                "(`listeners`, `metrics.port`)"
             ) from error
         return RealServer(server)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
 from broker.config.properties import read_properties
 from broker.server.process import run
+from bus.log_format import log_to_stderr
 
 
 def main() -> int:
@@ -18,9 +18,7 @@ def main() -> int:
     parser.add_argument("--data-dir", default="var/broker")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr()
     properties = read_properties(arguments.config.read_text()) if arguments.config else {}
     properties |= dict(text.partition("=")[::2] for text in arguments.override)
     return run(properties, data_dir=arguments.data_dir)

@@ -23,14 +23,13 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from broker.server.plane import StartError
+from bus.log_format import FORMAT, PerLineFormatter
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 """A file's size before it turns over: some hundred thousand lines."""
 
 KEPT_FILES = 5
 """Older files kept of each module; with the present one 60 MB for a log that fills up."""
-
-FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 PACKAGES = ("broker", "bus")
 """`bus.tasks` says why a process failed."""
@@ -58,7 +57,7 @@ class File(RotatingFileHandler):
         super().__init__(
             path, maxBytes=MAX_FILE_BYTES, backupCount=KEPT_FILES, encoding="utf-8", delay=True
         )
-        self.setFormatter(logging.Formatter(FORMAT))
+        self.setFormatter(PerLineFormatter(FORMAT))
         self._missing = 0
         self._complained = -COMPLAIN_EVERY_S
 

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker.server.embedded import RunningBroker
 from broker.server.process_logs import File, close_logs, open_logs
+from bus.log_format import FORMAT, PerLineFormatter
 
 
 def test_each_module_has_its_file_and_the_rest_goes_to_the_server_log(tmp_path: Path) -> None:
@@ -73,3 +74,12 @@ def test_the_active_controller_of_a_quorum_writes_its_state_changes(
     admin.create_topics([NewTopic("noted", 1, 1)])["noted"].result(30)
     text = (shared_broker.data_dir / "logs-log" / "state-change.log").read_text()
     assert "noted-0 NON_EXISTENT → ONLINE leader 1 epoch 0" in text
+
+
+def test_each_line_of_a_message_has_the_head_of_its_record() -> None:
+    """A thousand partitions that change at once are one record and a thousand lines."""
+    record = logging.LogRecord("broker.x", logging.INFO, "", 0, "%s", ("one\ntwo",), None)
+    first, second = PerLineFormatter(FORMAT).format(record).split("\n")
+    assert first.endswith(" INFO broker.x: one")
+    assert second.endswith(" INFO broker.x: two")
+    assert first.removesuffix("one") == second.removesuffix("two")
