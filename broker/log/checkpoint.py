@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from broker.disk.port import Disk
-from broker.log.checked import read_copy, write_copy_durably
+from broker.log.checked import read_copy, write_copy, write_copy_durably
 
 log = logging.getLogger("broker.log")
 
@@ -86,7 +86,7 @@ def _offsets(path: str, lines: Iterable[list[str]]) -> dict[TopicPartition, int]
 def write_epochs(disk: Disk, path: str, entries: Iterable[tuple[int, int]]) -> None:
     """Write (leader epoch, start offset) pairs, and the copy that carries a checksum."""
     text = _text(f"{epoch} {start}" for epoch, start in entries)
-    write_copy_durably(disk, path, text)
+    write_copy(disk, path, text)
     disk.replace_text_durably(path, text)
 
 

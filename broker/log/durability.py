@@ -122,12 +122,12 @@ class Durability:
             flush_file(self._disk, path)
             del self._others[path]
         epochs.save()
-        if self._names_made != self._names_flushed:
-            self._disk.flush_directory(self._directory)
-            self._names_flushed = self._names_made
         if self.is_new:
             flush_new(self._disk, self._directory)
             self.is_new = False
+        if self._names_made != self._names_flushed:
+            self._disk.flush_directory(self._directory)
+            self._names_flushed = self._names_made
 
     def check_sound(self) -> None:
         """Raise the DiskError of the flush that failed."""
@@ -165,10 +165,10 @@ class Durability:
 
 def force(disk: Disk, directory: str, flush: Flush) -> None:
     """Do it, on a worker thread: by handles of our own, the logs may close theirs meanwhile."""
-    if flush.names:
-        disk.flush_directory(directory)
     if flush.is_new:
         flush_new(disk, directory)
+    if flush.names:
+        disk.flush_directory(directory)
     for path in flush.paths:
         flush_file(disk, path)
     if flush.epochs is not None:

@@ -55,20 +55,26 @@ def read_vouched(disk: Disk, directory: str) -> tuple[bytes | None, bool]:
 
 def write_topic_id(disk: Disk, directory: str, topic_id: bytes, *, is_new: bool = False) -> None:
     """Say which topic the partition belongs to; as durable as the log's data, by its first flush.
-    ``is_new``: the files are not there yet.
+    ``is_new``: the files are not there yet, and the copy comes with the first flush.
 
-    A topic of a thousand partitions would else wait for three thousand flushes, one after another.
+    A topic of a thousand partitions would else wait for three thousand flushes, one after another,
+    and for a thousand files more.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n"
-    _put(disk, path + SUFFIX, sealed(text), is_new=is_new)
+    if not is_new:
+        _put(disk, path + SUFFIX, sealed(text), is_new=False)
     _put(disk, path, text, is_new=is_new)
 
 
 def flush_new(disk: Disk, directory: str) -> None:
-    """Force a new partition's topic id, and its directory's name, to the device."""
-    flush_file(disk, f"{directory}/{PARTITION_METADATA}")
-    flush_file(disk, f"{directory}/{PARTITION_METADATA}{SUFFIX}")
+    """Force a new partition's topic id and its copy, and its directory's name, to the device. The
+    names in the directory are forced by the caller."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if not disk.exists(path + SUFFIX) and disk.exists(path):
+        _put(disk, path + SUFFIX, sealed(disk.read_text(path)), is_new=True)
+    flush_file(disk, path)
+    flush_file(disk, path + SUFFIX)
     disk.flush_directory(directory.rpartition("/")[0])
 
 

@@ -12,22 +12,22 @@ from dataclasses import replace
 
 from broker.controller.kraft.quorum_state import QuorumState, QuorumStateError, decode
 from broker.disk.port import Disk
-from broker.log.checked import SUFFIX, read_copy, write_copy_durably
+from broker.log.checked import SUFFIX, read_copy, write_copy
 
 log = logging.getLogger("broker.controller")
 
 
 def write_durably(disk: Disk, path: str, text: str) -> None:
-    """Replace copy and file, the copy first: of an interrupted write it knows the newer vote."""
-    write_copy_durably(disk, path, text + "\n")
+    """Replace copy and file. Only the file is waited for: an election is as long as its flushes."""
+    write_copy(disk, path, text + "\n")
     disk.replace_text_durably(path, text)
 
 
 def read_state(disk: Disk, path: str) -> QuorumState | None:
     """The state that was written last; None if none was. Raises QuorumStateError.
 
-    The file may be newer than a sound copy (Apache Kafka has run since) or older (a crash between
-    the two): the higher epoch counts, for a vote in it was never given under the other one. Within
+    The file may be newer than a sound copy (after a loss of power, or if Apache Kafka has run
+    since) or older (a crash between the two): the higher epoch counts, for a vote in it was never given under the other one. Within
     an epoch a vote is given once: the copy says which.
     """
     copied = read_copy(disk, path)

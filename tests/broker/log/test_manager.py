@@ -400,7 +400,7 @@ def test_a_new_log_asks_no_more_of_the_disk_than_its_files(fast_dir: str) -> Non
     logs.load(lambda topic: TopicConfig())
     disk.calls.clear()
     logs.create("t", 0, ID, TopicConfig())
-    assert sorted(disk.calls) == ["listdir", "mkdirs", "open", "open", "open"]
+    assert sorted(disk.calls) == ["listdir", "mkdirs", "open", "open"]
     stop(logs)
 
 
