@@ -21,6 +21,11 @@ TURN_S = 0.002
 """No more are begun in a turn after it, as whoever asks this broker waits for the turn's end: where
 the disk is busy a single one takes a millisecond."""
 
+REST_S = 0.001
+MAX_RESTS = 50
+"""Turns in a row that are left to the quorum: an election uses the disk and the network half a dozen
+times, and would wait for a turn of ours each time. A quorum keeps replicas waiting no longer."""
+
 PER_GREETING = 500
 """Replicas made before their leaders are asked for them. A leader that is asked while it keeps a
 request waiting must be asked all anew, which for every fifty would cost more than to make them."""
@@ -34,12 +39,14 @@ class NewReplicas:
     def __init__(self, clock: Clock, on_made: Callable[[], None]) -> None:
         """`on_made` hears when none is left, and now and then before."""
         self.is_spread = False
+        self.is_quorum_storing: Callable[[], bool] = lambda: False
         self.is_in_turn = False
         self._clock = clock
         self._on_made = on_made
         self._waiting: dict[TopicPartition, Callable[[], None]] = {}
         self._left = PER_TURN
         self._untold = 0
+        self._rests = 0
         self._next: TimerHandle | None = None
         self._is_stopped = False
 
@@ -93,6 +100,11 @@ class NewReplicas:
 
     def _on_turn(self) -> None:
         self._next = None
+        if self.is_quorum_storing() and self._rests < MAX_RESTS:
+            self._rests += 1
+            self._next = self._clock.call_later(REST_S, self._on_turn)
+            return
+        self._rests = 0
         self._left = PER_TURN
         self.go_on()
 

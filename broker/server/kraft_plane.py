@@ -186,7 +186,8 @@ class KraftPlane:
         """Until unfenced. The replicas of the first image are there; those of a new topic come a
         few per turn, for the quorum, too, needs this loop."""
         check(self._lifecycle is not None, "a broker joins before it serves")
-        self._attached().replicas.new.is_spread = True
+        new = self._attached().replicas.new
+        new.is_spread, new.is_quorum_storing = True, lambda: self.node.driver.waits_for_disk
         await self._lifecycle.ready()  # type: ignore[union-attr]
 
     async def leave(self) -> None:

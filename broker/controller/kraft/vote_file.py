@@ -27,8 +27,8 @@ def read_state(disk: Disk, path: str) -> QuorumState | None:
     """The state that was written last; None if none was. Raises QuorumStateError.
 
     The file may be newer than a sound copy (after a loss of power, or if Apache Kafka has run
-    since) or older (a crash between the two): the higher epoch counts, for a vote in it was never given under the other one. Within
-    an epoch a vote is given once: the copy says which.
+    since) or older (a crash between the two): the higher epoch counts, for a vote in it was never
+    given under the other one. Within an epoch a vote is given once: the copy says which.
     """
     copied = read_copy(disk, path)
     copy = decode(copied) if copied is not None else None
