@@ -23,7 +23,7 @@ the disk is busy a single one takes a millisecond."""
 
 REST_S = 0.001
 MAX_RESTS = 50
-"""Turns in a row that are left to the quorum: an election uses the disk and the network half a dozen
+"""Turns in a row that are left to the quorum: an election uses the disk and the network several
 times, and would wait for a turn of ours each time. A quorum keeps replicas waiting no longer."""
 
 PER_GREETING = 500
