@@ -499,6 +499,11 @@ class ReplicaManager:
                 self._offline[partition.key] = partition.topic_id
                 partition.is_offline = True
                 self.stop_partition(partition.topic, partition.index)
+        for lost in self._logs.logs():
+            # No partition yet, its turn was to come. Begun anew in another directory it would be
+            # empty, and in sync as far as the controller knows.
+            if parent_of(lost) == directory:
+                self._offline.setdefault((lost.topic, lost.index), lost.topic_id or b"")
         self._logs.abandon(directory, error)
         if self.on_directory_failed is not None:
             self.on_directory_failed()

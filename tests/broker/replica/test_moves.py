@@ -306,6 +306,24 @@ def test_no_future_log_is_made_while_a_directory_is_offline() -> None:
     run(story())
 
 
+def test_a_log_that_was_found_at_the_start_is_not_begun_anew_where_another_directory_failed() -> None:
+    """Found by the simulation: the disk refused one partition of the first request after a start.
+    Another one of that directory was made anew beside it, empty, and led what it had lost."""
+    world = World()
+
+    async def story() -> None:
+        put(world.partition())
+        world.start()
+        assert world.logs.get("t", 0) is not None
+        world.replicas.take_offline("/a", BROKEN)
+        with pytest.raises(LogError) as caught:
+            world.partition("/b", epoch=1)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert world.replicas.find("t", 0) is None
+
+    run(story())
+
+
 @pytest.mark.parametrize("failing", ["/a", "/b"])
 def test_a_failed_directory_ends_the_move(small_turns: None, failing: str) -> None:
     """The target's takes nothing else with it, the source's takes its partitions offline."""

@@ -10,7 +10,14 @@ from typing import Any, cast
 import pytest
 
 from broker.clock.port import Clock
-from broker.replica.new_replicas import PER_GREETING, PER_TURN, TURN_S, NewReplicas
+from broker.replica.new_replicas import (
+    MAX_RESTS,
+    PER_GREETING,
+    PER_TURN,
+    REST_S,
+    TURN_S,
+    NewReplicas,
+)
 
 LARGE = 3 * PER_TURN + 1
 
@@ -26,7 +33,7 @@ class Turns:
         return self.now
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Any:
-        assert delay_s == 0
+        assert delay_s in (0, REST_S)
         self.due.append(callback)
         return SimpleNamespace(cancel=lambda: self.due.remove(callback))
 
@@ -203,3 +210,18 @@ def test_nothing_is_made_after_the_stop(made: Made) -> None:
     made.queue.go_on()
     assert len(made.queue) == 0
     assert len(made.order) == PER_TURN
+
+
+def test_a_quorum_that_stores_has_the_turns_but_not_for_ever(made: Made) -> None:
+    """What an election stores must not wait for replicas; they wait no longer than a bound."""
+    made.put_many(LARGE)
+    made.queue.go_on()
+    made.queue.is_quorum_storing = lambda: True
+    for _ in range(MAX_RESTS):
+        made.turns.take()
+    assert len(made.order) == PER_TURN
+    made.turns.take()
+    assert len(made.order) == 2 * PER_TURN
+    made.queue.is_quorum_storing = lambda: False
+    made.run()
+    assert len(made.order) == LARGE
