@@ -27,7 +27,7 @@ from deploy.status_line import StatusLine
 from deploy.supervisor import Supervisor
 from deploy.up import describe, refuse_if_taken, stop_on_signals
 from ingest.store.port import Page, StoreError
-from monitor.accounts.once import issue_one_time_link
+from monitor.accounts.one_time_links import issue_one_time_link
 
 TICK_S = 0.5
 DRAIN_TIMEOUT_S = 180.0  # minutes of backlog at the rate of a demo, on a busy machine

@@ -46,7 +46,7 @@ async def serve(
     services = build_services(
         site, bus, console, open_records, open_alarms, read_processes
     )
-    if not services.book.accounts():
+    if not services.account_store.accounts():
         log.warning("no accounts yet: add one with `databus accounts add NAME`")
     server = uvicorn.Server(uvicorn.Config(
         create_app(services), host=console.host, port=console.port, log_level="warning",

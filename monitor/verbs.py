@@ -1,6 +1,6 @@
 """The verb `accounts`: who may use the console.
 
-In: the command line and the composed settings in `ctx.obj`. Out: the account book on disk.
+In: the command line and the composed settings in `ctx.obj`. Out: the account store on disk.
 Never: a password on the command line, where the list of processes shows it.
 """
 
@@ -15,9 +15,9 @@ import typer
 from rich.table import Table
 
 from bus.command.show import screen
-from monitor.accounts.book import AccountBook, AccountError
 from monitor.accounts.passwords import WeakPassword
 from monitor.accounts.roles import Role
+from monitor.accounts.store import AccountError, AccountStore
 
 _ROLES_HELP = "May be given several times: viewer, operator, approver, operations."
 
@@ -36,7 +36,7 @@ def list_accounts(
     ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="For scripts.")
 ) -> None:
     """Show names and roles."""
-    rows = [{"name": a.name, "roles": [r.value for r in a.roles]} for a in _book(ctx).accounts()]
+    rows = [{"name": a.name, "roles": [r.value for r in a.roles]} for a in _store(ctx).accounts()]
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
@@ -52,7 +52,7 @@ def add_account(
     role: list[Role] = typer.Option([Role.VIEWER], "--role", help=_ROLES_HELP),
 ) -> None:
     """Add an account; asks for the password, or reads it from a pipe."""
-    _told(lambda: _book(ctx).add(name, _password(), role))
+    _told(lambda: _store(ctx).add(name, _password(), role))
     typer.echo(f"{name} may log in now")
 
 
@@ -60,18 +60,18 @@ def change_password(
     ctx: typer.Context, name: str = typer.Argument(help="Whose password to replace.")
 ) -> None:
     """Replace a password; sessions of this account end."""
-    _told(lambda: _book(ctx).set_password(name, _password()))
+    _told(lambda: _store(ctx).set_password(name, _password()))
     typer.echo(f"the password of {name} is replaced")
 
 
 def remove_account(ctx: typer.Context, name: str = typer.Argument(help="Whom to remove.")) -> None:
     """Remove an account; its sessions end."""
-    _told(lambda: _book(ctx).remove(name))
+    _told(lambda: _store(ctx).remove(name))
     typer.echo(f"{name} is removed")
 
 
-def _book(ctx: typer.Context) -> AccountBook:
-    return AccountBook(ctx.obj.site.data_path)
+def _store(ctx: typer.Context) -> AccountStore:
+    return AccountStore(ctx.obj.site.data_path)
 
 
 def _password() -> str:

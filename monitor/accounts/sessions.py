@@ -13,15 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.accounts.book import AccountBook
 from monitor.accounts.locked_file import LockedFile
 from monitor.accounts.roles import Principal, Role
+from monitor.accounts.store import AccountStore
 
 MAX_SESSIONS = 1000  # the oldest go first; a console has operators, not customers
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One log-in. `account` tells whether the name must still be in the book (a link's guest is
+    """One log-in. `account` tells whether the name must still have an account (a link's guest has
     not).
     """
 
@@ -49,10 +49,15 @@ class Sessions:
     """
 
     def __init__(
-        self, data_path: Path, book: AccountBook, *, lifetime_ms: int, now_ms: Callable[[], int]
+        self,
+        data_path: Path,
+        accounts: AccountStore,
+        *,
+        lifetime_ms: int,
+        now_ms: Callable[[], int],
     ) -> None:
         self._file = LockedFile(data_path / "console" / "sessions.json", SessionList)
-        self._book = book
+        self._accounts = accounts
         self._lifetime_ms = lifetime_ms
         self._now_ms = now_ms
 
@@ -60,7 +65,7 @@ class Sessions:
         """A new session; returns the id for the cookie. Always a fresh id: this is the rotation."""
         session_id = secrets.token_urlsafe(32)
         now = self._now_ms()
-        account = None if guest else self._book.find(principal.name)
+        account = None if guest else self._accounts.find(principal.name)
         session = Session(
             id_hash=_hash(session_id),
             name=principal.name,
@@ -99,7 +104,7 @@ class Sessions:
     def _still_valid(self, session: Session) -> Principal | None:
         roles = session.roles
         if session.account:
-            account = self._book.find(session.name)
+            account = self._accounts.find(session.name)
             if account is None or _hash(account.password) != session.credential:
                 return None
             roles = account.roles  # a role taken away is away at once

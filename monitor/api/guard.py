@@ -23,11 +23,11 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.accounts.book import AccountBook
 from monitor.accounts.locked_file import DamagedFile
+from monitor.accounts.login_limiter import LoginLimiter, TooManyAttempts
 from monitor.accounts.roles import Principal
 from monitor.accounts.sessions import Sessions
-from monitor.accounts.throttle import LoginThrottle, TooManyAttempts
+from monitor.accounts.store import AccountStore
 
 OPEN_PATHS = frozenset({"/healthz", "/login", "/auth/login"})
 OPEN_PREFIXES = ("/auth/once/",)
@@ -52,15 +52,15 @@ _HEADERS = {
 
 
 class PasswordCheck:
-    """Judges passwords off the loop, in threads of its own, within the limits of `LoginThrottle`;
+    """Judges passwords off the loop, in threads of its own, within the limits of `LoginLimiter`;
     remembers right ones for a minute, for scripts that send theirs with every request.
     """
 
     def __init__(
-        self, book: AccountBook, throttle: LoginThrottle, now_ms: Callable[[], int]
+        self, accounts: AccountStore, limiter: LoginLimiter, now_ms: Callable[[], int]
     ) -> None:
-        self._book = book
-        self._throttle = throttle
+        self._accounts = accounts
+        self._limiter = limiter
         self._now_ms = now_ms
         self._pepper = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[int, str]] = OrderedDict()
@@ -70,9 +70,9 @@ class PasswordCheck:
     async def principal(self, name: str, password: str, address: str) -> Principal | None:
         """Who this is, or None if the password is wrong. Raises `TooManyAttempts`."""
         now = self._now_ms()
-        self._throttle.check(name, address, now)  # also what is remembered
+        self._limiter.check(name, address, now)  # also what is remembered
         mark = hmac.digest(self._pepper, f"{name}\0{password}".encode(), hashlib.sha256)
-        account = self._book.find(name)
+        account = self._accounts.find(name)
         known = self._known.get(mark)
         if known and known[0] > now and account and account.password == known[1]:
             return Principal(name=name, roles=frozenset(account.roles))
@@ -89,25 +89,25 @@ class PasswordCheck:
     def _judge(
         self, name: str, password: str, address: str, mark: bytes
     ) -> asyncio.Future[Principal | None]:
-        attempt = self._throttle.begin(name, address, self._now_ms())
+        attempt = self._limiter.begin(name, address, self._now_ms())
         loop = asyncio.get_running_loop()
-        judging = loop.run_in_executor(self._threads, self._book.verify, name, password)
+        judging = loop.run_in_executor(self._threads, self._accounts.verify, name, password)
         self._judging[mark, address] = judging
 
         def judged(done: asyncio.Future[Principal | None]) -> None:
             del self._judging[mark, address]
             if done.cancelled() or done.exception() is not None:
-                self._throttle.unjudged(attempt)
+                self._limiter.unjudged(attempt)
             elif done.result() is None:
-                self._throttle.wrong(attempt)
+                self._limiter.wrong(attempt)
             else:
-                self._throttle.right(attempt)
+                self._limiter.right(attempt)
 
         judging.add_done_callback(judged)
         return judging
 
     def _remember(self, name: str, mark: bytes) -> None:
-        account = self._book.find(name)
+        account = self._accounts.find(name)
         if account:
             self._known[mark] = (self._now_ms() + CREDENTIAL_LIFETIME_MS, account.password)
         while len(self._known) > MAX_KNOWN_CREDENTIALS:

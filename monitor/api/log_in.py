@@ -16,9 +16,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from monitor.accounts.once import redeem
+from monitor.accounts.login_limiter import TooManyAttempts
+from monitor.accounts.one_time_links import redeem
 from monitor.accounts.roles import Principal
-from monitor.accounts.throttle import TooManyAttempts
 from monitor.api.services import Services, now_ms
 from monitor.console.i18n import LANGUAGES, Texts, texts
 
@@ -141,7 +141,7 @@ def _form(
         "focus_password": "autofocus" if typed else "",
         "password": t("login.password"),
         "enter": t("login.enter"),
-        "hint": t("login.hint") if not services.book.accounts() else "",
+        "hint": t("login.hint") if not services.account_store.accounts() else "",
         "next": target,
         "theme": request.session.get("theme", "dark"),
         **_other_language(t, target),

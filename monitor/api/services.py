@@ -17,9 +17,9 @@ from bus.contracts.commands import WatchCommand
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import RequestFailures
 from ingest.store.port import RecordReader
-from monitor.accounts.book import AccountBook
+from monitor.accounts.login_limiter import LoginLimiter
 from monitor.accounts.sessions import Sessions
-from monitor.accounts.throttle import LoginThrottle
+from monitor.accounts.store import AccountStore
 from monitor.api.guard import PasswordCheck
 from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
@@ -52,7 +52,7 @@ class Services:
 
     site: SiteSettings
     console: ConsoleSettings
-    book: AccountBook
+    account_store: AccountStore
     sessions: Sessions
     passwords: PasswordCheck
     records: ReaderPool[RecordReader]
@@ -98,9 +98,9 @@ def build_services(
 ) -> Services:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
-    book = AccountBook(data_path)
+    account_store = AccountStore(data_path)
     records = ReaderPool("records", open_records, threads=console.reader_threads)
-    throttle = LoginThrottle(
+    limiter = LoginLimiter(
         console.failed_logins,
         console.failed_logins_per_address,
         console.failed_login_window_seconds * 1000,
@@ -108,11 +108,11 @@ def build_services(
     return Services(
         site=site,
         console=console,
-        book=book,
+        account_store=account_store,
         sessions=Sessions(
-            data_path, book, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
+            data_path, account_store, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
         ),
-        passwords=PasswordCheck(book, throttle, now_ms),
+        passwords=PasswordCheck(account_store, limiter, now_ms),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
         register=RegisterFile(data_path / "register.json"),

@@ -29,7 +29,7 @@ def test_a_weak_password_is_refused(password: str) -> None:
     "line", ["", "plain", "md5$1$1$1$AA==$AA==", "scrypt$x$8$1$AA==$AA==", "scrypt$3$8$1$AA==$AA=="]
 )
 def test_a_line_that_cannot_be_read_fits_no_password(line: str) -> None:
-    """A damaged book lets nobody in."""
+    """A damaged store lets nobody in."""
     assert not verify_password("correct horse", line)
 
 

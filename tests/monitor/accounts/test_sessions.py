@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from monitor.accounts.book import AccountBook
-from monitor.accounts.once import issue_one_time_link, redeem
+from monitor.accounts.one_time_links import issue_one_time_link, redeem
 from monitor.accounts.roles import EVERYBODY, Principal, Role
 from monitor.accounts.sessions import Sessions
+from monitor.accounts.store import AccountStore
 
 HOUR_MS = 3_600_000
 
@@ -20,17 +20,17 @@ class Clock:
         return self.now_ms
 
 
-def make(tmp_path: Path) -> tuple[AccountBook, Sessions, Clock]:
-    book, clock = AccountBook(tmp_path), Clock()
-    return book, Sessions(tmp_path, book, lifetime_ms=HOUR_MS, now_ms=clock), clock
+def make(tmp_path: Path) -> tuple[AccountStore, Sessions, Clock]:
+    store, clock = AccountStore(tmp_path), Clock()
+    return store, Sessions(tmp_path, store, lifetime_ms=HOUR_MS, now_ms=clock), clock
 
 
 def test_a_session_outlives_a_restart_and_not_its_time(tmp_path: Path) -> None:
     """It is on disk, as a hash only."""
-    book, sessions, clock = make(tmp_path)
-    book.add("li", "correct horse", [Role.VIEWER])
+    store, sessions, clock = make(tmp_path)
+    store.add("li", "correct horse", [Role.VIEWER])
     sid = sessions.open(Principal(name="li", roles=frozenset({Role.VIEWER})))
-    again = Sessions(tmp_path, book, lifetime_ms=HOUR_MS, now_ms=clock)
+    again = Sessions(tmp_path, store, lifetime_ms=HOUR_MS, now_ms=clock)
     assert again.principal(sid) is not None
     assert sid not in (tmp_path / "console" / "sessions.json").read_text()
     clock.now_ms += HOUR_MS
@@ -54,14 +54,14 @@ def test_a_new_password_a_lost_role_and_a_removed_account_take_effect_at_once(
     tmp_path: Path,
 ) -> None:
     """Nobody has to wait for a session to end."""
-    book, sessions, _ = make(tmp_path)
-    book.add("li", "correct horse", [Role.VIEWER])
+    store, sessions, _ = make(tmp_path)
+    store.add("li", "correct horse", [Role.VIEWER])
     principal = Principal(name="li", roles=frozenset({Role.VIEWER}))
     old = sessions.open(principal)
-    book.set_password("li", "another horse")
+    store.set_password("li", "another horse")
     assert sessions.principal(old) is None
     new = sessions.open(principal)
-    book.remove("li")
+    store.remove("li")
     assert sessions.principal(new) is None
 
 

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from bus.settings import SiteSettings
-from monitor.accounts.book import AccountBook
+from monitor.accounts.store import AccountStore
 from monitor.verbs import mount
 
 
@@ -31,9 +31,9 @@ def test_accounts_are_added_listed_changed_and_removed(tmp_path: Path) -> None:
     code, text = run(tmp_path, "list", "--json")
     assert (code, json.loads(text)) == (0, [{"name": "li", "roles": ["operator"]}])
     assert run(tmp_path, "passwd", "li", stdin="another horse\n")[0] == 0
-    assert AccountBook(tmp_path).verify("li", "another horse") is not None
+    assert AccountStore(tmp_path).verify("li", "another horse") is not None
     assert run(tmp_path, "remove", "li")[0] == 0
-    assert AccountBook(tmp_path).accounts() == ()
+    assert AccountStore(tmp_path).accounts() == ()
 
 
 def test_a_refusal_is_a_sentence_and_a_status(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import Mount, Route
 
-from monitor.accounts.book import AccountBook
 from monitor.accounts.roles import EVERYBODY, Operation, Principal, Role
+from monitor.accounts.store import AccountStore
 from monitor.api.guard import is_open
 from monitor.api.services import Services
 from monitor.serve import create_app
@@ -176,11 +176,11 @@ async def test_scripts_come_in_with_a_password(
     stranger: httpx.AsyncClient, services: Services
 ) -> None:
     """HTTP Basic; a wrong password is counted like one in the form."""
-    AccountBook(services.site.data_path).add("prometheus", "scrape me please", [Role.VIEWER])
+    AccountStore(services.site.data_path).add("prometheus", "scrape me please", [Role.VIEWER])
     good = httpx.BasicAuth("prometheus", "scrape me please")
     assert (await stranger.get("/metrics", auth=good)).status_code == 200
     assert (await stranger.get("/metrics", auth=good)).status_code == 200
-    services.book.remove("prometheus")
+    services.account_store.remove("prometheus")
     assert (await stranger.get("/metrics", auth=good)).status_code == 401
 
 
@@ -193,7 +193,7 @@ async def test_garbage_credentials_are_nobody(stranger: httpx.AsyncClient, heade
     assert reply.status_code == 401
 
 
-async def test_a_damaged_account_book_shuts_the_door_and_says_why(
+async def test_a_damaged_account_store_shuts_the_door_and_says_why(
     stranger: httpx.AsyncClient, services: Services
 ) -> None:
     """503, not everybody and not a traceback."""

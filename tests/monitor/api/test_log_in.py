@@ -12,10 +12,10 @@ import pytest
 from console_services import client_of
 from fastapi import FastAPI
 
-from monitor.accounts.book import AccountBook
-from monitor.accounts.once import issue_one_time_link
+from monitor.accounts.login_limiter import MAX_JUDGED_AT_ONCE_PER_ADDRESS
+from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import Role
-from monitor.accounts.throttle import MAX_JUDGED_AT_ONCE_PER_ADDRESS
+from monitor.accounts.store import AccountStore
 from monitor.api.app import create_api
 from monitor.api.log_in import local_path
 from monitor.api.services import Services
@@ -27,7 +27,7 @@ async def post(client: httpx.AsyncClient, name: str, password: str, **more: str)
 
 async def test_a_person_logs_in_and_out(stranger: httpx.AsyncClient, services: Services) -> None:
     """And the old cookie is worth nothing after that, though its signature is still good."""
-    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    AccountStore(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
     reply = await post(stranger, "li", "correct horse", next="/map")
     assert (reply.status_code, reply.headers["location"]) == (303, "/map")
     assert "httponly" in reply.headers["set-cookie"].lower()
@@ -43,7 +43,7 @@ async def test_logging_in_again_ends_the_first_session_and_changes_its_id(
 ) -> None:
     """Rotation: an id that somebody planted or read before is of no use afterwards."""
     ended: list[str] = []
-    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    AccountStore(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
     async with client_of(create_api(services, ended.append)) as client:
         await post(client, "li", "correct horse")
         first = client.cookies["databus_console"]
@@ -56,9 +56,9 @@ async def test_after_too_many_failures_even_the_right_password_waits(
     stranger: httpx.AsyncClient, services: Services
 ) -> None:
     """Per account and address; another account is not shut out."""
-    book = AccountBook(services.site.data_path)
-    book.add("li", "correct horse", [Role.VIEWER])
-    book.add("wang", "correct horse", [Role.VIEWER])
+    store = AccountStore(services.site.data_path)
+    store.add("li", "correct horse", [Role.VIEWER])
+    store.add("wang", "correct horse", [Role.VIEWER])
     for _ in range(services.console.failed_logins):
         assert (await post(stranger, "li", "wrong horse")).status_code == 401
     assert (await post(stranger, "li", "correct horse")).status_code == 429
@@ -69,7 +69,7 @@ async def test_a_wrong_password_keeps_the_name_that_was_typed(
     stranger: httpx.AsyncClient, services: Services
 ) -> None:
     """Exactly, also where it is written like a field of the page's template, or like HTML."""
-    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    AccountStore(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
     assert 'name="name" value=""' in (await stranger.get("/login")).text
     for typed, written in (("li", "li"), ("{{next}}", "{{next}}"), ('"><b>', "&quot;&gt;&lt;b&gt;")):
         reply = await post(stranger, typed, "wrong horse", next="/map")
@@ -82,7 +82,7 @@ async def test_the_way_through_the_log_in_keeps_the_whole_address(
     stranger: httpx.AsyncClient, services: Services
 ) -> None:
     """Search and open record of a link that somebody else copied, in either language."""
-    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    AccountStore(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
     address = "/records?kind=face&checkpoint=330100%233%231%230&record=r-1"
     asked = await stranger.get(address)
     assert asked.status_code == 303
@@ -111,7 +111,7 @@ async def test_language_and_theme_are_kept_over_the_log_in(
     """Chosen on the log-in page, still there behind it."""
     assert "用户名" in (await stranger.get("/login")).text
     assert "Password" in (await stranger.get("/login?language=en")).text
-    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    AccountStore(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
     await post(stranger, "li", "correct horse")
     assert "Password" in (await stranger.get("/login")).text
 
@@ -149,14 +149,14 @@ class Judge:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = 0
         self.may_answer = threading.Event()
-        real = AccountBook.verify
+        real = AccountStore.verify
 
-        def verify(book: AccountBook, name: str, password: str) -> Any:
+        def verify(store: AccountStore, name: str, password: str) -> Any:
             self.asked += 1
             assert self.may_answer.wait(30)
-            return real(book, name, password)
+            return real(store, name, password)
 
-        monkeypatch.setattr(AccountBook, "verify", verify)
+        monkeypatch.setattr(AccountStore, "verify", verify)
 
     async def answers(self, requests: list[Any]) -> list[httpx.Response]:
         """All requests begin, then the judge answers."""
@@ -171,7 +171,7 @@ async def test_of_forty_guesses_at_once_only_the_limit_is_judged(
     stranger: httpx.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, all forty were looked at before the first one counted, and the right one got in."""
-    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    AccountStore(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
     judge = Judge(monkeypatch)
     guesses = [f"wrong horse {i}" for i in range(39)] + ["correct horse"]
     replies = await judge.answers([post(stranger, "li", guess) for guess in guesses])
@@ -201,7 +201,7 @@ async def test_a_script_that_begins_with_many_requests_is_judged_once(
     stranger: httpx.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same name and password need one answer; all of them get in."""
-    AccountBook(services.site.data_path).add("script", "correct horse", [Role.OPERATIONS])
+    AccountStore(services.site.data_path).add("script", "correct horse", [Role.OPERATIONS])
     judge = Judge(monkeypatch)
     auth = httpx.BasicAuth("script", "correct horse")
     replies = await judge.answers([stranger.get("/api/status", auth=auth) for _ in range(20)])
@@ -212,7 +212,7 @@ async def test_while_an_account_is_locked_a_remembered_password_is_refused_too(
     stranger: httpx.AsyncClient, services: Services
 ) -> None:
     """Before, what had been right within the last minute was let in past the lock."""
-    AccountBook(services.site.data_path).add("script", "correct horse", [Role.OPERATIONS])
+    AccountStore(services.site.data_path).add("script", "correct horse", [Role.OPERATIONS])
     good = httpx.BasicAuth("script", "correct horse")
     assert (await stranger.get("/api/status", auth=good)).status_code == 200
     for _ in range(services.console.failed_logins):
@@ -234,7 +234,7 @@ async def test_thirty_names_from_one_address_meet_its_limit(
 
 async def test_the_cookie_is_secure_where_the_request_came_by_tls(services: Services) -> None:
     """A proxy in front speaks TLS; on plain HTTP a `Secure` cookie would never come back."""
-    AccountBook(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    AccountStore(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
     app = create_api(services)
     for scheme in ("https", "http"):
         transport = httpx.ASGITransport(app)

@@ -12,9 +12,9 @@ from console_traffic import make_topics, producer, send_events, send_records
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from broker.server.embedded import RunningBroker
-from monitor.accounts.book import AccountBook
-from monitor.accounts.once import issue_one_time_link
+from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import Role
+from monitor.accounts.store import AccountStore
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +25,9 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     to = producer(broker.bootstrap)
     send_events(to, alarms(started_ms), incidents(started_ms))
     send_records(to, now_ms=started_ms, count=40, seed=4)
-    book = AccountBook(path)
-    book.add("li", "correct horse", [Role.OPERATOR])
-    book.add("wang", "only looking", [Role.VIEWER])
+    store = AccountStore(path)
+    store.add("li", "correct horse", [Role.OPERATOR])
+    store.add("wang", "only looking", [Role.VIEWER])
     made = Console(path, broker.bootstrap, started_ms)
     yield made
     made.stop()

@@ -14,8 +14,8 @@ from console_city import alarms
 from console_traffic import producer, send_events, send_records
 
 from broker.server.embedded import RunningBroker
-from monitor.accounts.book import AccountBook
 from monitor.accounts.roles import Role
+from monitor.accounts.store import AccountStore
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 def test_a_person_logs_in_by_the_form_and_out_again(open_page: OpenPage, console: Console) -> None:
@@ -46,8 +46,8 @@ def test_a_new_password_ends_open_pages_and_says_so_in_the_persons_language(
     """The site speaks Chinese, this person English. A page that is not told in time (a stalled
     machine) finds out by itself; before, it kept its rows behind a box in the site's language.
     """
-    name, book = f"smith-{now_ms()}", AccountBook(console.data_path)
-    book.add(name, "correct horse", [Role.OPERATOR])
+    name, store = f"smith-{now_ms()}", AccountStore(console.data_path)
+    store.add(name, "correct horse", [Role.OPERATOR])
     page = open_page(log_in=False)
     page.goto(console.url + "/login?language=en&next=/records")
     page.fill("#name", name)
@@ -57,7 +57,7 @@ def test_a_new_password_ends_open_pages_and_says_so_in_the_persons_language(
     assert "Connection lost" in (page.locator("#popup").text_content() or "")
     if not is_told:
         page.evaluate("window.databus = {...window.databus, leave: () => {}}")
-    book.set_password(name, "another horse")
+    store.set_password(name, "another horse")
     page.wait_for_url("**/login?ended=1&next=%2Frecords")
     assert "session is over" in page.locator("[role=alert]").inner_text()
     assert page.locator(".ag-row").count() == 0

@@ -6,7 +6,7 @@ import pytest
 from console_browser import Console, OpenPage
 from playwright.sync_api import Browser
 
-from monitor.accounts.once import issue_one_time_link
+from monitor.accounts.one_time_links import issue_one_time_link
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 

@@ -1,6 +1,6 @@
-"""The account book: names, roles and password hashes in `DATA_DIR/accounts.json`.
+"""The account store: names, roles and password hashes in `DATA_DIR/accounts.json`.
 
-In: names, passwords. Out: principals. Never: a default account or password; an empty book lets
+In: names, passwords. Out: principals. Never: a default account or password; an empty store lets
 nobody in.
 """
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
 class AccountError(Exception):
-    """The account book cannot do what was asked; the text is for the person who asked."""
+    """The account store cannot do what was asked; the text is for the person who asked."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     accounts: tuple[Account, ...] = ()
 
 
-class AccountBook:
+class AccountStore:
     """All processes see changes at once: the file is looked at with every question."""
 
     def __init__(self, data_path: Path) -> None:

@@ -20,8 +20,11 @@ BUSY_WAIT_MS = 1_000  # by then the judgements in progress are over on any but a
 IPV6_NETWORK_BITS = 64  # what one subscriber is given: each has 2^64 addresses to try from
 
 
-class FailedLogins:
-    """Invariant: a key's deque holds at most `limit` times, ascending."""
+class FailedAttempts:
+    """Failed log-ins per key within a window.
+
+    Invariant: a key's deque holds at most `limit` times, ascending.
+    """
 
     def __init__(self, limit: int, window_ms: int) -> None:
         self._limit = limit
@@ -81,7 +84,7 @@ class Attempt:
     begun_ms: int
 
 
-class LoginThrottle:
+class LoginLimiter:
     """Decides whether a password is judged at all.
 
     Invariant: `_judging` counts the attempts begun and not ended. An attempt counts as a failure
@@ -89,8 +92,8 @@ class LoginThrottle:
     """
 
     def __init__(self, per_account: int, per_address: int, window_ms: int) -> None:
-        self._accounts = FailedLogins(per_account, window_ms)
-        self._addresses = FailedLogins(per_address, window_ms)
+        self._accounts = FailedAttempts(per_account, window_ms)
+        self._addresses = FailedAttempts(per_address, window_ms)
         self._judging: Counter[str] = Counter()
 
     def check(self, name: str, address: str, now_ms: int) -> None:
