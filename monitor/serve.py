@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from bus.settings import BusSettings, SiteSettings
+from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.app import create_api
 from monitor.api.services import Services, build_services
 from monitor.ports import OpenAlarms, OpenRecords, ReadProcesses
@@ -46,8 +47,7 @@ async def serve(
     services = build_services(
         site, bus, console, open_records, open_alarms, read_processes
     )
-    if not services.account_store.accounts():
-        log.warning("no accounts yet: add one with `databus accounts add NAME`")
+    _open_accounts(services)
     server = uvicorn.Server(uvicorn.Config(
         create_app(services), host=console.host, port=console.port, log_level="warning",
         access_log=False, proxy_headers=bool(console.trusted_proxies),
@@ -56,3 +56,15 @@ async def serve(
     ))  # fmt: skip
     log.info("console ready on http://%s:%d", console.host, console.port)
     await server.serve()
+
+
+def _open_accounts(services: Services) -> None:
+    """Opens the file before anybody is served, which takes over the files of earlier versions. One
+    that cannot be used keeps nobody from starting: every request says what is wrong with it.
+    """
+    try:
+        services.sessions.remove_expired()
+        if not services.account_store.accounts():
+            log.warning("no accounts yet: add one with `databus accounts add NAME`")
+    except AccountsUnavailable as error:
+        log.error("%s", error)

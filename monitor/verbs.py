@@ -1,6 +1,6 @@
 """The verb `accounts`: who may use the console.
 
-In: the command line and the composed settings in `ctx.obj`. Out: the account store on disk.
+In: the command line and the composed settings in `ctx.obj`. Out: changes of the account store.
 Never: a password on the command line, where the list of processes shows it.
 """
 
@@ -9,15 +9,17 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import typer
 from rich.table import Table
 
 from bus.command.show import screen
+from monitor.accounts.errors import AccountError, AccountsUnavailable
 from monitor.accounts.passwords import WeakPassword
 from monitor.accounts.roles import Role
-from monitor.accounts.store import AccountError, AccountStore
+from monitor.accounts.store import AccountStore
 
 _ROLES_HELP = "May be given several times: viewer, operator, approver, operations."
 
@@ -36,7 +38,8 @@ def list_accounts(
     ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="For scripts.")
 ) -> None:
     """Show names and roles."""
-    rows = [{"name": a.name, "roles": [r.value for r in a.roles]} for a in _store(ctx).accounts()]
+    with _account_store(ctx) as store:
+        rows = [{"name": a.name, "roles": [r.value for r in a.roles]} for a in store.accounts()]
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
@@ -52,7 +55,8 @@ def add_account(
     role: list[Role] = typer.Option([Role.VIEWER], "--role", help=_ROLES_HELP),
 ) -> None:
     """Add an account; asks for the password, or reads it from a pipe."""
-    _told(lambda: _store(ctx).add(name, _password(), role))
+    with _account_store(ctx) as store:
+        store.add(name, _password(), role)
     typer.echo(f"{name} may log in now")
 
 
@@ -60,18 +64,27 @@ def change_password(
     ctx: typer.Context, name: str = typer.Argument(help="Whose password to replace.")
 ) -> None:
     """Replace a password; sessions of this account end."""
-    _told(lambda: _store(ctx).set_password(name, _password()))
+    with _account_store(ctx) as store:
+        store.set_password(name, _password())
     typer.echo(f"the password of {name} is replaced")
 
 
 def remove_account(ctx: typer.Context, name: str = typer.Argument(help="Whom to remove.")) -> None:
     """Remove an account; its sessions end."""
-    _told(lambda: _store(ctx).remove(name))
+    with _account_store(ctx) as store:
+        store.remove(name)
     typer.echo(f"{name} is removed")
 
 
-def _store(ctx: typer.Context) -> AccountStore:
-    return AccountStore(ctx.obj.site.data_path)
+@contextmanager
+def _account_store(ctx: typer.Context) -> Iterator[AccountStore]:
+    """The store of the data directory; what it refuses ends the command with a sentence."""
+    try:
+        with closing(AccountStore(ctx.obj.site.data_path)) as store:
+            yield store
+    except (AccountError, AccountsUnavailable, WeakPassword) as error:
+        typer.echo(f"databus: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 def _password() -> str:
@@ -81,11 +94,3 @@ def _password() -> str:
     if getpass.getpass("once more: ") != first:
         raise AccountError("the two passwords differ")
     return first
-
-
-def _told(action: Callable[[], None]) -> None:
-    try:
-        action()
-    except (AccountError, WeakPassword) as error:
-        typer.echo(f"databus: {error}", err=True)
-        raise typer.Exit(1) from error

@@ -10,33 +10,15 @@ import hashlib
 import secrets
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
-import msgspec
-
-from monitor.accounts.locked_file import LockedFile
-from monitor.accounts.roles import EVERYBODY, Principal, Role
+from monitor.accounts.database import AccountDatabase, remove_expired
+from monitor.accounts.roles import EVERYBODY, Principal, Role, roles_text
 
 MAX_LINKS = 20  # a link nobody opened is forgotten when so many newer ones exist
 
-
-class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """One link that waits to be opened."""
-
-    token_hash: str
-    name: str
-    roles: tuple[Role, ...]
-    expires_at_ms: int
-
-
-class LinkList(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the file."""
-
-    links: tuple[Link, ...] = ()
-
-
-def _file(data_path: Path) -> LockedFile[LinkList]:
-    return LockedFile(data_path / "console" / "links.json", LinkList)
+_SELECT = "SELECT name, roles, expires_at_ms FROM links WHERE token_hash = ?"
 
 
 def _hash(token: str) -> str:
@@ -51,33 +33,34 @@ def issue_one_time_link(
     minutes: int = 60,
     base_url: str = "http://127.0.0.1:8651",
 ) -> str:
-    """The address to print. Works while the console runs as well as before it starts."""
+    """The address to print. Works while the console runs as well as before it starts. Raises
+    `AccountsUnavailable`.
+    """
     token = secrets.token_urlsafe(32)
-    now = time.time_ns() // 1_000_000
-    link = Link(
-        token_hash=_hash(token),
-        name=name,
-        roles=tuple(sorted(set(roles), key=list(Role).index)),
-        expires_at_ms=now + minutes * 60_000,
-    )
-    _file(data_path).change(
-        lambda old: LinkList(
-            links=(*(x for x in old.links if x.expires_at_ms > now), link)[-MAX_LINKS:]
+    now_ms = time.time_ns() // 1_000_000
+    row = (_hash(token), name, roles_text(roles), now_ms + minutes * 60_000)
+    with closing(AccountDatabase(data_path)) as database, database.transaction() as connection:
+        remove_expired(connection, now_ms)
+        connection.execute(
+            "INSERT INTO links (token_hash, name, roles, expires_at_ms) VALUES (?, ?, ?, ?)", row
         )
-    )
+        connection.execute(
+            "DELETE FROM links WHERE id NOT IN (SELECT id FROM links ORDER BY id DESC LIMIT ?)",
+            (MAX_LINKS,),
+        )
     return f"{base_url}/auth/once/{token}"
 
 
-def redeem(data_path: Path, token: str, now_ms: int) -> Principal | None:
-    """The guest behind a token, or None; the link is gone on disk before this returns."""
-    wanted = _hash(token)
-    found: list[Link] = []
-
-    def edit(old: LinkList) -> LinkList:
-        found.extend(x for x in old.links if x.token_hash == wanted)
-        return LinkList(links=tuple(x for x in old.links if x.token_hash != wanted))
-
-    _file(data_path).change(edit)
-    if not found or found[0].expires_at_ms <= now_ms:
+def redeem(database: AccountDatabase, token: str, now_ms: int) -> Principal | None:
+    """The guest behind a token, or None; the link is gone on disk before this returns. Raises
+    `AccountsUnavailable`. Waits for the disk, so the event loop must not call it.
+    """
+    token_hash = _hash(token)
+    if not database.read(_SELECT, token_hash):
+        return None  # without a write, because a stranger may ask for any token
+    with database.transaction() as connection:
+        row = connection.execute(_SELECT, (token_hash,)).fetchone()
+        connection.execute("DELETE FROM links WHERE token_hash = ?", (token_hash,))
+    if row is None or row[2] <= now_ms:
         return None
-    return Principal(name=found[0].name, roles=frozenset(found[0].roles))
+    return Principal(name=row[0], roles=frozenset(database.roles(row[1])))

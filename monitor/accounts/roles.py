@@ -5,6 +5,7 @@ In: principal, operation, resource. Out: yes or no. Never: sessions, files.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
@@ -39,6 +40,17 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERYBODY = frozenset(Role)
+
+
+def roles_text(roles: Iterable[Role]) -> str:
+    """Roles as they are stored: their values in the order of `Role`, separated by commas."""
+    return ",".join(role.value for role in sorted(set(roles), key=list(Role).index))
+
+
+def parse_roles(text: str) -> tuple[Role, ...]:
+    """The roles of a stored text. Raises `ValueError`."""
+    return tuple(Role(word) for word in text.split(",") if word)
+
 
 _ALLOWED: dict[Operation, frozenset[Role]] = {
     Operation.VIEW: EVERYBODY,

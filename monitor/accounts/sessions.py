@@ -9,34 +9,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
-from pathlib import Path
 
-import msgspec
-
-from monitor.accounts.locked_file import LockedFile
-from monitor.accounts.roles import Principal, Role
+from monitor.accounts.database import remove_expired
+from monitor.accounts.roles import Principal, roles_text
 from monitor.accounts.store import AccountStore
 
 MAX_SESSIONS = 1000  # the oldest go first; a console has operators, not customers
-
-
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One log-in. `account` tells whether the name must still have an account (a link's guest has
-    not).
-    """
-
-    id_hash: str
-    name: str
-    roles: tuple[Role, ...]
-    expires_at_ms: int
-    account: bool = True
-    credential: str = ""  # hash of the password line at log-in: a new password ends old sessions
-
-
-class SessionList(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the file."""
-
-    sessions: tuple[Session, ...] = ()
 
 
 def _hash(text: str) -> str:
@@ -46,41 +24,44 @@ def _hash(text: str) -> str:
 class Sessions:
     """Log-ins of people. A removed account or a changed password ends its sessions at the next
     request.
+
+    Every method raises `AccountsUnavailable`. `open`, `close` and `remove_expired` wait for the
+    disk and for other processes, so the event loop must not call them.
     """
 
     def __init__(
-        self,
-        data_path: Path,
-        accounts: AccountStore,
-        *,
-        lifetime_ms: int,
-        now_ms: Callable[[], int],
+        self, accounts: AccountStore, *, lifetime_ms: int, now_ms: Callable[[], int]
     ) -> None:
-        self._file = LockedFile(data_path / "console" / "sessions.json", SessionList)
         self._accounts = accounts
+        self._database = accounts.database
         self._lifetime_ms = lifetime_ms
         self._now_ms = now_ms
 
     def open(self, principal: Principal, *, guest: bool = False) -> str:
         """A new session; returns the id for the cookie. Always a fresh id: this is the rotation."""
         session_id = secrets.token_urlsafe(32)
-        now = self._now_ms()
         account = None if guest else self._accounts.find(principal.name)
-        session = Session(
-            id_hash=_hash(session_id),
-            name=principal.name,
-            roles=tuple(sorted(principal.roles, key=list(Role).index)),
-            expires_at_ms=now + self._lifetime_ms,
-            account=not guest,
-            credential=_hash(account.password) if account else "",
+        row = (
+            _hash(session_id),
+            principal.name,
+            roles_text(principal.roles),
+            self._now_ms() + self._lifetime_ms,
+            not guest,
+            # A new password ends sessions, because its line has another hash.
+            _hash(account.password) if account else "",
         )
-        self._file.change(
-            lambda s: SessionList(
-                sessions=(*(x for x in s.sessions if x.expires_at_ms > now), session)[
-                    -MAX_SESSIONS:
-                ]
+        with self._database.transaction() as connection:
+            remove_expired(connection, self._now_ms())
+            connection.execute(
+                "INSERT INTO sessions (id_hash, name, roles, expires_at_ms, account, credential)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                row,
             )
-        )
+            connection.execute(
+                "DELETE FROM sessions WHERE id NOT IN"
+                " (SELECT id FROM sessions ORDER BY id DESC LIMIT ?)",
+                (MAX_SESSIONS,),
+            )
         return session_id
 
     def principal(self, session_id: str) -> Principal | None:
@@ -89,23 +70,30 @@ class Sessions:
 
     def by_hash(self, id_hash: str) -> Principal | None:
         """As `principal`, for a page that is already open and knows only the hash."""
-        now = self._now_ms()
-        for session in self._file.read().sessions:
-            if session.id_hash == id_hash and session.expires_at_ms > now:
-                return self._still_valid(session)
-        return None
+        rows = self._database.read(
+            "SELECT name, roles, account, credential FROM sessions"
+            " WHERE id_hash = ? AND expires_at_ms > ?",
+            id_hash,
+            self._now_ms(),
+        )
+        if not rows:
+            return None
+        name, roles_at_log_in, is_account, credential = rows[0]
+        if not is_account:
+            roles = frozenset(self._database.roles(roles_at_log_in))
+            return Principal(name=name, roles=roles, session=id_hash)
+        account = self._accounts.find(name)
+        if account is None or _hash(account.password) != credential:
+            return None
+        # The account's roles of now: a role taken away is away at once.
+        return Principal(name=name, roles=frozenset(account.roles), session=id_hash)
 
     def close(self, id_hash: str) -> None:
         """End one session."""
-        self._file.change(
-            lambda s: SessionList(sessions=tuple(x for x in s.sessions if x.id_hash != id_hash))
-        )
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM sessions WHERE id_hash = ?", (id_hash,))
 
-    def _still_valid(self, session: Session) -> Principal | None:
-        roles = session.roles
-        if session.account:
-            account = self._accounts.find(session.name)
-            if account is None or _hash(account.password) != session.credential:
-                return None
-            roles = account.roles  # a role taken away is away at once
-        return Principal(name=session.name, roles=frozenset(roles), session=session.id_hash)
+    def remove_expired(self) -> None:
+        """Delete sessions and links whose time is over, as every log-in does."""
+        with self._database.transaction() as connection:
+            remove_expired(connection, self._now_ms())

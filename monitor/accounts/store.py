@@ -1,4 +1,4 @@
-"""The account store: names, roles and password hashes in `DATA_DIR/accounts.json`.
+"""Accounts: names, roles and password hashes.
 
 In: names, passwords. Out: principals. Never: a default account or password; an empty store lets
 nobody in.
@@ -7,20 +7,18 @@ nobody in.
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from monitor.accounts.locked_file import LockedFile
+from monitor.accounts.database import AccountDatabase
+from monitor.accounts.errors import AccountError
 from monitor.accounts.passwords import NOBODY, hash_password, verify_password
-from monitor.accounts.roles import Principal, Role
+from monitor.accounts.roles import Principal, Role, roles_text
 
 _NAME = re.compile(r"[\w.@-]{1,64}")
-
-
-class AccountError(Exception):
-    """The account store cannot do what was asked; the text is for the person who asked."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,65 +29,53 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     password: str
 
 
-class Book(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the file."""
-
-    accounts: tuple[Account, ...] = ()
-
-
 class AccountStore:
-    """All processes see changes at once: the file is looked at with every question."""
+    """Accounts in the file that all processes share; a change counts from the next question on.
+
+    Every method raises `AccountsUnavailable`. Those that change something wait for the disk and for
+    other processes, so the event loop must not call them.
+    """
 
     def __init__(self, data_path: Path) -> None:
-        self._file = LockedFile(data_path / "accounts.json", Book)
+        self.database = AccountDatabase(data_path)
 
     def accounts(self) -> tuple[Account, ...]:
-        """Everybody, in the order they were added."""
-        return self._file.read().accounts
+        """All accounts in the order they were added."""
+        rows = self.database.read("SELECT name, roles, password FROM accounts ORDER BY id")
+        return tuple(self._account(*row) for row in rows)
 
     def add(self, name: str, password: str, roles: Iterable[Role]) -> None:
         """Add a person. Raises `AccountError`, `WeakPassword`."""
         if not _NAME.fullmatch(name):
             raise AccountError("a name has 1 to 64 letters, digits or . _ @ -")
-        wanted = tuple(sorted(set(roles), key=list(Role).index))
-        if not wanted:
+        text = roles_text(roles)
+        if not text:
             raise AccountError("an account needs at least one role")
-        account = Account(name=name, roles=wanted, password=hash_password(password))
-
-        def edit(book: Book) -> Book:
-            if any(a.name == name for a in book.accounts):
+        line = hash_password(password)
+        with self.database.transaction() as connection:
+            if _exists(connection, name):
                 raise AccountError(f"there is already an account {name}")
-            return Book(accounts=(*book.accounts, account))
-
-        self._file.change(edit)
+            connection.execute(
+                "INSERT INTO accounts (name, roles, password) VALUES (?, ?, ?)", (name, text, line)
+            )
 
     def set_password(self, name: str, password: str) -> None:
         """Replace a password. Raises `AccountError`, `WeakPassword`."""
         line = hash_password(password)
-
-        def edit(book: Book) -> Book:
-            _known(book, name)
-            return Book(
-                accounts=tuple(
-                    msgspec.structs.replace(a, password=line) if a.name == name else a
-                    for a in book.accounts
-                )
-            )
-
-        self._file.change(edit)
+        with self.database.transaction() as connection:
+            _check_exists(connection, name)
+            connection.execute("UPDATE accounts SET password = ? WHERE name = ?", (line, name))
 
     def remove(self, name: str) -> None:
         """Remove a person. Raises `AccountError`."""
-
-        def edit(book: Book) -> Book:
-            _known(book, name)
-            return Book(accounts=tuple(a for a in book.accounts if a.name != name))
-
-        self._file.change(edit)
+        with self.database.transaction() as connection:
+            _check_exists(connection, name)
+            connection.execute("DELETE FROM accounts WHERE name = ?", (name,))
 
     def find(self, name: str) -> Account | None:
         """The account of a name."""
-        return next((a for a in self.accounts() if a.name == name), None)
+        rows = self.database.read("SELECT name, roles, password FROM accounts WHERE name = ?", name)
+        return self._account(*rows[0]) if rows else None
 
     def verify(self, name: str, password: str) -> Principal | None:
         """The principal if the password fits. Takes as long for an unknown name. Blocks for
@@ -101,7 +87,18 @@ class AccountStore:
             return None
         return Principal(name=name, roles=frozenset(account.roles))
 
+    def close(self) -> None:
+        """Release the file; a later use opens it again."""
+        self.database.close()
 
-def _known(book: Book, name: str) -> None:
-    if not any(a.name == name for a in book.accounts):
+    def _account(self, name: str, roles: str, password: str) -> Account:
+        return Account(name=name, roles=self.database.roles(roles), password=password)
+
+
+def _exists(connection: sqlite3.Connection, name: str) -> bool:
+    return bool(connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone())
+
+
+def _check_exists(connection: sqlite3.Connection, name: str) -> None:
+    if not _exists(connection, name):
         raise AccountError(f"there is no account {name}")

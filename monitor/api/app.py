@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bus import tasks
 from bus.tasks import HeardRequests
+from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import answer
 from monitor.api.charts import chart_routes
 from monitor.api.guard import Guard
@@ -90,6 +91,8 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
             services.commands.close()
             services.records.close()
             services.alarms.close()
+            services.account_writes.close()
+            services.account_store.close()
 
     return lifespan
 
@@ -108,6 +111,7 @@ def _tell_faults(app: FastAPI) -> None:
 
         app.add_exception_handler(error, handler)
 
+    on(AccountsUnavailable, 503)
     on(Away, 503)
     on(BusAway, 503)
     on(CommandLost, 503)

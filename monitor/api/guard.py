@@ -23,7 +23,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.accounts.locked_file import DamagedFile
+from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.login_limiter import LoginLimiter, TooManyAttempts
 from monitor.accounts.roles import Principal
 from monitor.accounts.sessions import Sessions
@@ -141,7 +141,7 @@ class Guard:
             return JSONResponse({"error": "foreign origin"}, 403)
         try:
             principal = await self._principal(connection)
-        except DamagedFile as error:
+        except AccountsUnavailable as error:
             return JSONResponse({"error": "the accounts cannot be read", "detail": str(error)}, 503)
         except TooManyAttempts as error:
             return None if is_open(scope["path"]) else _please_wait(error)

@@ -62,18 +62,19 @@ def log_in_routes(services: Services, ended: SessionEnded) -> APIRouter:
         if principal is None:
             log.warning("log-in of %r from %s failed", name, address)
             return _form(services, request, local_path(next), "login.wrong", 401, typed=name)
-        return _enter(services, request, principal, local_path(next), ended)
+        return await _enter(services, request, principal, local_path(next), ended)
 
     @router.get("/auth/once/{token}")
     async def once(request: Request, token: str) -> Response:
-        principal = redeem(services.site.data_path, token, now_ms())
+        database = services.account_store.database
+        principal = await services.account_writes.run(lambda: redeem(database, token, now_ms()))
         if principal is None:
             return _form(services, request, "/", "login.link_over", 401)
-        return _enter(services, request, principal, "/", ended, guest=True)
+        return await _enter(services, request, principal, "/", ended, guest=True)
 
     @router.post("/auth/logout")
     async def log_out(request: Request) -> Response:
-        _leave(services, request, ended)
+        await _leave(services, request, ended)
         return RedirectResponse("/login", 303)
 
     @router.post("/auth/preferences")
@@ -92,7 +93,7 @@ def log_in_routes(services: Services, ended: SessionEnded) -> APIRouter:
     return router
 
 
-def _enter(
+async def _enter(
     services: Services, request: Request, principal: Principal, target: str,
     ended: SessionEnded, *, guest: bool = False,
 ) -> Response:  # fmt: skip
@@ -100,18 +101,20 @@ def _enter(
     kept: dict[str, str] = {
         k: request.session[k] for k in ("language", "theme") if k in request.session
     }
-    _leave(services, request, ended)
+    await _leave(services, request, ended)
     request.session.update(kept)
-    request.session["sid"] = services.sessions.open(principal, guest=guest)
+    request.session["sid"] = await services.account_writes.run(
+        lambda: services.sessions.open(principal, guest=guest)
+    )
     log.info("%s logged in", principal.name)
     return RedirectResponse(target, 303)
 
 
-def _leave(services: Services, request: Request, ended: SessionEnded) -> None:
+async def _leave(services: Services, request: Request, ended: SessionEnded) -> None:
     session_id = request.session.get("sid", "")
     principal = services.sessions.principal(session_id)
     if principal is not None:
-        services.sessions.close(principal.session)
+        await services.account_writes.run(lambda: services.sessions.close(principal.session))
         ended(principal.session)
     request.session.clear()
 

@@ -20,6 +20,7 @@ from ingest.store.port import RecordReader
 from monitor.accounts.login_limiter import LoginLimiter
 from monitor.accounts.sessions import Sessions
 from monitor.accounts.store import AccountStore
+from monitor.api.account_writes import AccountWrites
 from monitor.api.guard import PasswordCheck
 from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
@@ -53,6 +54,7 @@ class Services:
     site: SiteSettings
     console: ConsoleSettings
     account_store: AccountStore
+    account_writes: AccountWrites
     sessions: Sessions
     passwords: PasswordCheck
     records: ReaderPool[RecordReader]
@@ -109,8 +111,9 @@ def build_services(
         site=site,
         console=console,
         account_store=account_store,
+        account_writes=AccountWrites(),
         sessions=Sessions(
-            data_path, account_store, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
+            account_store, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
         ),
         passwords=PasswordCheck(account_store, limiter, now_ms),
         records=records,

@@ -58,6 +58,8 @@ def services(data_path: Path, filled: tuple[Path, int]) -> Iterator[Services]:
     yield made
     made.records.close()
     made.alarms.close()
+    made.account_writes.close()
+    made.account_store.close()
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
-"""Sessions and one-time links."""
+"""Sessions."""
 
-import time
 from pathlib import Path
 
-from monitor.accounts.one_time_links import issue_one_time_link, redeem
+import pytest
+
 from monitor.accounts.roles import EVERYBODY, Principal, Role
 from monitor.accounts.sessions import Sessions
 from monitor.accounts.store import AccountStore
@@ -22,7 +22,7 @@ class Clock:
 
 def make(tmp_path: Path) -> tuple[AccountStore, Sessions, Clock]:
     store, clock = AccountStore(tmp_path), Clock()
-    return store, Sessions(tmp_path, store, lifetime_ms=HOUR_MS, now_ms=clock), clock
+    return store, Sessions(store, lifetime_ms=HOUR_MS, now_ms=clock), clock
 
 
 def test_a_session_outlives_a_restart_and_not_its_time(tmp_path: Path) -> None:
@@ -30,9 +30,10 @@ def test_a_session_outlives_a_restart_and_not_its_time(tmp_path: Path) -> None:
     store, sessions, clock = make(tmp_path)
     store.add("li", "correct horse", [Role.VIEWER])
     sid = sessions.open(Principal(name="li", roles=frozenset({Role.VIEWER})))
-    again = Sessions(tmp_path, store, lifetime_ms=HOUR_MS, now_ms=clock)
+    store.close()
+    again = Sessions(AccountStore(tmp_path), lifetime_ms=HOUR_MS, now_ms=clock)
     assert again.principal(sid) is not None
-    assert sid not in (tmp_path / "console" / "sessions.json").read_text()
+    assert (tmp_path / "console" / "accounts.db").read_bytes().count(sid.encode()) == 0
     clock.now_ms += HOUR_MS
     assert again.principal(sid) is None
 
@@ -65,23 +66,27 @@ def test_a_new_password_a_lost_role_and_a_removed_account_take_effect_at_once(
     assert sessions.principal(new) is None
 
 
-def test_a_link_opens_once(tmp_path: Path) -> None:
-    """The second one who clicks stays outside."""
-    link = issue_one_time_link(tmp_path, roles=[Role.VIEWER], base_url="http://console:1")
-    base, _, token = link.rpartition("/")
-    assert base == "http://console:1/auth/once"
-    now_ms = time.time_ns() // 1_000_000
-    principal = redeem(tmp_path, token, now_ms)
-    assert principal is not None
-    assert principal.roles == {Role.VIEWER}
-    assert redeem(tmp_path, token, now_ms) is None
+def test_expired_sessions_are_removed_and_the_oldest_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file does not grow with the log-ins."""
+    monkeypatch.setattr("monitor.accounts.sessions.MAX_SESSIONS", 3)
+    store, sessions, clock = make(tmp_path)
+    guest = Principal(name="demo", roles=EVERYBODY)
+    for _ in range(2):
+        sessions.open(guest, guest=True)
+    clock.now_ms += HOUR_MS
+    opened = [sessions.open(guest, guest=True) for _ in range(4)]
+    assert [sessions.principal(sid) is not None for sid in opened] == [False, True, True, True]
+    assert store.database.read("SELECT count(*) FROM sessions") == [(3,)]
+    clock.now_ms += HOUR_MS
+    sessions.remove_expired()
+    assert store.database.read("SELECT count(*) FROM sessions") == [(0,)]
 
 
-def test_a_link_expires_and_an_invented_one_opens_nothing(tmp_path: Path) -> None:
-    """And a link that was too late is gone as well."""
-    token = issue_one_time_link(tmp_path, minutes=1).rpartition("/")[2]
-    assert token not in (tmp_path / "console" / "links.json").read_text()
-    now_ms = time.time_ns() // 1_000_000
-    assert redeem(tmp_path, "invented", now_ms) is None
-    assert redeem(tmp_path, token, now_ms + 61_000) is None
-    assert redeem(tmp_path, token, now_ms) is None
+def test_a_session_without_roles_may_nothing(tmp_path: Path) -> None:
+    """It is sound all the same."""
+    _, sessions, _ = make(tmp_path)
+    found = sessions.principal(sessions.open(Principal(name="x", roles=frozenset()), guest=True))
+    assert found is not None
+    assert found.roles == frozenset()

@@ -44,3 +44,19 @@ def test_a_refusal_is_a_sentence_and_a_status(tmp_path: Path) -> None:
     code, text = run(tmp_path, "remove", "li")
     assert code == 1
     assert "no account li" in text
+
+
+def test_a_damaged_file_is_a_sentence_and_a_status_too(tmp_path: Path) -> None:
+    """It says what to do."""
+    (tmp_path / "console").mkdir()
+    (tmp_path / "console" / "accounts.db").write_bytes(b"not a database" * 1000)
+    for words in (["list"], ["add", "li"]):
+        code, text = run(tmp_path, *words, stdin="correct horse\n")
+        assert code == 1
+        assert "put back a copy" in text
+
+
+def test_a_look_at_no_accounts_creates_no_file(tmp_path: Path) -> None:
+    """It would belong to the person who looks, who may be another than the console's user."""
+    assert run(tmp_path, "list", "--json") == (0, "[]\n")
+    assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ from console_services import client_of
 from fastapi import FastAPI
 
 from bus.errors import CheckFailed, check
+from monitor.accounts.roles import Role
 from monitor.api.services import Services
 
 NAMES = ("hub", "kpis", "watcher")
@@ -67,5 +68,5 @@ async def test_a_request_that_fails_is_counted_and_a_failed_check_ends_the_proce
 async def test_the_count_is_among_the_metrics(as_role: Any, services: Services):
     """Beside everything else that Prometheus reads."""
     services.failures.count = 3
-    client: httpx.AsyncClient = as_role("operations")
+    client: httpx.AsyncClient = as_role(Role.OPERATIONS)
     assert "databus_console_failed_requests_total 3.0" in (await client.get("/metrics")).text

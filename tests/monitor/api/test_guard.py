@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from console_services import client_of, make_services
+from console_services import client_of, make_services, signed
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import Mount, Route
@@ -198,8 +198,20 @@ async def test_a_damaged_account_store_shuts_the_door_and_says_why(
 ) -> None:
     """503, not everybody and not a traceback."""
     sid = services.sessions.open(Principal(name="x", roles=EVERYBODY), guest=True)
-    (services.site.data_path / "console" / "sessions.json").write_text("{")
-    from console_services import signed
-
     stranger.cookies.set("databus_console", signed({"sid": sid}, services.secret))
-    assert (await stranger.get("/api/records")).status_code == 503
+    assert (await stranger.get("/api/records")).status_code == 200
+    services.account_store.close()  # nothing is left in the write-ahead log
+    path = services.site.data_path / "console" / "accounts.db"
+    sound = path.read_bytes()
+    path.write_bytes(b"{" * len(sound))
+    for _ in range(2):
+        reply = await stranger.get("/api/records")
+        assert reply.status_code == 503
+        assert "put back a copy" in reply.json()["detail"]
+        basic = httpx.BasicAuth("x", "correct horse")
+        assert (await stranger.get("/metrics", auth=basic)).status_code == 503
+        form = await stranger.post("/auth/login", data={"name": "x", "password": "correct horse"})
+        assert form.status_code == 503
+        assert (await stranger.get("/auth/once/token")).status_code == 503
+    path.write_bytes(sound)
+    assert (await stranger.get("/api/records")).status_code == 200

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import html
+import sqlite3
 import threading
+import time
 from typing import Any
 
 import httpx
@@ -12,6 +14,8 @@ import pytest
 from console_services import client_of
 from fastapi import FastAPI
 
+from monitor.accounts.database import WRITE_TIMEOUT_S
+from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.login_limiter import MAX_JUDGED_AT_ONCE_PER_ADDRESS
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import Role
@@ -241,3 +245,38 @@ async def test_the_cookie_is_secure_where_the_request_came_by_tls(services: Serv
         async with httpx.AsyncClient(transport=transport, base_url=f"{scheme}://console") as client:
             cookie = (await post(client, "li", "correct horse")).headers["set-cookie"].lower()
         assert ("secure" in cookie) == (scheme == "https")
+
+
+async def test_while_another_process_changes_the_accounts_everybody_else_is_served(
+    stranger: httpx.AsyncClient, services: Services, as_role: Any
+) -> None:
+    """A log-in waits for that transaction in a thread; before, it waited on the event loop."""
+    AccountStore(services.site.data_path).add("li", "correct horse", [Role.VIEWER])
+    client, began_s = as_role(), time.monotonic()
+    other = sqlite3.connect(services.account_store.database.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    log_in = asyncio.create_task(post(stranger, "li", "correct horse"))
+    for _ in range(20):
+        assert (await client.get("/api/records?limit=1")).status_code == 200
+        await asyncio.sleep(0.02)
+    assert not log_in.done()
+    other.execute("ROLLBACK")
+    assert (await log_in).status_code == 303
+    assert time.monotonic() - began_s < WRITE_TIMEOUT_S
+    other.close()
+
+
+async def test_changes_of_the_accounts_that_wait_are_bounded(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process holds the file, the line ends somewhere."""
+    monkeypatch.setattr("monitor.api.account_writes.MAX_WAITING", 3)
+    writes, go_on = services.account_writes, threading.Event()
+    waiting = [asyncio.ensure_future(writes.run(lambda: go_on.wait(30))) for _ in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(AccountsUnavailable):
+        await writes.run(lambda: None)
+    waiting[2].cancel()
+    go_on.set()
+    assert (await asyncio.gather(*waiting, return_exceptions=True))[:2] == [True, True]
+    assert await writes.run(lambda: 7) == 7

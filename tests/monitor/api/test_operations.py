@@ -55,7 +55,7 @@ async def test_pictures_come_from_the_picture_store_only(as_role: Any, services:
     good = await client.get("/pictures/car-1.png")
     assert (good.status_code, good.headers["content-type"]) == (200, "image/png")
     (services.site.data_path / "pictures" / "page.html").write_text("<script>")
-    for path in ("none.png", "%2e%2e/accounts.json", "..%2f..%2fetc/passwd", "page.html",
+    for path in ("none.png", "%2e%2e/console/accounts.db", "..%2f..%2fetc/passwd", "page.html",
                  "%2e%2e/register.json", "a/../../console/secret.png"):  # fmt: skip
         assert (await client.get(f"/pictures/{path}")).status_code == 404, path
 

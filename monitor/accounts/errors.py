@@ -1,0 +1,14 @@
+"""The errors of accounts; their texts are for the person who reads them."""
+
+from __future__ import annotations
+
+
+class AccountError(Exception):
+    """A change of the accounts that cannot be made."""
+
+
+class AccountsUnavailable(Exception):
+    """The file of accounts, sessions and links cannot be used; the text says what to do.
+
+    Nobody is logged in while it is raised.
+    """
