@@ -27,6 +27,7 @@ from deploy.status_line import StatusLine
 from deploy.supervisor import Supervisor
 from deploy.up import describe, refuse_if_taken, stop_on_signals
 from ingest.store.port import Page, StoreError
+from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.one_time_links import issue_one_time_link
 
 TICK_S = 0.5
@@ -130,13 +131,16 @@ class Show:
     def _now_ready(self) -> None:
         self._ready_s = time.monotonic()
         endpoint = console_endpoint(self.settings)
-        link = issue_one_time_link(
-            self.settings.site.data_path,
-            minutes=self.settings.console.link_minutes,
-            base_url=f"http://{endpoint.probe_host}:{endpoint.port}",
-        )
         self._line.say(f"all roles run after {self._ready_s - self._started_s:.1f} s")
-        self._line.say(f"console: {link}   (works once; stop with Ctrl-C)")
+        try:
+            link = issue_one_time_link(
+                self.settings.site.data_path,
+                minutes=self.settings.console.link_minutes,
+                base_url=f"http://{endpoint.probe_host}:{endpoint.port}",
+            )
+            self._line.say(f"console: {link}   (works once; stop with Ctrl-C)")
+        except AccountsUnavailable as error:
+            self._line.say(f"no link to the console: {error}")
 
     def _time_is_over(self) -> bool:
         now_s = time.monotonic()
