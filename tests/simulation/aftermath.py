@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from bus.records.batch import iter_batches
+from bus.records.batch import RecordsError, iter_batches
 from tests.checker.history import ReplicaState
 from tests.simulation.cluster import Cluster
 from tests.simulation.machine import Machine
@@ -146,6 +146,9 @@ def _batches(machine: Machine, directory: str) -> Iterator[tuple[int, int, int, 
     files = machine.disk.files
     for path in sorted(p for p in files if p.startswith(root) and p.endswith(".log")):
         data = bytes(files[path].data)
-        for at, header in iter_batches(data):
-            digest = f"{zlib.crc32(data[at : at + header.size_bytes]):08x}"
-            yield header.base_offset, header.last_offset, header.partition_leader_epoch, digest
+        try:
+            for at, header in iter_batches(data):
+                digest = f"{zlib.crc32(data[at : at + header.size_bytes]):08x}"
+                yield header.base_offset, header.last_offset, header.partition_leader_epoch, digest
+        except RecordsError as error:
+            machine.world.complain(f"{machine.name}: {path} is damaged: {error}")

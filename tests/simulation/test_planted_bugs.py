@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.planted import PLANTS
 from tests.simulation.story import run_seed
 
-SEEDS = range(1, 13)
+SEEDS = range(1, 25)
 POWER = ("power", "kill", "kill_two")
 NETWORK = ("isolate", "cut_pair", "kill", "pause")
 QUORUM = ("power_in_election", "power_in_commit")
