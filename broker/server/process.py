@@ -42,10 +42,6 @@ from bus import tasks
 
 log = logging.getLogger("broker.server")
 
-GIL_SWITCH_S = 0.0005
-"""How long a worker that has forced a file may wait for the loop's thread, for each of the half
-dozen calls of a durable write. With Python's 5 ms a vote took 40 ms where a disk takes 8."""
-
 OPERATOR_ERRORS = (
     ConfigError,
     SettingError,
@@ -212,7 +208,6 @@ def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
     the standard loop of Python 3.11 joins, and so copies, what is fetched.
     """
     _keep_freed_memory()
-    sys.setswitchinterval(GIL_SWITCH_S)
     try:
         tasks.run(serve(properties, data_dir=data_dir), loop_factory=uvloop.new_event_loop)
     except OPERATOR_ERRORS as error:
