@@ -63,3 +63,8 @@ class Clock(Protocol):
 
     def new_uuid(self) -> bytes:
         """Sixteen random bytes of a version 4 UUID (topic ids, directory ids, cluster ids)."""
+
+
+def monotonic_ms(clock: Clock) -> int:
+    """Whole milliseconds since some fixed moment; never goes back."""
+    return int(clock.monotonic() * 1000)

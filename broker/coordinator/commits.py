@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from broker.coordinator.appender import ErrorCallback
+from broker.coordinator.clock_reading import read_clock
 from broker.coordinator.group import ClassicGroup
 from broker.coordinator.leadership import Leadership
-from broker.coordinator.moment import moment
 from broker.coordinator.records import CommittedOffset, OffsetRecord
 from broker.coordinator.shard import CONSUMER
 from broker.coordinator.subscription import subscribed_topics
@@ -49,12 +49,12 @@ class Commits(Leadership):
                 told = request.knows_missing_groups
                 done(ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION)
                 return
-            group = shard.get_or_create(request.group_id, moment(self._clock))
+            group = shard.get_or_create(request.group_id, read_clock(self._clock))
         error = group.check_commit(request.member_id, request.group_instance_id, request.generation)
         if error:
             done(error)
             return
-        self._carry_out(shard, group, group.touch(request.member_id, moment(self._clock)))
+        self._carry_out(shard, group, group.touch(request.member_id, read_clock(self._clock)))
         self._append(
             shard,
             [

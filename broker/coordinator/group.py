@@ -1,14 +1,15 @@
 """The machine of one classic consumer group.
 
-In: requests of members, fired timers, stored records; time as a `Moment`. Out: effects, in the
-order in which the shell must carry them out. `rebalance` has the phases between two generations,
-`static_members` the return of a member with an instance id.
+In: requests of members, fired timers, stored records; the time as a `ClockReading`. Out: effects,
+in the order in which the shell must carry them out. `rebalance` has the phases between two
+generations, `static_members` the return of a member with an instance id.
 Never: I/O, clock, dice; member ids are drawn by the shell. Rules as of Kafka 4.3's ClassicGroup
 (KIP-62, 134, 345, 394, 559).
 """
 
 from __future__ import annotations
 
+from broker.coordinator.clock_reading import ClockReading
 from broker.coordinator.effects import (
     AnswerJoin,
     Arm,
@@ -19,7 +20,6 @@ from broker.coordinator.effects import (
     TimerKind,
 )
 from broker.coordinator.member import Member
-from broker.coordinator.moment import Moment
 from broker.coordinator.records import StoredGroup
 from broker.coordinator.roster import Roster
 from broker.coordinator.states import GroupState
@@ -32,7 +32,7 @@ class ClassicGroup(StaticMembers):
 
     # -- life ------------------------------------------------------------------------------
 
-    def replay(self, value: StoredGroup, now: Moment) -> list[Effect]:
+    def replay(self, value: StoredGroup, now: ClockReading) -> list[Effect]:
         """Take the state that the log holds; members have a whole session to show up."""
         self.roster = Roster()
         self.generation = value.generation
@@ -45,7 +45,7 @@ class ClassicGroup(StaticMembers):
         self.roster.leader_id = value.leader
         return [arm for member in self.roster for arm in self._touch(member, now)]
 
-    def die(self, error: ErrorCode, now: Moment) -> list[Effect]:
+    def die(self, error: ErrorCode, now: ClockReading) -> list[Effect]:
         """The group is deleted or its partition is led elsewhere: everyone who waits hears it."""
         effects: list[Effect] = []
         for member in self.roster:
@@ -55,7 +55,7 @@ class ClassicGroup(StaticMembers):
 
     # -- join ------------------------------------------------------------------------------
 
-    def join(self, request: JoinRequest, now: Moment) -> list[Effect]:
+    def join(self, request: JoinRequest, now: ClockReading) -> list[Effect]:
         """A member wants to take part in the next generation."""
         refusal = self._join_refusal(request)
         if refusal is not None:
@@ -80,7 +80,7 @@ class ClassicGroup(StaticMembers):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         return None
 
-    def _join_new(self, request: JoinRequest, now: Moment) -> list[Effect]:
+    def _join_new(self, request: JoinRequest, now: ClockReading) -> list[Effect]:
         old_id = self.roster.static_member_id(request.group_instance_id)
         if old_id is not None:
             return self._replace_static(old_id, request, now)
@@ -88,7 +88,7 @@ class ClassicGroup(StaticMembers):
             return self._ask_to_come_back(request, now)
         return self._add(Member.joining(request.fresh_member_id, request), request, now)
 
-    def _ask_to_come_back(self, request: JoinRequest, now: Moment) -> list[Effect]:
+    def _ask_to_come_back(self, request: JoinRequest, now: ClockReading) -> list[Effect]:
         """KIP-394: a member that times out in its first join must not leave a ghost behind."""
         member_id = request.fresh_member_id
         deadline = self._pending.setdefault(member_id, Deadline())
@@ -98,7 +98,7 @@ class ClassicGroup(StaticMembers):
             AnswerJoin(request.token, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)),
         ]
 
-    def _join_known(self, request: JoinRequest, now: Moment) -> list[Effect]:
+    def _join_known(self, request: JoinRequest, now: ClockReading) -> list[Effect]:
         if self._pending.pop(request.member_id, None) is not None:
             return self._add(Member.joining(request.member_id, request), request, now)
         error = self.roster.check(request.member_id, request.group_instance_id)
@@ -114,7 +114,7 @@ class ClassicGroup(StaticMembers):
         return self._rejoin(member, request, now)
 
     def _repeat_join_answer(
-        self, member: Member, request: JoinRequest, now: Moment
+        self, member: Member, request: JoinRequest, now: ClockReading
     ) -> list[Effect]:
         """The answer to its join was lost, or nothing changed: the same generation again."""
         return [
@@ -122,7 +122,7 @@ class ClassicGroup(StaticMembers):
             AnswerJoin(request.token, self._join_result(member)),
         ]
 
-    def _add(self, member: Member, request: JoinRequest, now: Moment) -> list[Effect]:
+    def _add(self, member: Member, request: JoinRequest, now: ClockReading) -> list[Effect]:
         if not len(self.roster):
             self.protocol_type = request.protocol_type
         self.roster.add(member)
@@ -134,7 +134,7 @@ class ClassicGroup(StaticMembers):
     # -- heartbeat, leave, commit ----------------------------------------------------------
 
     def heartbeat(
-        self, member_id: str, group_instance_id: str | None, generation: int, now: Moment
+        self, member_id: str, group_instance_id: str | None, generation: int, now: ClockReading
     ) -> tuple[ErrorCode, list[Effect]]:
         """A member lives."""
         if self.state is GroupState.DEAD:
@@ -148,7 +148,7 @@ class ClassicGroup(StaticMembers):
         return answer, self._touch(member, now)
 
     def leave(
-        self, member_id: str, group_instance_id: str | None, now: Moment
+        self, member_id: str, group_instance_id: str | None, now: ClockReading
     ) -> tuple[ErrorCode, str, list[Effect]]:
         """A member goes; static ones may be named by instance id alone (KIP-345)."""
         if self.state is GroupState.DEAD:
@@ -178,14 +178,14 @@ class ClassicGroup(StaticMembers):
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
-    def touch(self, member_id: str, now: Moment) -> list[Effect]:
+    def touch(self, member_id: str, now: ClockReading) -> list[Effect]:
         """A commit counts as a sign of life."""
         member = self.roster.get(member_id)
         return [] if member is None else self._touch(member, now)
 
     # -- timers ----------------------------------------------------------------------------
 
-    def on_timer(self, kind: TimerKind, subject: str, now: Moment) -> list[Effect]:
+    def on_timer(self, kind: TimerKind, subject: str, now: ClockReading) -> list[Effect]:
         """A timer fired; it may be one that nobody waits for any more."""
         if kind is TimerKind.SESSION:
             return self._on_session_timer(subject, now)
@@ -197,7 +197,7 @@ class ClassicGroup(StaticMembers):
             return [Arm(kind, subject, left_ms)]
         return self._on_join_over(now) if kind is TimerKind.JOIN else self._on_sync_over(now)
 
-    def _on_session_timer(self, member_id: str, now: Moment) -> list[Effect]:
+    def _on_session_timer(self, member_id: str, now: ClockReading) -> list[Effect]:
         pending = self._pending.get(member_id)
         if pending is not None:
             del self._pending[member_id]

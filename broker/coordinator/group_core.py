@@ -6,6 +6,7 @@ Never: a decision about who is in the group or when it rebalances.
 
 from __future__ import annotations
 
+from broker.coordinator.clock_reading import ClockReading
 from broker.coordinator.effects import (
     AnswerJoin,
     AnswerSync,
@@ -17,7 +18,6 @@ from broker.coordinator.effects import (
     TimerKind,
 )
 from broker.coordinator.member import Member
-from broker.coordinator.moment import Moment
 from broker.coordinator.records import StoredGroup
 from broker.coordinator.roster import Roster
 from broker.coordinator.states import TRANSITIONS, GroupState
@@ -31,7 +31,9 @@ class GroupCore:
     `generation` never falls.
     """
 
-    def __init__(self, group_id: str, now: Moment, *, initial_delay_ms: int, max_size: int) -> None:
+    def __init__(
+        self, group_id: str, now: ClockReading, *, initial_delay_ms: int, max_size: int
+    ) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.state_timestamp_ms = now.wall_ms
@@ -48,17 +50,19 @@ class GroupCore:
         self._initial_delay_ms = initial_delay_ms
         self._max_size = max_size
 
-    def _become(self, state: GroupState, now: Moment) -> None:
+    def _become(self, state: GroupState, now: ClockReading) -> None:
         check(state in TRANSITIONS[self.state], f"no way from {self.state} to {state}")
         self.state = state
         self.state_timestamp_ms = now.wall_ms
 
-    def _touch(self, member: Member, now: Moment) -> list[Effect]:
+    def _touch(self, member: Member, now: ClockReading) -> list[Effect]:
         if member.session.move(now.monotonic_ms + member.session_timeout_ms):
             return [Arm(TimerKind.SESSION, member.member_id, member.session_timeout_ms)]
         return []
 
-    def _arm(self, deadline: Deadline, kind: TimerKind, delay_ms: int, now: Moment) -> list[Effect]:
+    def _arm(
+        self, deadline: Deadline, kind: TimerKind, delay_ms: int, now: ClockReading
+    ) -> list[Effect]:
         return [Arm(kind, "", delay_ms)] if deadline.move(now.monotonic_ms + delay_ms) else []
 
     def check_member(
@@ -101,7 +105,7 @@ class GroupCore:
     def _sync_result(self, member: Member) -> SyncResult:
         return SyncResult(ErrorCode.NONE, member.assignment, self.protocol_type, self.protocol_name)
 
-    def _stored(self, now: Moment, assignments: dict[str, bytes] | None) -> StoredGroup:
+    def _stored(self, now: ClockReading, assignments: dict[str, bytes] | None) -> StoredGroup:
         members = tuple(
             member.as_stored(
                 self.protocol_name,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from broker.clock.port import Clock, TaskHandle
 from broker.coordinator.appender import Appender, ErrorCallback
+from broker.coordinator.clock_reading import read_clock
 from broker.coordinator.effects import (
     AnswerJoin,
     AnswerSync,
@@ -22,7 +23,6 @@ from broker.coordinator.effects import (
 )
 from broker.coordinator.group import ClassicGroup
 from broker.coordinator.hashing import java_abs, java_hash
-from broker.coordinator.moment import moment
 from broker.coordinator.records import CoordinatorRecord
 from broker.coordinator.shard import GroupLimits, Shard
 from broker.log.errors import LogError
@@ -71,7 +71,7 @@ class Leadership:
             return  # a new epoch of an unbroken leadership changes nothing that is loaded
         shard = self._shards[index] = Shard(index, self._limits)
         if self._appender.is_empty(index):
-            shard.finish_loading(moment(self._clock))
+            shard.finish_loading(read_clock(self._clock))
         else:
             self._loading[index] = self._clock.spawn(self._load(shard), name=f"load-groups-{index}")
 
@@ -87,7 +87,7 @@ class Leadership:
         # own, and a session that ran out here is none of its business.
         groups, shard.groups = shard.groups, {}
         for group in groups.values():
-            effects = group.die(ErrorCode.NOT_COORDINATOR, moment(self._clock))
+            effects = group.die(ErrorCode.NOT_COORDINATOR, read_clock(self._clock))
             self._carry_out(shard, group, effects)
         waiting = self._appends.pop(index, {})
         for ticket in list(waiting):
@@ -115,7 +115,7 @@ class Leadership:
             await self._clock.sleep(LOAD_AGAIN_S)
         if not self._is_here(shard):
             return
-        for group_id, effects in shard.finish_loading(moment(self._clock)).items():
+        for group_id, effects in shard.finish_loading(read_clock(self._clock)).items():
             self._carry_out(shard, shard.groups[group_id], effects)
         self._loading.pop(shard.index, None)
         log.info(
@@ -191,14 +191,14 @@ class Leadership:
     def _arm(self, shard: Shard, group: ClassicGroup, arm: Arm) -> None:
         def fired() -> None:
             if self._is_here(shard) and shard.groups.get(group.group_id) is group:
-                now = moment(self._clock)
+                now = read_clock(self._clock)
                 self._carry_out(shard, group, group.on_timer(arm.kind, arm.subject, now))
 
         self._timer.add(arm.delay_ms, fired)
 
     def _persist(self, shard: Shard, group: ClassicGroup, effect: Persist) -> None:
         def stored(error: ErrorCode) -> None:
-            now = moment(self._clock)
+            now = read_clock(self._clock)
             self._carry_out(shard, group, group.on_stored(effect.generation, error, now))
 
         self._append(shard, [effect.record], stored)
@@ -207,7 +207,7 @@ class Leadership:
         self, shard: Shard, group: ClassicGroup, effect: PersistReplacement
     ) -> None:
         def stored(error: ErrorCode) -> None:
-            now = moment(self._clock)
+            now = read_clock(self._clock)
             self._carry_out(shard, group, group.on_replaced(effect.replacement, error, now))
 
         self._append(shard, [effect.record], stored)

@@ -6,6 +6,7 @@ Out: effects. Never: whether a request to join is accepted; that is `group`'s.
 
 from __future__ import annotations
 
+from broker.coordinator.clock_reading import ClockReading
 from broker.coordinator.effects import (
     AnswerJoin,
     AnswerSync,
@@ -18,7 +19,6 @@ from broker.coordinator.effects import (
 )
 from broker.coordinator.group_core import GroupCore
 from broker.coordinator.member import Member
-from broker.coordinator.moment import Moment
 from broker.coordinator.records import GroupRecord
 from broker.coordinator.states import GroupState
 from bus.errors import ErrorCode
@@ -29,7 +29,7 @@ class Rebalance(GroupCore):
 
     # -- join phase ------------------------------------------------------------------------
 
-    def _prepare_rebalance(self, now: Moment) -> list[Effect]:
+    def _prepare_rebalance(self, now: ClockReading) -> list[Effect]:
         """Ask everybody to join, or go on waiting for them."""
         effects: list[Effect] = []
         if self.state is GroupState.PREPARING_REBALANCE:
@@ -49,26 +49,26 @@ class Rebalance(GroupCore):
         effects += self._arm(self._join, TimerKind.JOIN, delay, now)
         return effects if initial else [*effects, *self._try_complete_join(now)]
 
-    def _rejoin(self, member: Member, request: JoinRequest, now: Moment) -> list[Effect]:
+    def _rejoin(self, member: Member, request: JoinRequest, now: ClockReading) -> list[Effect]:
         """A member joins again with what it wants now: the next generation begins."""
         effects = self._answer_error(member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.take_wishes(request)
         member.join_token = request.token
         return [*effects, *self._touch(member, now), *self._prepare_rebalance(now)]
 
-    def _is_initial(self, now: Moment) -> bool:
+    def _is_initial(self, now: ClockReading) -> bool:
         """Whether an empty group still collects its first members."""
         return self._join_give_up_ms > now.monotonic_ms
 
-    def _extend_initial_delay(self, now: Moment) -> None:
+    def _extend_initial_delay(self, now: ClockReading) -> None:
         """Each new member of a starting group makes it worth waiting for the next (KIP-134)."""
         self._join.at_ms = min(now.monotonic_ms + self._initial_delay_ms, self._join_give_up_ms)
 
-    def _try_complete_join(self, now: Moment) -> list[Effect]:
+    def _try_complete_join(self, now: ClockReading) -> list[Effect]:
         waits = self._pending or not self.roster.all_joined() or self._is_initial(now)
         return [] if waits else self._complete_join(now)
 
-    def _complete_join(self, now: Moment) -> list[Effect]:
+    def _complete_join(self, now: ClockReading) -> list[Effect]:
         """The join phase is over: those who came are the next generation."""
         for member in self.roster:
             if member.join_token is None and member.group_instance_id is None:
@@ -81,13 +81,13 @@ class Rebalance(GroupCore):
         self.generation += 1
         return self._start_generation(now) if len(self.roster) else self._empty(now)
 
-    def _empty(self, now: Moment) -> list[Effect]:
+    def _empty(self, now: ClockReading) -> list[Effect]:
         self.protocol_name = None
         self.roster.leader_id = None
         self._become(GroupState.EMPTY, now)
         return [Persist(GroupRecord(self.group_id, self._stored(now, None)), self.generation)]
 
-    def _start_generation(self, now: Moment) -> list[Effect]:
+    def _start_generation(self, now: ClockReading) -> list[Effect]:
         self.protocol_name = self.roster.vote()
         self._become(GroupState.COMPLETING_REBALANCE, now)
         effects: list[Effect] = []
@@ -102,7 +102,7 @@ class Rebalance(GroupCore):
 
     # -- sync phase ------------------------------------------------------------------------
 
-    def sync(self, request: SyncRequest, now: Moment) -> list[Effect]:
+    def sync(self, request: SyncRequest, now: ClockReading) -> list[Effect]:
         """A member asks for its assignment; the leader brings all of them."""
         error = self._sync_error(request)
         member = self.roster.get(request.member_id)
@@ -138,7 +138,7 @@ class Rebalance(GroupCore):
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def on_stored(self, generation: int, error: ErrorCode, now: Moment) -> list[Effect]:
+    def on_stored(self, generation: int, error: ErrorCode, now: ClockReading) -> list[Effect]:
         """What `Persist` asked for is in the log, or could not be put there."""
         if self.state is not GroupState.COMPLETING_REBALANCE or generation != self.generation:
             return []
@@ -158,7 +158,7 @@ class Rebalance(GroupCore):
                 member.sync_token = None
         return effects
 
-    def _fail_sync(self, error: ErrorCode, now: Moment) -> list[Effect]:
+    def _fail_sync(self, error: ErrorCode, now: ClockReading) -> list[Effect]:
         effects: list[Effect] = []
         for member in self.roster:
             effects += self._answer_error(member, error)
@@ -167,14 +167,14 @@ class Rebalance(GroupCore):
 
     # -- those who do not come -------------------------------------------------------------
 
-    def _on_join_over(self, now: Moment) -> list[Effect]:
+    def _on_join_over(self, now: ClockReading) -> list[Effect]:
         if self.state is not GroupState.PREPARING_REBALANCE:
             return []
         if self._is_initial(now) and self._pending and not len(self.roster):
             return self._arm(self._join, TimerKind.JOIN, self._initial_delay_ms, now)
         return self._complete_join(now)
 
-    def _on_sync_over(self, now: Moment) -> list[Effect]:
+    def _on_sync_over(self, now: ClockReading) -> list[Effect]:
         """Members that joined but never asked for their assignment are gone."""
         if self.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return []
@@ -184,12 +184,12 @@ class Rebalance(GroupCore):
         self._unsynced.clear()
         return self._prepare_rebalance(now) if late else []
 
-    def _after_pending_left(self, now: Moment) -> list[Effect]:
+    def _after_pending_left(self, now: ClockReading) -> list[Effect]:
         if self.state is GroupState.PREPARING_REBALANCE:
             return self._try_complete_join(now)
         return []
 
-    def _remove(self, member: Member, now: Moment) -> list[Effect]:
+    def _remove(self, member: Member, now: ClockReading) -> list[Effect]:
         effects = self._answer_error(member, ErrorCode.UNKNOWN_MEMBER_ID)
         self._forget(member)
         return [*effects, *self._prepare_rebalance(now)]

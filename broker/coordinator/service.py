@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.coordinator.appender import ErrorCallback
+from broker.coordinator.clock_reading import read_clock
 from broker.coordinator.commits import Commits, log_failure
 from broker.coordinator.effects import JoinRequest, JoinResult, SyncRequest, SyncResult
 from broker.coordinator.group import ClassicGroup
-from broker.coordinator.moment import moment
 from broker.coordinator.shard import Shard
 from broker.coordinator.states import GroupState
 from bus.errors import ErrorCode
@@ -39,7 +39,7 @@ class GroupCoordinator(Commits):
         if isinstance(shard, ErrorCode):
             answer(JoinResult(shard, request.member_id))
             return
-        now = moment(self._clock)
+        now = read_clock(self._clock)
         if request.member_id and group_id not in shard.groups:
             answer(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
             return
@@ -54,7 +54,7 @@ class GroupCoordinator(Commits):
             answer(SyncResult(found))
             return
         shard, group = found
-        self._carry_out(shard, group, group.sync(request, moment(self._clock)))
+        self._carry_out(shard, group, group.sync(request, read_clock(self._clock)))
 
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
@@ -65,7 +65,7 @@ class GroupCoordinator(Commits):
             return found
         shard, group = found
         error, effects = group.heartbeat(
-            member_id, group_instance_id, generation, moment(self._clock)
+            member_id, group_instance_id, generation, read_clock(self._clock)
         )
         self._carry_out(shard, group, effects)
         return error
@@ -78,7 +78,7 @@ class GroupCoordinator(Commits):
         if isinstance(found, ErrorCode):
             return found, member_id
         shard, group = found
-        error, left, effects = group.leave(member_id, group_instance_id, moment(self._clock))
+        error, left, effects = group.leave(member_id, group_instance_id, read_clock(self._clock))
         self._carry_out(shard, group, effects)
         return error, left
 
@@ -149,4 +149,4 @@ class GroupCoordinator(Commits):
     def _drop(self, shard: Shard, group_id: str) -> None:
         group = shard.groups.pop(group_id, None)
         if group is not None and group.state is GroupState.EMPTY:
-            group.die(ErrorCode.GROUP_ID_NOT_FOUND, moment(self._clock))
+            group.die(ErrorCode.GROUP_ID_NOT_FOUND, read_clock(self._clock))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.coordinator.clock_reading import ClockReading
 from broker.coordinator.effects import Effect
 from broker.coordinator.group import ClassicGroup
-from broker.coordinator.moment import Moment
 from broker.coordinator.offsets import OffsetTable
 from broker.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRecord, StoredGroup
 from broker.coordinator.states import GroupState
@@ -55,7 +55,7 @@ class Shard:
         else:
             self._stored[record.group_id] = record.value
 
-    def finish_loading(self, now: Moment) -> dict[str, list[Effect]]:
+    def finish_loading(self, now: ClockReading) -> dict[str, list[Effect]]:
         """The log is read: stored groups become live. Effects by group (session timers)."""
         effects: dict[str, list[Effect]] = {}
         for group_id, stored in self._stored.items():
@@ -66,7 +66,7 @@ class Shard:
         self.loaded = True
         return effects
 
-    def get_or_create(self, group_id: str, now: Moment) -> ClassicGroup:
+    def get_or_create(self, group_id: str, now: ClockReading) -> ClassicGroup:
         """The group, made empty if there is none."""
         group = self.groups.get(group_id)
         if group is None:

@@ -6,6 +6,7 @@ Never: whether the request to join is accepted; that is `group`'s.
 
 from __future__ import annotations
 
+from broker.coordinator.clock_reading import ClockReading
 from broker.coordinator.effects import (
     AnswerJoin,
     Effect,
@@ -15,7 +16,6 @@ from broker.coordinator.effects import (
     Replacement,
 )
 from broker.coordinator.member import Member
-from broker.coordinator.moment import Moment
 from broker.coordinator.rebalance import Rebalance
 from broker.coordinator.records import GroupRecord
 from broker.coordinator.states import GroupState
@@ -25,7 +25,7 @@ from bus.errors import ErrorCode, check
 class StaticMembers(Rebalance):
     """What a member with an instance id may do beyond the others."""
 
-    def _replace_static(self, old_id: str, request: JoinRequest, now: Moment) -> list[Effect]:
+    def _replace_static(self, old_id: str, request: JoinRequest, now: ClockReading) -> list[Effect]:
         """The process under this instance id is a new one; the old one is fenced."""
         member = self.roster.get(old_id)
         check(member is not None, "an instance id belongs to a member")
@@ -60,7 +60,9 @@ class StaticMembers(Rebalance):
             return self._join_result(member, skip_assignment=leads)
         return self._join_result(member, led_by=led_by)
 
-    def on_replaced(self, replacement: Replacement, error: ErrorCode, now: Moment) -> list[Effect]:
+    def on_replaced(
+        self, replacement: Replacement, error: ErrorCode, now: ClockReading
+    ) -> list[Effect]:
         """The new name is in the log, or could not be put there: then the old one holds again."""
         member = self.roster.get(replacement.result.member_id)
         if member is None or member.join_token is not replacement.token:

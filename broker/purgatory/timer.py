@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from broker.clock.port import Clock, TimerHandle
+from broker.clock.port import Clock, TimerHandle, monotonic_ms
 from broker.purgatory.wheel import Entry, TimingWheel
 
 Callback = Callable[[], None]
@@ -38,7 +38,7 @@ class Timer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._wheel = TimingWheel(self._now_ms())
+        self._wheel = TimingWheel(monotonic_ms(self._clock))
         self._handle: TimerHandle | None = None
         self._wake_at_ms = math.inf
         self._stopped = False
@@ -46,14 +46,11 @@ class Timer:
     def __len__(self) -> int:
         return len(self._wheel)
 
-    def _now_ms(self) -> int:
-        return int(self._clock.monotonic() * 1000)
-
     def add(self, delay_ms: int, callback: Callback) -> TimerEntry:
         """Call ``callback`` once, when ``delay_ms`` milliseconds (at least one) have passed."""
         # One tick more than asked: the present millisecond is already partly gone. So the wheel,
         # which is never ahead of the clock, always takes the entry.
-        deadline_ms = self._now_ms() + max(delay_ms, 0) + 1
+        deadline_ms = monotonic_ms(self._clock) + max(delay_ms, 0) + 1
         entry = self._wheel.add(deadline_ms, callback)
         if deadline_ms < self._wake_at_ms:
             self._arm(deadline_ms)
@@ -81,7 +78,7 @@ class Timer:
     def _on_time(self) -> None:
         self._handle = None
         self._wake_at_ms = math.inf
-        for entry in self._wheel.advance(self._now_ms()):
+        for entry in self._wheel.advance(monotonic_ms(self._clock)):
             self._call(entry)
         upcoming_ms = self._wheel.next_ms()
         if upcoming_ms is not None and upcoming_ms < self._wake_at_ms:

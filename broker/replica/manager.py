@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from broker.clock.port import Clock, TaskHandle
+from broker.clock.port import Clock, TaskHandle, monotonic_ms
 from broker.clock.tasks import end
 from broker.config.views import TopicConfig
 from broker.disk.port import WouldWait
@@ -331,7 +331,7 @@ class ReplicaManager:
         return int(self._logs.config["replica.lag.time.max.ms"])
 
     def monotonic_ms(self) -> int:
-        return int(self._clock.monotonic() * 1000)
+        return monotonic_ms(self._clock)
 
     def broker_epoch(self) -> int:
         return -1 if self._cluster is None else self._cluster.broker_epoch()

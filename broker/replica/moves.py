@@ -13,7 +13,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from broker.clock.port import Clock
+from broker.clock.port import Clock, monotonic_ms
 from broker.clock.tasks import Errand
 from broker.disk.port import WouldWait
 from broker.log.checkpoint import TopicPartition
@@ -199,7 +199,7 @@ class Moves:
 
     async def _run(self) -> None:
         while self._moves:
-            if self._quota.is_exceeded(self._now_ms()):
+            if self._quota.is_exceeded(monotonic_ms(self._clock)):
                 await self._clock.sleep(THROTTLE_REST_S)
                 continue
             await self._advance(next(iter(self._moves.values())))
@@ -254,7 +254,7 @@ class Moves:
         if current.log_start_offset > future.log_start_offset:
             future.raise_start(min(current.log_start_offset, future.end_offset))
         move.unflushed += info.size_bytes
-        self._quota.record(info.size_bytes, self._now_ms())
+        self._quota.record(info.size_bytes, monotonic_ms(self._clock))
 
     def _shorten(self, move: Move, kind: StepKind, offset: int) -> None:
         future, now_ms = move.future, self._clock.now_ms()
@@ -314,6 +314,3 @@ class Moves:
             self._logs.futures.drop(move.partition.key)
         except LogError as error:
             self._host.take_offline(move.target, error)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.monotonic() * 1000)

@@ -5,7 +5,7 @@ In: partitions, bytes. Out: whether to hold back. Never: a throttle on a replica
 
 from __future__ import annotations
 
-from broker.clock.port import Clock
+from broker.clock.port import Clock, monotonic_ms
 from broker.config.views import BrokerConfig
 from broker.replica.partition import Partition
 from broker.replica.selector import RACK_AWARE
@@ -46,24 +46,21 @@ class Throttles:
         """As leader: whether a follower gets nothing of the partition for now."""
         if replica_id in partition.isr or not self._names(partition, LEADER_REPLICAS):
             return False
-        return self.leader.is_exceeded(self._now_ms())
+        return self.leader.is_exceeded(monotonic_ms(self._clock))
 
     def led(self, partition: Partition, replica_id: int, size_bytes: int) -> None:
         """As leader: a follower got so much."""
         if replica_id not in partition.isr and self._names(partition, LEADER_REPLICAS):
-            self.leader.record(size_bytes, self._now_ms())
+            self.leader.record(size_bytes, monotonic_ms(self._clock))
 
     def followed(self, partition: Partition, size_bytes: int) -> int:
         """As follower: so much came; how many milliseconds to rest."""
         if self._broker_id in partition.isr or not self._names(partition, FOLLOWER_REPLICAS):
             return 0
-        now_ms = self._now_ms()
+        now_ms = monotonic_ms(self._clock)
         self.follower.record(size_bytes, now_ms)
         return self._window_ms if self.follower.is_exceeded(now_ms) else 0
 
     def _names(self, partition: Partition, key: str) -> bool:
         throttled: tuple[str, ...] | None = partition.log.config.values.get(key)
         return throttled is not None and is_throttled(throttled, partition.index, self._broker_id)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.monotonic() * 1000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.clock.port import Clock
+from broker.clock.port import Clock, monotonic_ms
 from broker.config.views import BrokerConfig
 from broker.controller.kraft.epoch_limit import EpochLimit
 from broker.controller.kraft.images import Images
@@ -22,7 +22,7 @@ from broker.disk.port import Disk
 
 def moment(clock: Clock) -> Moment:
     """Now, with a random number."""
-    return Moment(int(clock.monotonic() * 1000), clock.random.random())
+    return Moment(monotonic_ms(clock), clock.random.random())
 
 
 @dataclass(slots=True)

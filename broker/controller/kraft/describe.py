@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.clock.port import monotonic_ms
 from broker.controller.kraft.leading import Progress
 from broker.controller.kraft.messages import Moment
 from broker.controller.kraft.states import Role
@@ -44,7 +45,7 @@ def describe(node: RaftNode) -> Described:
     """Look now."""
     machine = node.machine
     now_ms = node.clock.now_ms()
-    mono_ms = int(node.clock.monotonic() * 1000)
+    mono_ms = monotonic_ms(node.clock)
     term = machine.leading.term
     leads = machine.role is Role.LEADER and term is not None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from broker.clock.port import Clock, TimerHandle
+from broker.clock.port import Clock, TimerHandle, monotonic_ms
 from broker.config.views import BrokerConfig
 from broker.controller.kraft.machine import Machine
 from broker.controller.kraft.messages import Fetch, FetchAnswer, Moment
@@ -92,7 +92,7 @@ class ParkedFetches:
         parked = self._waiting.get(number)
         if parked is None:
             return
-        now = Moment(int(self._clock.monotonic() * 1000))
+        now = Moment(monotonic_ms(self._clock))
         found = self._machine.on_fetch(parked.ask, now, may_wait=may_wait, again=True)
         if found is None:
             return

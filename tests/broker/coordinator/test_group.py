@@ -20,7 +20,7 @@ from broker.coordinator.effects import (
 from broker.coordinator.group import ClassicGroup
 from broker.coordinator.states import GroupState
 from bus.errors import ErrorCode
-from tests.broker.coordinator.moments import at
+from tests.broker.coordinator.clock_readings import at
 
 NOW = 1_000_000
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from broker.coordinator.clock_reading import ClockReading
 from broker.coordinator.effects import (
     AnswerJoin,
     AnswerSync,
@@ -28,10 +29,9 @@ from broker.coordinator.effects import (
     TimerKind,
 )
 from broker.coordinator.group import ClassicGroup
-from broker.coordinator.moment import Moment
 from broker.coordinator.states import GroupState
 from bus.errors import ErrorCode
-from tests.broker.coordinator.moments import at
+from tests.broker.coordinator.clock_readings import at
 
 SESSIONS_MS = (6_000, 10_000, 30_000)
 REBALANCE_MS = 5_000
@@ -70,7 +70,7 @@ class World:
         self.numbers = 0
 
     @property
-    def now(self) -> Moment:
+    def now(self) -> ClockReading:
         """Now and then an operator sets the clock."""
         if self.dice.random() < 0.02:
             self.wall_error_ms = self.dice.randrange(-3_600_000, 3_600_000)

@@ -10,7 +10,7 @@ from broker.coordinator.effects import Effect, JoinRequest, SyncRequest, TimerKi
 from broker.coordinator.group import ClassicGroup
 from broker.coordinator.states import TRANSITIONS, GroupState
 from bus.errors import CheckFailed, ErrorCode
-from tests.broker.coordinator.moments import at
+from tests.broker.coordinator.clock_readings import at
 
 NOW = 1_000_000
 Event = Callable[[ClassicGroup, int], list[Effect]]
