@@ -46,10 +46,16 @@ def write_copy(disk: Disk, path: str, text: str) -> None:
     finds the right one by itself, and whose writer is waited for: two flushes fewer.
     """
     temporary = path + SUFFIX + ".tmp"
-    file = disk.open(temporary, create=True)
+    write_text(disk, temporary, sealed(text))
+    disk.rename(temporary, path + SUFFIX)
+
+
+def write_text(disk: Disk, path: str, text: str, *, is_new: bool = False) -> None:
+    """Write a small file over what it holds. Nothing is forced. ``is_new``: it is not there yet."""
+    file = disk.open(path, create=True)
     try:
-        file.truncate(0)
-        file.append(sealed(text).encode())
+        if not is_new:
+            file.truncate(0)
+        file.append(text.encode())
     finally:
         file.close()
-    disk.rename(temporary, path + SUFFIX)

@@ -13,7 +13,7 @@ import logging
 
 from broker.config.properties import read_properties
 from broker.disk.port import Disk
-from broker.log.checked import SUFFIX, read_copy, sealed
+from broker.log.checked import SUFFIX, read_copy, sealed, write_text
 from broker.log.directories import decode_uuid, encode_uuid, flush_file
 
 log = logging.getLogger("broker.log")
@@ -49,7 +49,7 @@ def read_vouched(disk: Disk, directory: str) -> tuple[bytes | None, bool]:
             "and start again; the partition is offline until then, nothing was changed"
         )
     log.warning("%s was damaged; it is made anew from its copy", path)
-    _put(disk, path, copy, is_new=False)
+    write_text(disk, path, copy)
     return vouched, True
 
 
@@ -63,8 +63,8 @@ def write_topic_id(disk: Disk, directory: str, topic_id: bytes, *, is_new: bool 
     path = f"{directory}/{PARTITION_METADATA}"
     text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n"
     if not is_new:
-        _put(disk, path + SUFFIX, sealed(text), is_new=False)
-    _put(disk, path, text, is_new=is_new)
+        write_text(disk, path + SUFFIX, sealed(text))
+    write_text(disk, path, text, is_new=is_new)
 
 
 def flush_new(disk: Disk, directory: str) -> None:
@@ -72,7 +72,7 @@ def flush_new(disk: Disk, directory: str) -> None:
     names in the directory are forced by the caller."""
     path = f"{directory}/{PARTITION_METADATA}"
     if not disk.exists(path + SUFFIX) and disk.exists(path):
-        _put(disk, path + SUFFIX, sealed(disk.read_text(path)), is_new=True)
+        write_text(disk, path + SUFFIX, sealed(disk.read_text(path)), is_new=True)
     flush_file(disk, path)
     flush_file(disk, path + SUFFIX)
     disk.flush_directory(directory.rpartition("/")[0])
@@ -84,13 +84,3 @@ def _topic_id(text: str) -> bytes | None:
         return decode_uuid(found["topic_id"])
     except (KeyError, ValueError):
         return None
-
-
-def _put(disk: Disk, path: str, text: str, *, is_new: bool) -> None:
-    file = disk.open(path, create=True)
-    try:
-        if not is_new:
-            file.truncate(0)
-        file.append(text.encode())
-    finally:
-        file.close()

@@ -67,17 +67,23 @@ def test_after_a_loss_of_power_a_log_is_a_prefix_of_what_it_was(part: int):
         assert batches(reopened) == before[: len(batches(reopened))], f"seed {seed}"
 
 
+def former_history(seed: int, *, flushed: float) -> tuple[random.Random, SimDisk, Log]:
+    """A log with batches of epoch 1, flushed with that probability."""
+    dice = random.Random(seed)
+    machine = SimDisk("m", dice, lambda: NOW_MS)
+    log = open_log(machine)
+    put(log, 4 + dice.randrange(0, 12), epoch=1)
+    if dice.random() < flushed:
+        log.flush()
+    return dice, machine, log
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_what_was_cut_does_not_come_back_with_the_power(part: int):
     """Found by the simulation: a divergent tail was cut, other records took its place in a new
     segment, and after a loss of power both stood in the log."""
     for seed in range(part * 40, part * 40 + 40):
-        dice = random.Random(seed)
-        machine = SimDisk("m", dice, lambda: NOW_MS)
-        log = open_log(machine)
-        put(log, 4 + dice.randrange(0, 12), epoch=1)
-        if dice.random() < 0.5:
-            log.flush()
+        dice, machine, log = former_history(seed, flushed=0.5)
         cut = dice.randrange(1, log.end_offset // 2) * 2
         log.truncate_to(cut, NOW_MS)
         if dice.random() < 0.5:
@@ -95,12 +101,7 @@ def test_a_cut_that_its_process_did_not_live_to_force_does_not_come_back(part: i
     """Found by the simulation: a process died between a cut and its forcing. The next one appended
     to a new segment and flushed that; with the power lost the old tail stood below it again."""
     for seed in range(part * 40, part * 40 + 40):
-        dice = random.Random(seed)
-        machine = SimDisk("m", dice, lambda: NOW_MS)
-        log = open_log(machine)
-        put(log, 4 + dice.randrange(0, 12), epoch=1)
-        if dice.random() < 0.7:
-            log.flush()
+        dice, machine, log = former_history(seed, flushed=0.7)
         vouched, cut = log.recovery_point, dice.randrange(1, log.end_offset // 2) * 2
         log.cut_to(cut, NOW_MS)
         log = open_log(machine, vouched)
