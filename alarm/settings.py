@@ -1,8 +1,4 @@
-"""Settings of the dispatcher: verdicts, once-only alarms, notifiers.
-
-In: values that `deploy.settings` has read and merged. Out: a frozen object.
-Never: reading files or the environment.
-"""
+"""Settings of the dispatcher: verdicts, once-only alarms, notifiers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every error code of the Kafka 4.3 protocol: number, name, worth a retry or not, and a sentence.
 
 In: nothing. Out: `ErrorCode` (with `.retriable` and `.text`) and `BusError`, the one exception that
-carries a code across rooms.
+carries a code across packages.
 Never: I/O, and never the place to decide which error applies. Programmer errors are not here:
 they are `check(condition, "sentence")`.
 
@@ -267,7 +267,7 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY = 130, False, "The topology is not valid."
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, False, "The topology epoch is not valid."
     STREAMS_TOPOLOGY_FENCED = 132, False, "The topology epoch has been overtaken."
-    SHARE_SESSION_LIMIT_REACHED = 133, True, "No more share sessions are allowed here."
+    SHARE_SESSION_LIMIT_REACHED = 133, True, "No further share sessions are allowed here."
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:
@@ -279,7 +279,7 @@ class ErrorCode(IntEnum):
 
 
 class BusError(Exception):
-    """A peer or operating error with its code: expected, typed, told to whom it concerns."""
+    """A peer or operating error with its code: expected and typed."""
 
     def __init__(self, code: ErrorCode, detail: str = "") -> None:
         super().__init__(f"{code.name}: {detail or code.text}")
@@ -290,6 +290,10 @@ class BusError(Exception):
     def retriable(self) -> bool:
         """Whether the same request may succeed later without being changed."""
         return self.code.retriable
+
+
+class CloseConnection(Exception):
+    """The peer can only be answered by closing its connection; the text is the log line."""
 
 
 class CheckFailed(BaseException):

@@ -1,7 +1,7 @@
 """Every limit of the bus's language and clients: name, unit last, one sentence why.
 
 In: nothing. Out: integers. Limits that an operator may set are configuration keys of the broker or
-of a room's settings; here is what nobody needs to set.
+of a package's settings; here is what needs no setting.
 Never: a number without its reason.
 """
 
@@ -52,7 +52,7 @@ CLIENT_REQUEST_TIMEOUT_MS: Final = 30_000
 """One request to a broker, administration included."""
 
 CLIENT_CONNECT_TIMEOUT_MS: Final = 5_000
-"""To connect and be told what a node serves; a person waits for it, and the next node is tried."""
+"""To connect and learn what a node serves; a person waits for it, and the next node is tried."""
 
 CLIENT_CONTROLLER_ATTEMPTS: Final = 5
 """How often an administrative request follows a controller that moves; more is no election."""

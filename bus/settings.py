@@ -1,4 +1,4 @@
-"""Settings that every room shares: who we are and where the bus is.
+"""Settings that every package shares: who we are and where the bus is.
 
 In: values that `deploy.settings` has read and merged. Out: frozen objects.
 Never: reading files or the environment.
@@ -53,7 +53,7 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     keep_days: NotNegative = 0
 
     def __post_init__(self) -> None:
-        """Refuse a zone that nobody knows: every time of the site would be wrong by hours."""
+        """Refuse an unknown zone: every time of the site would be wrong by hours."""
         try:
             ZoneInfo(self.zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -73,6 +73,6 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the Kafka-compatible brokers are: ours or anybody's."""
+    """Where the Kafka-compatible brokers are: ours or others'."""
 
     bootstrap_servers: Name = "127.0.0.1:9092"

@@ -46,7 +46,7 @@ def spawn(coroutine: Coroutine[Any, Any, Result], *, name: str) -> asyncio.Task[
 
 
 def watch(task: asyncio.Task[Result]) -> asyncio.Task[Result]:
-    """The same for a task that somebody else made, as a TaskGroup does."""
+    """The same for a task that other code made, as a TaskGroup does."""
     task.add_done_callback(_report)
     return task
 
@@ -58,7 +58,7 @@ def _report(task: asyncio.Task[Any]) -> None:
 
 
 def report(message: str, error: BaseException, **more: object) -> None:
-    """Hand an error to whoever supervises the running loop."""
+    """Hand an error to the supervisor of the running loop."""
     asyncio.get_running_loop().call_exception_handler(
         {"message": message, "exception": error, "supervised": True, **more}
     )

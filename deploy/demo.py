@@ -1,7 +1,7 @@
 """`demo`: the whole product with a living city, and at the end the account.
 
 In: settings, how long. Out: exit status 0 only if every record is accounted for.
-Never: knowledge of how a room does its work; it starts roles, waits, and reads their books.
+Never: knowledge of how a package does its work; it starts roles, waits, and reads their totals.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import time
 
 import msgspec
 
-from deploy import account_print, account_read
-from deploy.books import open_operations, open_records
-from deploy.cluster.children import cluster_children, cluster_settings
+from deploy.cluster.fault import LeaderKill
 from deploy.cluster.layout import ClusterPlan
-from deploy.cluster.mishap import LeaderKill
+from deploy.cluster.processes import cluster_processes, cluster_settings
 from deploy.cluster.run import about
-from deploy.drain import drain
 from deploy.errors import OperatorError
 from deploy.prepare import prepare
+from deploy.reconcile import collect, report
+from deploy.reconcile.drain import drain
+from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import DEMO, children, console_endpoint
 from deploy.settings import Settings
 from deploy.status_line import StatusLine
 from deploy.supervisor import Supervisor
-from deploy.up import describe, refuse_if_taken, stop_on_signals
-from ingest.store.port import Page, StoreError
+from deploy.up import check_not_running, describe, stop_on_signals
+from ingest.store.port import PageRequest, StoreError
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.one_time_links import issue_one_time_link
 
 TICK_S = 0.5
 DRAIN_TIMEOUT_S = 180.0  # minutes of backlog at the rate of a demo, on a busy machine
 READY_TIMEOUT_S = 300.0  # Spark on a busy machine with two cores
-GLANCE = 200  # alarms counted for the line; the account counts all
+ALARMS_COUNTED = 200  # alarms counted for the line; the account counts all
 
 
 async def demo(
@@ -46,29 +46,31 @@ async def demo(
 ) -> int:
     """Run for a time, or until asked to stop; then account. With a plan, on that cluster."""
     folder, line = settings.site.data_path, StatusLine()
-    brokers = cluster_children(settings, plan) if plan else []
+    brokers = cluster_processes(settings, plan) if plan else []
     if plan:
         settings = cluster_settings(settings, plan)
     processes = children(settings, DEMO, brokers=brokers)
-    refuse_if_taken(folder, processes)
+    check_not_running(folder, processes)
     prepare(settings)
     supervisor = Supervisor(processes, folder, about=about(plan) if plan else {})
-    show = Show(settings, supervisor, line, seconds)
-    show.mishap = LeaderKill(show.supervisor, kill_at_s, line.say) if plan and kill_at_s else None
-    stop_on_signals(show.asked)
-    await show.supervisor.start()
+    run = DemoRun(settings, supervisor, line, seconds)
+    run.leader_kill = (
+        LeaderKill(run.supervisor, kill_at_s, line.say) if plan and kill_at_s else None
+    )
+    stop_on_signals(run.asked)
+    await run.supervisor.start()
     try:
-        await show.run()
-        return await show.close_books(as_json)
+        await run.run()
+        return await run.reconcile(as_json)
     finally:
         line.say("stopping")
-        await show.supervisor.stop()
+        await run.supervisor.stop()
 
 
-class Show:
+class DemoRun:
     """One run of the demo, from the first process to the account.
 
-    Invariant: the city is stopped before the books are closed, everything else after.
+    Invariant: the city is stopped before the totals are compared, everything else after.
     """
 
     def __init__(
@@ -81,27 +83,27 @@ class Show:
         self._seconds = seconds
         self._started_s = time.monotonic()
         self._ready_s: float | None = None
-        self._stored_before = stored(settings) or 0
+        self._stored_before = stored_count(settings) or 0
         self.first_stored_s: float | None = None
-        self.mishap: LeaderKill | None = None
+        self.leader_kill: LeaderKill | None = None
 
     async def run(self) -> None:
-        """Until the time is over, somebody asks, or a role is given up."""
+        """Runs until the time is over, a signal, or a role is given up."""
         while not self.asked.is_set() and not self.supervisor.failed and not self._time_is_over():
             if self._ready_s is None and self.supervisor.all_ready:
-                self._now_ready()
-            self._look()
-            if self.mishap and self._ready_s is not None:
+                self._on_ready()
+            self._update_line()
+            if self.leader_kill and self._ready_s is not None:
                 passed_s = time.monotonic() - self._ready_s
-                await asyncio.to_thread(self.mishap.look, self.settings, passed_s)
+                await asyncio.to_thread(self.leader_kill.strike_when_due, self.settings, passed_s)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.asked.wait(), TICK_S)
         for name in self.supervisor.failed:
             log = self.settings.site.data_path / "log" / f"{name}.log"
             self._line.say(f"{name} died too often; the reason is in {log}")
 
-    async def close_books(self, as_json: bool) -> int:
-        """Stop the city, wait for what is on its way, account."""
+    async def reconcile(self, as_json: bool) -> int:
+        """Stops the city, waits until the pipeline is drained, compares the totals."""
         if self._ready_s is None or self.supervisor.failed:
             self._line.say("no account: not all roles came up")
             return 1
@@ -111,7 +113,7 @@ class Show:
         await self.supervisor.stop_role("city")
         await drain(self.settings, DRAIN_TIMEOUT_S, self._line.show, hurry)
         try:
-            account = await asyncio.to_thread(account_read.read, self.settings)
+            account = await asyncio.to_thread(collect.reconcile, self.settings)
         except StoreError as error:
             self._line.say(f"no account: {error}")
             return 1
@@ -120,15 +122,15 @@ class Show:
             more = {
                 "first_stored_s": self.first_stored_s,
                 "restarts": self.supervisor.restarts,
-                "killed": self.mishap.victim if self.mishap else "",
+                "killed": self.leader_kill.victim if self.leader_kill else "",
             }
             plain = {**msgspec.to_builtins(account), "balanced": account.balanced, **more}
             print(msgspec.json.encode(plain).decode(), flush=True)
         else:
-            account_print.show(account, as_json=False)
+            report.print_reconciliation(account, as_json=False)
         return 0 if account.balanced else 1
 
-    def _now_ready(self) -> None:
+    def _on_ready(self) -> None:
         self._ready_s = time.monotonic()
         endpoint = console_endpoint(self.settings)
         self._line.say(f"all roles run after {self._ready_s - self._started_s:.1f} s")
@@ -148,9 +150,9 @@ class Show:
             return now_s - self._started_s > READY_TIMEOUT_S
         return self._seconds is not None and now_s - self._ready_s >= self._seconds
 
-    def _look(self) -> None:
+    def _update_line(self) -> None:
         """Draw the line; note when the first record of this run was stored."""
-        count = stored(self.settings)
+        count = stored_count(self.settings)
         if self.first_stored_s is None and (count or 0) > self._stored_before:
             self.first_stored_s = round(time.monotonic() - self._started_s, 2)
             self._line.say(f"first record stored after {self.first_stored_s} s")
@@ -162,11 +164,11 @@ class Show:
         known = "?" if count is None else count
         again = f" · {self.supervisor.restarts} restarts" if self.supervisor.restarts else ""
         self._line.show(
-            f"{passed:.0f}{until} s · {known} stored · {alarms(self.settings)} alarms{again}"
+            f"{passed:.0f}{until} s · {known} stored · {alarm_count(self.settings)} alarms{again}"
         )
 
 
-def stored(settings: Settings) -> int | None:
+def stored_count(settings: Settings) -> int | None:
     """Records in the store; None while it does not answer."""
     try:
         with contextlib.closing(open_records(settings)) as reader:
@@ -175,11 +177,11 @@ def stored(settings: Settings) -> int | None:
         return None
 
 
-def alarms(settings: Settings) -> str:
+def alarm_count(settings: Settings) -> str:
     """Alarms raised, as far as a glance tells; none before there is a dispatcher."""
     try:
         with contextlib.closing(open_operations(settings)) as reader:
-            found, more = reader.alarms(page=Page(limit=GLANCE))
+            found, more = reader.alarms(page=PageRequest(limit=ALARMS_COUNTED))
     except (StoreError, OperatorError):
         return "no"
     return f"{len(found)}{'+' if more else ''}"

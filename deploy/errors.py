@@ -1,4 +1,4 @@
-"""The errors of this room that end in one sentence for the operator, never in a traceback."""
+"""The errors of `deploy` that end in one sentence for the operator, never in a traceback."""
 
 from __future__ import annotations
 

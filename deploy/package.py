@@ -1,4 +1,4 @@
-"""The one zip of our rooms that Spark ships to executors (`--py-files`), local masters too.
+"""The one zip of our packages that Spark ships to executors (`--py-files`), local masters too.
 
 In: the source tree. Out: a zip that is the same to the byte for the same tree.
 Never: tests, data, or anything that is not our source.
@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.paths import PROJECT_ROOT, ROOMS
+from deploy.paths import PACKAGES, PROJECT_ROOT
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: the content alone decides the bytes
 CARRIED = (".py", ".json", ".txt")
@@ -18,15 +18,15 @@ CARRIED = (".py", ".json", ".txt")
 
 def source_files() -> Iterator[Path]:
     """Every file that travels, in a stable order."""
-    for room in ROOMS:
-        for path in sorted((PROJECT_ROOT / room).rglob("*")):
+    for package in PACKAGES:
+        for path in sorted((PROJECT_ROOT / package).rglob("*")):
             if path.is_file() and path.suffix in CARRIED and "__pycache__" not in path.parts:
                 yield path
 
 
-def make(target: Path | None = None) -> Path:
+def build_zip(target: Path | None = None) -> Path:
     """Write the zip (whole or not at all) and return its path."""
-    path = (target or PROJECT_ROOT / "dist" / "rooms.zip").absolute()
+    path = (target or PROJECT_ROOT / "dist" / "packages.zip").absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -6,7 +6,7 @@ Never: starting a process of the product.
 
 from __future__ import annotations
 
-from bus.client.admin import Admin
+from bus.client.kafka.admin import Admin
 from bus.contracts.topics import TOPICS
 from bus.errors import BusError
 from bus.settings import BusSettings

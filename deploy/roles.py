@@ -13,31 +13,31 @@ from dataclasses import dataclass
 
 from deploy.paths import PROJECT_ROOT
 from deploy.settings import Settings
-from deploy.supervisor import Child, Endpoint
+from deploy.supervisor import Child, ServiceEndpoint
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
 DEFAULT_METRICS_PORT = 9094
 
 
-def broker_endpoint(settings: Settings) -> Endpoint:
+def broker_endpoint(settings: Settings) -> ServiceEndpoint:
     """Where the broker's first listener is (Kafka's key `listeners`)."""
     first = settings.broker.get("listeners", DEFAULT_LISTENERS).split(",")[0]
     host, _, port = first.partition("://")[2].rpartition(":")
-    return Endpoint(host.strip("[]") or "127.0.0.1", int(port), "broker.listeners")
+    return ServiceEndpoint(host.strip("[]") or "127.0.0.1", int(port), "broker.listeners")
 
 
-def edge_endpoint(settings: Settings) -> Endpoint:
+def edge_endpoint(settings: Settings) -> ServiceEndpoint:
     """Where recognition servers post to."""
-    return Endpoint(settings.edge.host, settings.edge.port, "edge.port")
+    return ServiceEndpoint(settings.edge.host, settings.edge.port, "edge.port")
 
 
-def console_endpoint(settings: Settings) -> Endpoint:
+def console_endpoint(settings: Settings) -> ServiceEndpoint:
     """Where the console's pages and API are."""
-    return Endpoint(settings.console.host, settings.console.port, "console.port")
+    return ServiceEndpoint(settings.console.host, settings.console.port, "console.port")
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class ServiceRole:
     """One kind of process.
 
     `needs` must be ready before this one starts; `stop_timeout_s` is what a clean stop may take;
@@ -48,23 +48,26 @@ class Role:
     title: str
     needs: tuple[str, ...]
     stop_timeout_s: float
-    endpoint: Callable[[Settings], Endpoint] | None = None
+    endpoint: Callable[[Settings], ServiceEndpoint] | None = None
     ready_line: str = ""
 
 
-ROLES: dict[str, Role] = {
+ROLES: dict[str, ServiceRole] = {
     role.name: role
     for role in (
-        Role("broker", "the Kafka-compatible broker with its controller", (), 30, broker_endpoint),
-        Role("edge", "the HTTP edge that recognition servers post to", (), 20, edge_endpoint),
+        ServiceRole("broker", "the Kafka-compatible broker with its controller", (), 30,
+                    broker_endpoint),
+        ServiceRole("edge", "the HTTP edge that recognition servers post to", (), 20,
+                    edge_endpoint),
         # It waits for the broker by itself, while Java starts: that is half of a demo's start.
-        Role("streams", "the Spark driver with all micro-batch queries", (), 45,
-             ready_line="streams: ready"),
-        Role("dispatcher", "verdicts, once-only alarms, notifiers", ("broker",), 15,
-             ready_line="dispatcher: ready"),
-        Role("console", "API and pages for operators", (), 15, console_endpoint),
+        ServiceRole("streams", "the Spark driver with all micro-batch queries", (), 45,
+                    ready_line="streams: ready"),
+        ServiceRole("dispatcher", "verdicts, once-only alarms, notifiers", ("broker",), 15,
+                    ready_line="dispatcher: ready"),
+        ServiceRole("console", "API and pages for operators", (), 15, console_endpoint),
         # It begins when all are there, so that its latencies are not those of a start.
-        Role("city", "the simulated cameras", ("broker", "edge", "streams", "dispatcher"), 30),
+        ServiceRole("city", "the simulated cameras",
+                    ("broker", "edge", "streams", "dispatcher"), 30),
     )
 }  # fmt: skip
 PRODUCT = ("broker", "edge", "streams", "dispatcher", "console")  # what `up` starts

@@ -2,7 +2,7 @@
 compose start.
 
 In: settings and a role's name. Out: the role runs until SIGTERM or Ctrl-C.
-Never: more than choosing the room's own entry point; a room's `serve` does the work.
+Never: more than choosing the package's own entry point; a package's `serve` does the work.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def end_with_the_supervisor() -> None:
 
 
 def _topics_in_the_background(settings: Settings) -> None:
-    """Whoever comes first makes the topics; roles that need them wait for them by themselves."""
+    """The first role to start makes the topics; roles that need them wait for them."""
     from deploy.prepare import make_topics
 
     def make() -> None:
@@ -86,7 +86,7 @@ def _edge(settings: Settings) -> int:
 
 
 def _streams(settings: Settings) -> int:
-    from deploy.package import make
+    from deploy.package import build_zip
     from deploy.setup.jars import spark_connector_jars
     from deploy.setup.java import java_home
     from spark_apps.settings import JobSettings
@@ -98,8 +98,8 @@ def _streams(settings: Settings) -> int:
         jars = ":".join(map(str, spark_connector_jars()))
         streams = msgspec.structs.replace(streams, jars=jars)
     if not streams.py_files:
-        rooms = make(settings.site.data_path / "rooms.zip")
-        streams = msgspec.structs.replace(streams, py_files=str(rooms))
+        packages = build_zip(settings.site.data_path / "packages.zip")
+        streams = msgspec.structs.replace(streams, py_files=str(packages))
     return _drive(
         JobSettings(site=settings.site, bus=settings.bus, store=settings.store, streams=streams)
     )
@@ -135,7 +135,7 @@ def _dispatcher(settings: Settings) -> int:
 
 
 def _console(settings: Settings) -> int:
-    from deploy.books import open_operations, open_records
+    from deploy.reconcile.open_stores import open_operations, open_records
     from monitor.serve import serve
 
     _topics_in_the_background(settings)
@@ -171,7 +171,7 @@ def _own_broker(settings: Settings) -> str:
 
 
 def _city(settings: Settings) -> int:
-    from ingest.city.service import serve
+    from ingest.senders.simulator.simulator import serve
 
     tasks.run(serve(settings.site, settings.bus, settings.city, edge_url(settings)))
     return 0

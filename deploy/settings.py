@@ -1,10 +1,11 @@
-"""The settings of the whole product: one table per room, composed and validated here.
+"""The settings of the whole product: one section per package, composed and validated here.
 
-Sources, later wins: defaults of each room's classes, `databus.toml`, `DATABUS_ROOM_KEY` in the
-environment, `--set room.key=value` on the command line. Every fault names where it stands (the
+Sources, later wins: defaults of each section's class, `databus.toml`, `DATABUS_SECTION_KEY` in the
+environment, `--set section.key=value` on the command line. Every fault names where it stands (the
 line of the file, the variable, the flag) and, for an unknown key, the nearest known one.
 
-In: a file, an environment, flags. Out: one frozen `Settings`. Never: defaults of other rooms' keys.
+In: a file, an environment, flags. Out: one frozen `Settings`. Never: defaults of the
+keys themselves.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from broker.settings import SettingError, split
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.settings_sources import (
-    Entry,
+    SettingEntry,
     SettingsError,
     from_environment,
     from_flags,
     from_toml,
     unknown,
 )
-from ingest.city.settings import CitySettings
+from ingest.senders.simulator.settings import CitySettings
 from ingest.settings import EdgeSettings, PictureSettings, StoreSettings
 from monitor.settings import ConsoleSettings
 from spark_apps.settings import StreamsSettings
 
-ROOM_CLASSES: dict[str, type[msgspec.Struct]] = {
+SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "site": SiteSettings,
     "bus": BusSettings,
     "edge": EdgeSettings,
@@ -47,11 +48,14 @@ ROOM_CLASSES: dict[str, type[msgspec.Struct]] = {
     "pictures": PictureSettings,
 }
 SECRET_SHOWN = "***"  # what `config` prints for a secret that is set; no value of any key
-ROOMS = ("broker", *ROOM_CLASSES)  # `broker` holds Kafka's own keys and is validated by that room
+SECTIONS = (
+    "broker",
+    *SECTION_CLASSES,
+)  # `broker` holds Kafka's own keys and is validated there
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything a process needs to know; rooms are handed their part.
+    """Everything a process needs to know; packages are handed their part.
 
     `arguments` are the command-line words that reproduce these settings in a child process.
     """
@@ -89,7 +93,7 @@ def load(
     """Read all sources, merge them, validate; the first fault is a `SettingsError`."""
     path = config_path(config, environment)
     entries = from_toml(path, path.read_text(encoding="utf-8")) if path else []
-    entries += from_environment(environment, ROOMS)
+    entries += from_environment(environment, SECTIONS)
     entries += from_flags(flags)
     arguments = ["--config", str(path)] if path else []
     for flag in flags:
@@ -105,29 +109,33 @@ def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     return load(config, [*old, *(f"{name}={value}" for name, value in changes.items())])
 
 
-def compose(entries: Sequence[Entry], *, base: Path, arguments: tuple[str, ...] = ()) -> Settings:
+def compose(
+    entries: Sequence[SettingEntry], *, base: Path, arguments: tuple[str, ...] = ()
+) -> Settings:
     """Settings out of entries in their order; a relative data directory hangs below `base`."""
-    by_room: dict[str, list[Entry]] = {room: [] for room in ROOMS}
+    by_section: dict[str, list[SettingEntry]] = {section: [] for section in SECTIONS}
     for entry in entries:
-        if entry.room not in by_room:
-            raise SettingsError(f"{entry.where}: {unknown('room', entry.room, ROOMS)}")
+        if entry.section not in by_section:
+            raise SettingsError(f"{entry.where}: {unknown('section', entry.section, SECTIONS)}")
         if _is_masked(entry.plain):
             raise SettingsError(
                 f"{entry.where}: {SECRET_SHOWN} is how `config` shows a secret; write the secret"
             )
-        by_room[entry.room].append(entry)
-    rooms: dict[str, Any] = {room: _room(cls, by_room[room]) for room, cls in ROOM_CLASSES.items()}
-    site: SiteSettings = rooms["site"]
-    rooms["site"] = msgspec.structs.replace(
+        by_section[entry.section].append(entry)
+    sections: dict[str, Any] = {
+        section: _section(cls, by_section[section]) for section, cls in SECTION_CLASSES.items()
+    }
+    site: SiteSettings = sections["site"]
+    sections["site"] = msgspec.structs.replace(
         site,
         data_dir=str((base / site.data_dir).absolute()),
-        keep_days=site.keep_days or rooms["store"].keep_days,
+        keep_days=site.keep_days or sections["store"].keep_days,
     )
-    broker = {entry.key: _kafka_value(entry) for entry in by_room["broker"]}
-    return Settings(broker=broker, arguments=arguments, **rooms)
+    broker = {entry.key: _kafka_value(entry) for entry in by_section["broker"]}
+    return Settings(broker=broker, arguments=arguments, **sections)
 
 
-def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct:
+def _section(cls: type[msgspec.Struct], entries: Sequence[SettingEntry]) -> msgspec.Struct:
     known = {field.name: field for field in msgspec.structs.fields(cls)}
     values: dict[str, Any] = {}
     for entry in entries:
@@ -135,12 +143,12 @@ def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct
         field = known.get(name)
         if field is None:
             raise SettingsError(
-                f"{entry.where}: {unknown(f'key of [{entry.room}]', entry.key, known)}"
+                f"{entry.where}: {unknown(f'key of [{entry.section}]', entry.key, known)}"
             )
         try:
             values[name] = msgspec.convert(plain, field.type, strict=not entry.is_text)
         except msgspec.ValidationError as error:
-            raise SettingsError(f"{entry.where}: {entry.room}.{entry.key}: {error}") from error
+            raise SettingsError(f"{entry.where}: {entry.section}.{entry.key}: {error}") from error
     try:
         return msgspec.convert(values, cls)
     except msgspec.ValidationError as error:
@@ -151,7 +159,7 @@ def _room(cls: type[msgspec.Struct], entries: Sequence[Entry]) -> msgspec.Struct
 
 
 def _place_in_table(
-    entry: Entry, known: Mapping[str, Any], values: Mapping[str, Any]
+    entry: SettingEntry, known: Mapping[str, Any], values: Mapping[str, Any]
 ) -> tuple[str, Any]:
     """`edge.tokens.server-1=secret` adds one row to the table `edge.tokens`."""
     name, dot, row = entry.key.partition(".")
@@ -167,8 +175,8 @@ def _is_masked(value: Any) -> bool:
     return isinstance(value, str) and (value == SECRET_SHOWN or f":{SECRET_SHOWN}@" in value)
 
 
-def _kafka_value(entry: Entry) -> str:
-    """One of Kafka's keys, or of the broker's own, judged by the broker's room."""
+def _kafka_value(entry: SettingEntry) -> str:
+    """One of Kafka's keys, or of the broker's own, judged by the broker's package."""
     text = _kafka_text(entry.value)
     try:
         kafka, _ = split({entry.key: text})
@@ -189,7 +197,7 @@ def _kafka_text(value: Any) -> str:
 
 def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     """The settings in force as plain tables, as `databus.toml` would hold them."""
-    tables = {room: msgspec.to_builtins(getattr(settings, room)) for room in ROOM_CLASSES}
+    tables = {name: msgspec.to_builtins(getattr(settings, name)) for name in SECTION_CLASSES}
     return {**tables, "broker": dict(settings.broker)}
 
 

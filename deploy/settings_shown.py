@@ -1,7 +1,7 @@
 """The settings as `./databus config` prints them: what is secret is only said to be set.
 
 In: the settings in force. Out: plain tables. Never: a token, a password, or the value of a key
-of Kafka's that nobody here knows.
+of Kafka's that no table of ours describes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import inspect
 
 from broker.config.keys import BROKER_KEYS
 from broker.settings import PROCESS_KEYS
-from deploy.settings import ROOM_CLASSES, SECRET_SHOWN, Settings, as_tables
+from deploy.settings import SECRET_SHOWN, SECTION_CLASSES, Settings, as_tables
 
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+@")
 
@@ -22,11 +22,11 @@ def shown_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     """`as_tables` with `***` for each secret that is set, and for passwords within addresses."""
     tables = as_tables(settings)
     shown: dict[str, dict[str, Any]] = {}
-    for room, cls in ROOM_CLASSES.items():
+    for section, cls in SECTION_CLASSES.items():
         kinds = inspect.type_info(cls)
         assert isinstance(kinds, inspect.StructType)
-        shown[room] = {
-            field.name: _masked(field.type, tables[room][field.name]) for field in kinds.fields
+        shown[section] = {
+            field.name: _masked(field.type, tables[section][field.name]) for field in kinds.fields
         }
     shown["broker"] = {
         key: SECRET_SHOWN if _is_secret(key) else _without_password(value)

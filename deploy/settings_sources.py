@@ -1,6 +1,6 @@
 """Where settings come from: a TOML file, the environment, flags; each value with its place.
 
-In: texts. Out: `Entry` values in order. Never: validation against a room's classes.
+In: texts. Out: `SettingEntry` values in sequence. Never: validation against a section's class.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from deploy.errors import OperatorError
 
 PREFIX = "DATABUS_"
-# Variables of the set-up itself; they are no settings of a room.
+# Variables of the set-up itself; they are no settings of a section.
 NOT_SETTINGS = frozenset(
     {
         "DATABUS_PYTHON",
@@ -39,13 +39,13 @@ class SettingsError(OperatorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One value, the room and key it is for, and where a person finds it.
+class SettingEntry:
+    """One value, the section and key it is for, and where a person finds it.
 
     `is_text` marks values that can only be text (variables, flags) and are read leniently.
     """
 
-    room: str
+    section: str
     key: str
     value: Any
     where: str
@@ -72,14 +72,14 @@ def _list_or_table(text: str) -> Any:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name nobody knows, with the nearest one."""
+    """The sentence for an unknown name, with the nearest known one."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(sorted(names))}"
     return f"there is no {what} '{name}'{hint}"
 
 
-def from_toml(path: Path, text: str) -> list[Entry]:
+def from_toml(path: Path, text: str) -> list[SettingEntry]:
     """The entries of a settings file; the broker's dotted keys stay whole."""
     try:
         tables = tomllib.loads(text)
@@ -87,44 +87,48 @@ def from_toml(path: Path, text: str) -> list[Entry]:
         raise SettingsError(f"{path}: {error}") from error
     lines = _line_numbers(text)
     entries = []
-    for room, table in tables.items():
-        where = f"{path} line {lines.get((room, ''), 1)}"
+    for section, table in tables.items():
+        where = f"{path} line {lines.get((section, ''), 1)}"
         if not isinstance(table, dict):
-            raise SettingsError(f"{where}: '{room}' stands outside a table; write [room] first")
-        for key, value in _flat(table) if room == "broker" else table.items():
-            line = lines.get((room, key), lines.get((room, ""), 1))
-            entries.append(Entry(room, key, value, f"{path} line {line}"))
+            raise SettingsError(
+                f"{where}: '{section}' stands outside a table; write [section] first"
+            )
+        for key, value in _flat(table) if section == "broker" else table.items():
+            line = lines.get((section, key), lines.get((section, ""), 1))
+            entries.append(SettingEntry(section, key, value, f"{path} line {line}"))
     return entries
 
 
-def from_environment(environment: Mapping[str, str], rooms: Sequence[str]) -> list[Entry]:
+def from_environment(environment: Mapping[str, str], sections: Sequence[str]) -> list[SettingEntry]:
     """`DATABUS_EDGE_PORT=8650` and the like; for the broker `_` stands for Kafka's dots."""
     entries = []
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue
-        room, _, key = name.removeprefix(PREFIX).lower().partition("_")
+        section, _, key = name.removeprefix(PREFIX).lower().partition("_")
         where = f"environment variable {name}"
-        if room not in rooms or not key:
-            raise SettingsError(f"{where}: {unknown('room', room, rooms)}")
-        entries.append(Entry(room, _environment_key(room, key), environment[name], where, True))
+        if section not in sections or not key:
+            raise SettingsError(f"{where}: {unknown('section', section, sections)}")
+        entries.append(
+            SettingEntry(section, _environment_key(section, key), environment[name], where, True)
+        )
     return entries
 
 
-def from_flags(flags: Sequence[str]) -> list[Entry]:
+def from_flags(flags: Sequence[str]) -> list[SettingEntry]:
     """`--set edge.port=8650`."""
     entries = []
     for flag in flags:
         name, equals, value = flag.partition("=")
-        room, dot, key = name.strip().partition(".")
+        section, dot, key = name.strip().partition(".")
         if not equals or not dot or not key:
-            raise SettingsError(f"--set {flag}: write it as room.key=value")
-        entries.append(Entry(room, key, value, f"--set {flag}", True))
+            raise SettingsError(f"--set {flag}: write it as section.key=value")
+        entries.append(SettingEntry(section, key, value, f"--set {flag}", True))
     return entries
 
 
-def _environment_key(room: str, key: str) -> str:
-    return key.replace("_", ".") if room == "broker" else key
+def _environment_key(section: str, key: str) -> str:
+    return key.replace("_", ".") if section == "broker" else key
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -139,14 +143,14 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def _line_numbers(text: str) -> dict[tuple[str, str], int]:
-    """(room, key) → line number; (room, '') is the table's own line."""
+    """(section, key) → line number; (section, '') is the table's own line."""
     numbers: dict[tuple[str, str], int] = {}
-    room = ""
+    section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if table := _TABLE.match(line):
-            room = table.group(1)
-            numbers[room, ""] = number
+            section = table.group(1)
+            numbers[section, ""] = number
         elif key := _KEY.match(line):
             name = key.group(1) or key.group(2) or key.group(3)
-            numbers.setdefault((room, name) if room else (name, ""), number)
+            numbers.setdefault((section, name) if section else (name, ""), number)
     return numbers

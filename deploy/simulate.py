@@ -1,7 +1,7 @@
 """Worlds on seeds, from the command line: the simulation lives with the tests.
 
 In: the verb's words. Out: the simulation's exit status. Never: a copy of it in the product; where
-the project's tests are not beside the rooms (an installed package), it says so.
+the project's tests are not beside the packages (an installed package), it says so.
 """
 
 from __future__ import annotations

@@ -7,17 +7,17 @@ Never: deciding anything about processes.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from bus.lock_file import hold_lock_file
+from bus.wall_clock import now_ms
 from deploy.errors import OperatorError
-from monitor.ports import Process
+from monitor.ports import ProcessStatus
 
 SUPERVISOR = "supervisor"  # the name under which it appears beside its roles
 LOG_LIMIT_BYTES = 64 << 20  # per role; one older generation is kept beside it
@@ -35,17 +35,14 @@ class StateFile:
         self._lock: IO[str] | None = None
         self._started_at_ms = 0
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Hold the data directory, or say who does."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        lock = open(self._folder / "supervisor.lock", "a+", encoding="ascii")  # noqa: SIM115
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            raise in_use(self._folder) from None
-        self._lock = lock
-        self._started_at_ms = time.time_ns() // 1_000_000
+            self._lock = hold_lock_file(self._folder / "supervisor.lock")
+        except BlockingIOError:
+            raise in_use_error(self._folder) from None
+        self._started_at_ms = now_ms()
 
     def write(self, roles: dict[str, Any]) -> None:
         """Replace the state in one step, so that readers never see half of it."""
@@ -66,7 +63,7 @@ class StateFile:
             self._lock = None
 
 
-def in_use(folder: Path) -> OperatorError:
+def in_use_error(folder: Path) -> OperatorError:
     """The error that names who holds a data directory and what to do about it."""
     pid = (read_state(folder) or {}).get("pid", "unknown")
     return OperatorError(
@@ -80,12 +77,11 @@ def is_held(folder: Path) -> bool:
     path = folder / "supervisor.lock"
     if not path.exists():
         return False
-    with open(path, "a+", encoding="ascii") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        return False
+    try:
+        hold_lock_file(path).close()
+    except BlockingIOError:
+        return True
+    return False
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
@@ -97,7 +93,7 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     return state
 
 
-def supervised(folder: Path) -> list[Process]:
+def supervised(folder: Path) -> list[ProcessStatus]:
     """The supervisor of a data directory and all that it keeps alive; empty without one.
 
     The one reader of that state: `status` prints it, the console shows it.
@@ -105,14 +101,14 @@ def supervised(folder: Path) -> list[Process]:
     state = read_state(folder) if is_held(folder) else None
     if state is None:
         return []
-    own = Process(
+    own = ProcessStatus(
         role=SUPERVISOR, state="running", pid=state.get("pid"),
         since_ms=state.get("started_at_ms"),
     )  # fmt: skip
     return [
         own,
         *(
-            Process(
+            ProcessStatus(
                 role=name,
                 state=role["state"],
                 pid=role["pid"],

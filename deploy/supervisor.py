@@ -1,4 +1,5 @@
-"""Keeps a set of processes alive: starts them in order, restarts the dead, stops them in order.
+"""Keeps a set of processes alive: starts them in sequence, restarts the dead, stops them in
+reverse.
 
 In: `Child` values and a folder for logs and state. Out: running process groups, `supervisor.json`
 (the state others read) and `log/supervisor.log` (every start, death and restart).
@@ -21,12 +22,13 @@ from types import MappingProxyType
 from typing import Any
 
 from bus import tasks
+from bus.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
 from deploy.state_file import StateFile, rotate_log
 
 POLL_S = 0.1
-HOUSEKEEPING_S = 5.0
+LOG_ROTATION_S = 5.0
 KILL_WAIT_S = 5.0
 
 
@@ -42,7 +44,7 @@ class RoleState(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ServiceEndpoint:
     """A TCP address that answers when a role is ready; `setting` (or an option) changes it."""
 
     host: str
@@ -54,8 +56,8 @@ class Endpoint:
         """Where to ask: a wildcard address answers on the loopback."""
         return "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host
 
-    def answers(self) -> bool:
-        """Whether somebody accepts connections there."""
+    def accepts_connections(self) -> bool:
+        """Whether connections are accepted there."""
         with (
             contextlib.suppress(OSError),
             socket.create_connection((self.probe_host, self.port), 1),
@@ -86,19 +88,19 @@ class Child:
     command: tuple[str, ...]
     environment: Mapping[str, str]
     needs: tuple[str, ...] = ()
-    endpoint: Endpoint | None = None
+    endpoint: ServiceEndpoint | None = None
     ready_line: str = ""
     stop_timeout_s: float = 20
 
 
 @dataclass(slots=True)
-class Life:
+class ChildState:
     """What happened to one child so far.
 
     Invariant: `process` is the one running or the last one that ran.
     """
 
-    child: Child
+    spec: Child
     state: RoleState = RoleState.WAITING
     process: asyncio.subprocess.Process | None = None
     deaths_s: list[float] = field(default_factory=list)
@@ -114,7 +116,7 @@ class Life:
 
 
 def check_ports(children: Sequence[Child]) -> None:
-    """Refuse to start over somebody else's port; say whose it is and where to change ours."""
+    """Refuse to start on a port in use; say whose it is and where to change ours."""
     for child in children:
         if child.endpoint is not None and not child.endpoint.is_free():
             at = f"{child.endpoint.host}:{child.endpoint.port}"
@@ -141,26 +143,26 @@ class Supervisor:
         about: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """`about` stands in the state file too, for those who ask what runs here."""
-        self.lives = {child.name: Life(child) for child in children}
+        self.children = {child.name: ChildState(child) for child in children}
         self._policy = policy or RestartPolicy()
         self._log_folder = folder / "log"
         self._state = StateFile(folder, about)
         self._stopping: set[str] = set()
-        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        """Take the data directory and start everything; returns at once."""
-        self._state.take()
+        """Lock the data directory and start everything; returns at once."""
+        self._state.acquire()
         self._log_folder.mkdir(parents=True, exist_ok=True)
-        for name, life in self.lives.items():
-            self._keepers[name] = tasks.spawn(self._keep(life), name=f"keep {name}")
-        self._keepers[""] = tasks.spawn(self._keep_house(), name="housekeeping")
+        for name, child in self.children.items():
+            self._tasks[name] = tasks.spawn(self._supervise(child), name=f"keep {name}")
+        self._tasks[""] = tasks.spawn(self._rotate_logs(), name="housekeeping")
 
     async def stop(self) -> None:
-        """Stop the children in the reverse of their order, then give the data directory back."""
-        for name in reversed(self.lives):
+        """Stop the children in the reverse of their order, then release the data directory."""
+        for name in reversed(self.children):
             await self.stop_role(name)
-        house = self._keepers.pop("", None)
+        house = self._tasks.pop("", None)
         if house is not None:
             house.cancel()
         self._state.release()
@@ -168,38 +170,38 @@ class Supervisor:
     async def stop_role(self, name: str) -> None:
         """Stop one child for good: SIGTERM to it, then SIGKILL to its whole group."""
         self._stopping.add(name)
-        life, keeper = self.lives[name], self._keepers.pop(name, None)
-        process = life.process
+        child, task = self.children[name], self._tasks.pop(name, None)
+        process = child.process
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
             try:
-                await asyncio.wait_for(process.wait(), life.child.stop_timeout_s)
+                await asyncio.wait_for(process.wait(), child.spec.stop_timeout_s)
             except TimeoutError:
-                self._record(name, f"does not stop within {life.child.stop_timeout_s} s; killed")
+                self._log_event(name, f"does not stop within {child.spec.stop_timeout_s} s; killed")
             _kill_group(process.pid)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(process.wait(), KILL_WAIT_S)
-        if keeper is not None:
-            keeper.cancel()
-            await asyncio.wait((keeper,))
-        if life.state is not RoleState.FAILED:
-            self._become(life, RoleState.STOPPED)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+        if child.state is not RoleState.FAILED:
+            self._set_state(child, RoleState.STOPPED)
 
     @property
     def all_ready(self) -> bool:
         """Whether every child runs and answers."""
-        return all(life.state is RoleState.RUNNING for life in self.lives.values())
+        return all(child.state is RoleState.RUNNING for child in self.children.values())
 
     @property
     def failed(self) -> list[str]:
         """The children that were given up."""
-        return [name for name, life in self.lives.items() if life.state is RoleState.FAILED]
+        return [name for name, child in self.children.items() if child.state is RoleState.FAILED]
 
     @property
     def restarts(self) -> int:
         """How often any child had to be started again."""
-        return sum(life.restarts for life in self.lives.values())
+        return sum(child.restarts for child in self.children.values())
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Poll a condition of ours; False at the limit or when a child was given up."""
@@ -210,68 +212,70 @@ class Supervisor:
             await asyncio.sleep(POLL_S)
         return True
 
-    # -- one child's life --------------------------------------------------------------------
+    # -- one child's life ---------------------------------------------------------------------
 
-    async def _keep(self, life: Life) -> None:
+    async def _supervise(self, child: ChildState) -> None:
         """Start, watch, restart with back-off, until stopped or given up."""
-        await self._wait_for_needs(life.child)
-        while life.child.name not in self._stopping:
-            await self._live_once(life)
-            if life.child.name in self._stopping:
+        await self._wait_for_needs(child.spec)
+        while child.spec.name not in self._stopping:
+            await self._run_once(child)
+            if child.spec.name in self._stopping:
                 return
-            life.deaths_s.append(time.monotonic())
-            delay_s = self._policy.delay_s(life.deaths_s, life.deaths_s[-1])
+            child.deaths_s.append(time.monotonic())
+            delay_s = self._policy.delay_s(child.deaths_s, child.deaths_s[-1])
             if delay_s is None:
-                self._become(life, RoleState.FAILED)
-                self._record(life.child.name, "died too often; given up")
+                self._set_state(child, RoleState.FAILED)
+                self._log_event(child.spec.name, "died too often; given up")
                 return
-            life.restarts += 1
-            self._become(life, RoleState.RESTARTING)
-            self._record(life.child.name, f"exit {life.last_exit}; restart in {delay_s:g} s")
+            child.restarts += 1
+            self._set_state(child, RoleState.RESTARTING)
+            self._log_event(child.spec.name, f"exit {child.last_exit}; restart in {delay_s:g} s")
             await asyncio.sleep(delay_s)
 
-    async def _live_once(self, life: Life) -> None:
+    async def _run_once(self, child: ChildState) -> None:
         """One process from start to end; its whole group ends with it."""
-        child = life.child
-        log_path = self._log_folder / f"{child.name}.log"
+        spec = child.spec
+        log_path = self._log_folder / f"{spec.name}.log"
         with open(log_path, "ab") as log:
             log_start = log.tell()
-            life.process = await asyncio.create_subprocess_exec(
-                *child.command,
+            child.process = await asyncio.create_subprocess_exec(
+                *spec.command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=dict(child.environment),
+                env=dict(spec.environment),
                 start_new_session=True,
             )
-        self._become(life, RoleState.STARTING)
-        self._record(child.name, f"started as process {life.process.pid}")
+        self._set_state(child, RoleState.STARTING)
+        self._log_event(spec.name, f"started as process {child.process.pid}")
         ready = tasks.spawn(
-            self._watch_ready(life, log_path, log_start), name=f"ready {child.name}"
+            self._wait_until_ready(child, log_path, log_start), name=f"ready {spec.name}"
         )
         try:
-            life.last_exit = await life.process.wait()
+            child.last_exit = await child.process.wait()
         finally:
             ready.cancel()
-        if child.name not in self._stopping:
-            _kill_group(life.process.pid)
+        if spec.name not in self._stopping:
+            _kill_group(child.process.pid)
 
-    async def _watch_ready(self, life: Life, log_path: Path, log_start: int) -> None:
-        child = life.child
-        while child.endpoint is not None and not await asyncio.to_thread(child.endpoint.answers):
+    async def _wait_until_ready(self, child: ChildState, log_path: Path, log_start: int) -> None:
+        spec = child.spec
+        while spec.endpoint is not None and not await asyncio.to_thread(
+            spec.endpoint.accepts_connections
+        ):
             await asyncio.sleep(POLL_S)
-        while child.ready_line and not _says(log_path, log_start, child.ready_line):
+        while spec.ready_line and not _says(log_path, log_start, spec.ready_line):
             await asyncio.sleep(POLL_S)
-        self._become(life, RoleState.RUNNING)
+        self._set_state(child, RoleState.RUNNING)
 
     async def _wait_for_needs(self, child: Child) -> None:
-        while any(self.lives[need].state is not RoleState.RUNNING for need in child.needs):
+        while any(self.children[need].state is not RoleState.RUNNING for need in child.needs):
             await asyncio.sleep(POLL_S)
 
     # -- what others see ---------------------------------------------------------------------
 
-    def _become(self, life: Life, state: RoleState) -> None:
-        life.state, life.since_ms = state, time.time_ns() // 1_000_000
+    def _set_state(self, child: ChildState, state: RoleState) -> None:
+        child.state, child.since_ms = state, now_ms()
         self._state.write(
             {
                 name: {
@@ -281,18 +285,18 @@ class Supervisor:
                     "last_exit": each.last_exit,
                     "since_ms": each.since_ms,
                 }
-                for name, each in self.lives.items()
+                for name, each in self.children.items()
             }
         )
 
-    def _record(self, name: str, what: str) -> None:
+    def _log_event(self, name: str, what: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         with open(self._log_folder / "supervisor.log", "a", encoding="utf-8") as log:
             log.write(f"{stamp} {name}: {what}\n")
 
-    async def _keep_house(self) -> None:
+    async def _rotate_logs(self) -> None:
         while True:
-            await asyncio.sleep(HOUSEKEEPING_S)
+            await asyncio.sleep(LOG_ROTATION_S)
             for path in self._log_folder.glob("*.log"):
                 rotate_log(path)
 

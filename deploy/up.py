@@ -17,16 +17,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from deploy.drain import behind_by_role
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.prepare import prepare
+from deploy.reconcile.drain import behind_by_role
 from deploy.roles import PRODUCT, ROLES, children
 from deploy.settings import Settings
-from deploy.state_file import SUPERVISOR, in_use, is_held, read_state, supervised
+from deploy.state_file import SUPERVISOR, in_use_error, is_held, read_state, supervised
 from deploy.status_line import StatusLine
 from deploy.supervisor import Child, Supervisor, check_ports
-from monitor.ports import Process
+from monitor.ports import ProcessStatus
 
 SUPERVISOR_TITLE = "starts the others and keeps them alive"
 TICK_S = 0.5
@@ -44,9 +44,9 @@ def stop_on_signals(event: asyncio.Event) -> None:
 def describe(supervisor: Supervisor) -> str:
     """Every role with its state, in one line."""
     parts = []
-    for name, life in supervisor.lives.items():
-        again = f"({life.restarts} restarts)" if life.restarts else ""
-        parts.append(f"{name} {life.state.value}{again}")
+    for name, child in supervisor.children.items():
+        again = f"({child.restarts} restarts)" if child.restarts else ""
+        parts.append(f"{name} {child.state.value}{again}")
     return " · ".join(parts)
 
 
@@ -54,25 +54,26 @@ async def up(settings: Settings, names: Sequence[str] = PRODUCT) -> int:
     """Supervise until asked to stop; exit status 1 when a role was given up."""
     processes = children(settings, names)
     folder = settings.site.data_path
-    refuse_if_taken(folder, processes)
+    check_not_running(folder, processes)
     prepare(settings)
     return await supervise(processes, folder)
 
 
-def refuse_if_taken(folder: Path, processes: Sequence[Child]) -> None:
-    """Another supervisor on this data directory, or somebody else on a port of ours."""
+def check_not_running(folder: Path, processes: Sequence[Child]) -> None:
+    """Another supervisor on this data directory, or another process on a port of ours."""
     if is_held(folder):
-        raise in_use(folder)
+        raise in_use_error(folder)
     check_ports(processes)
 
 
 async def supervise(
     processes: Sequence[Child],
     folder: Path,
-    told: Sequence[str] = (),
+    announcements: Sequence[str] = (),
     about: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Keep these processes alive until asked to stop; `told` is said once all answer."""
+    """Keep these processes alive until asked to stop; `announcements` are printed once all
+    answer."""
     supervisor = Supervisor(processes, folder, about=about)
     line, asked = StatusLine(), asyncio.Event()
     stop_on_signals(asked)
@@ -81,7 +82,7 @@ async def supervise(
         said = False
         while not asked.is_set() and not supervisor.failed:
             if supervisor.all_ready and not said:
-                for sentence in told:
+                for sentence in announcements:
                     line.say(sentence)
                 line.say(f"all roles run; logs: {folder / 'log'}; stop: Ctrl-C or 'databus down'")
                 said = True
@@ -99,7 +100,7 @@ async def supervise(
 
 def detach(settings: Settings) -> int:
     """Start `up` in the background and return when every role answers."""
-    refuse_if_taken(settings.site.data_path, children(settings, PRODUCT))
+    check_not_running(settings.site.data_path, children(settings, PRODUCT))
     return in_the_background(settings, ["up"])
 
 
@@ -161,7 +162,7 @@ def roles_with_backlog(settings: Settings) -> list[dict[str, Any]]:
 def roles_state(settings: Settings) -> list[dict[str, Any]]:
     """How each role is: what its supervisor says, or `stopped` without one."""
     folder = settings.site.data_path
-    found = supervised(folder) or [Process(role=name, state="stopped") for name in PRODUCT]
+    found = supervised(folder) or [ProcessStatus(role=name, state="stopped") for name in PRODUCT]
     return [
         {
             "role": one.role,

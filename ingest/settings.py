@@ -1,8 +1,4 @@
-"""Settings of what enters and what is stored: the edge, its spool, the pictures, the store.
-
-In: values that `deploy.settings` has read and merged. Out: frozen objects.
-Never: reading files or the environment.
-"""
+"""Settings of what enters and what is stored: the edge, its spool, the pictures, the store."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tokens: dict[str, Secret] = {}  # sender's name -> its bearer token
     reader_tokens: dict[str, Secret] = {}  # who may read pictures and devices' figures -> its token
     # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": the client's address they tell is
-    # taken as the record's source. Nobody else is believed.
+    # taken as the record's source; other senders' headers are ignored.
     trusted_proxies: str = ""
     max_body_bytes: Positive = 32 * MIB
     max_records_per_request: Positive = 10_000

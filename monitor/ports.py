@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
-from ingest.store.port import Page, Position, RecordReader
+from ingest.store.port import PageRequest, Position, RecordReader
 
 
 class AlarmReader(Protocol):
@@ -23,7 +23,7 @@ class AlarmReader(Protocol):
     def alarms(
         self,
         *,
-        page: Page,
+        page: PageRequest,
         severity: str = "",
         rule_id: str = "",
         plate: str = "",
@@ -36,7 +36,9 @@ class AlarmReader(Protocol):
     def alarm(self, alarm_id: str) -> Alarm | None:
         """One alarm."""
 
-    def incidents(self, *, page: Page, open_only: bool = False) -> tuple[Sequence[Incident], str]:
+    def incidents(
+        self, *, page: PageRequest, open_only: bool = False
+    ) -> tuple[Sequence[Incident], str]:
         """Incidents, newest first, and the cursor of the next page (empty at the end)."""
 
     def positions(self, application: str) -> Sequence[Position]:
@@ -46,7 +48,7 @@ class AlarmReader(Protocol):
         """Release the store."""
 
 
-class Process(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One process of the product, as its supervisor says; `state` is the supervisor's own word."""
 
     role: str
@@ -57,6 +59,6 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Reads files; empty where no supervisor of ours keeps the processes (systemd, containers).
-ReadProcesses = Callable[[], Sequence[Process]]
+ReadProcesses = Callable[[], Sequence[ProcessStatus]]
 OpenRecords = Callable[[], RecordReader]
 OpenAlarms = Callable[[], AlarmReader]

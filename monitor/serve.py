@@ -1,9 +1,5 @@
-"""The console's process: application and server.
-
-In: settings and openers from `deploy`. Out: a running server until SIGTERM. Never: more than one
-worker;
-a page lives in the process that built it (spec: console, trap 4).
-"""
+"""The console's process: application and server. One worker, because a page lives in the process
+that built it (spec: console, trap 4)."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from fastapi import FastAPI
 from bus.settings import BusSettings, SiteSettings
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.app import create_api
-from monitor.api.services import Services, build_services
+from monitor.api.services import ConsoleServices, build_services
 from monitor.ports import OpenAlarms, OpenRecords, ReadProcesses
 from monitor.settings import ConsoleSettings
 
@@ -24,9 +20,9 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 5  # open websockets never end by themselves
 
 
-def create_app(services: Services) -> FastAPI:
+def create_app(services: ConsoleServices) -> FastAPI:
     """API, guard and pages. Once per process."""
-    # Imported here: whoever needs only the API or the accounts does not pay for NiceGUI.
+    # Imported here: the API and the accounts alone do not need NiceGUI.
     from monitor.console.mount import end_session, mount_pages
 
     app = create_api(services, end_session)
@@ -58,9 +54,9 @@ async def serve(
     await server.serve()
 
 
-def _open_accounts(services: Services) -> None:
-    """Opens the file before anybody is served, which takes over the files of earlier versions. One
-    that cannot be used keeps nobody from starting: every request says what is wrong with it.
+def _open_accounts(services: ConsoleServices) -> None:
+    """Opens the file before the first request, which takes over the files of earlier versions. One
+    that cannot be used does not prevent the start: every request says what is wrong with it.
     """
     try:
         services.sessions.remove_expired()

@@ -1,8 +1,4 @@
-"""Settings of the console process: address, sessions, limits of what it holds in memory.
-
-In: values that `deploy.settings` has read. Out: a frozen object. Never: reading files or the
-environment.
-"""
+"""Settings of the console process: address, sessions, limits of what it holds in memory."""
 
 from __future__ import annotations
 
@@ -17,12 +13,12 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     host: Name = "127.0.0.1"
     port: Port = 8651
     # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": what they say of the client's address
-    # and of TLS is believed. Nobody else is.
+    # and of TLS is believed; other peers are not.
     trusted_proxies: str = ""
     session_hours: Positive = 8  # one shift; then the password is asked again
     link_minutes: Positive = 60  # how long the link that `demo` prints may wait to be opened
     failed_logins: Positive = 5  # per account and address within the window, then it is locked
-    failed_logins_per_address: Positive = 25  # whatever the names: five people who mistype
+    failed_logins_per_address: Positive = 25  # over all names: five people who mistype
     failed_login_window_seconds: Positive = 300
     live_rows: Positive = 100  # rows a live grid keeps; more is a search, not a glance
     decoded_per_second: Positive = 200  # of the data topics; the rest is counted, not looked into

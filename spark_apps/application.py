@@ -1,9 +1,8 @@
 """What an application is to a driver, and several of them on one query.
 
-In: the messages of a batch. Out: each member is given what lies on its topics beyond its position.
-Never: Spark's session, I/O. A micro-batch costs more than the hundred records in it, so
-applications that read the same topics share one; each keeps its own positions in the store and
-may also run alone.
+Each application processes what lies on its topics beyond its position. A micro-batch costs more
+than the hundred records in it, so applications that read the same topics share one; each keeps its
+own positions in the store and may also run alone.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from bus.client.model import Partition
-from spark_apps.message import Covered, Message, covered
+from bus.client.model import TopicAndPartition
+from spark_apps.message import OffsetRanges, StreamMessage, offset_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,29 +27,31 @@ class Application(Protocol):
     trigger_ms: int
 
     def transform(self, messages: DataFrame) -> DataFrame:
-        """The columns it wants (`columns.flat`)."""
+        """The columns it wants (`source.select_columns`)."""
 
-    def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:
+    def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Do everything with one batch; positions last, or in the same transaction."""
 
 
 @dataclass(slots=True)
-class Member:
+class AppCursor:
     """One application and how far it has come. Invariant: no end ever falls."""
 
     application: Application
-    ends: dict[Partition, int]
+    ends: dict[TopicAndPartition, int]
 
-    def take(self, messages: Sequence[Message], offsets: Covered) -> None:
+    def process(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Hand over what is new to it."""
-        mine = self._mine(messages, offsets)
-        if not mine:
+        unseen = self._unseen(messages, offsets)
+        if not unseen:
             return
-        read = offsets if mine is messages else covered(mine)
-        self.application.on_batch(mine, read)
-        self.ends |= {partition: end for partition, (_, end) in read.items()}
+        ranges = offsets if unseen is messages else offset_ranges(unseen)
+        self.application.on_batch(unseen, ranges)
+        self.ends |= {partition: end for partition, (_, end) in ranges.items()}
 
-    def _mine(self, messages: Sequence[Message], offsets: Covered) -> Sequence[Message]:
+    def _unseen(
+        self, messages: Sequence[StreamMessage], offsets: OffsetRanges
+    ) -> Sequence[StreamMessage]:
         topics, ends = self.application.topics, self.ends
         if all(
             t in topics and first >= ends.get((t, n), 0) for (t, n), (first, _) in offsets.items()
@@ -59,33 +60,35 @@ class Member:
         return [m for m in messages if m[0] in topics and m[2] >= ends.get((m[0], m[1]), 0)]
 
 
-class Query:
+class SharedQuery:
     """One streaming query: its members in the order in which they are served."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._members = members
-        applications = [member.application for member in members]
+    def __init__(self, cursors: Sequence[AppCursor]) -> None:
+        self._cursors = cursors
+        applications = [member.application for member in cursors]
         self.name = "+".join(application.name for application in applications)
         self.topics = tuple(sorted({topic for a in applications for topic in a.topics}))
         self.trigger_ms = min(application.trigger_ms for application in applications)
         self.transform = max(applications, key=lambda a: a.headers).transform
 
-    def begin(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    def starting_positions(
+        self, partitions: Sequence[TopicAndPartition]
+    ) -> dict[TopicAndPartition, int]:
         """Where the member furthest behind stands; left out where one has not read at all."""
         found = {}
         for partition in partitions:
-            ends = [m.ends.get(partition) for m in self._members if _reads(m, partition)]
+            ends = [m.ends.get(partition) for m in self._cursors if _reads(m, partition)]
             known = [end for end in ends if end is not None]
             if known and len(known) == len(ends):
                 found[partition] = min(known)
         return found
 
-    def on_batch(self, messages: Sequence[Message]) -> None:
+    def on_batch(self, messages: Sequence[StreamMessage]) -> None:
         """Serve every member."""
-        offsets = covered(messages)
-        for member in self._members:
-            member.take(messages, offsets)
+        offsets = offset_ranges(messages)
+        for member in self._cursors:
+            member.process(messages, offsets)
 
 
-def _reads(member: Member, partition: Partition) -> bool:
+def _reads(member: AppCursor, partition: TopicAndPartition) -> bool:
     return partition[0] in member.application.topics

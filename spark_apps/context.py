@@ -1,24 +1,17 @@
-"""What the applications of one driver share.
-
-In: settings, the store, the cluster. Out: one object handed to every application.
-Never: a global.
-"""
+"""What the applications of one driver share."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
-from bus.client.cluster import AdminClient
-from bus.client.model import Cluster
-from bus.contracts.register import Register, decode_register
+from bus.client.kafka.cluster import AdminClient
+from bus.client.model import ClusterIdentity
+from bus.register_file import RegisterFile
 from ingest.store.port import (
     Applied,
     Position,
@@ -27,7 +20,7 @@ from ingest.store.port import (
     StoreBatch,
     StoreError,
 )
-from spark_apps.events import Events
+from spark_apps.publisher import EventPublisher
 from spark_apps.settings import JobSettings
 
 log = logging.getLogger(__name__)
@@ -37,12 +30,7 @@ Done = TypeVar("Done")
 STORE_WAIT_S = 300.0  # how long the store is waited for before the driver ends
 
 
-def now_ms() -> int:
-    """The wall clock of this driver."""
-    return time.time_ns() // 1_000_000
-
-
-def patiently(work: Callable[[], Done], stopping: threading.Event) -> Done:
+def retry(work: Callable[[], Done], stopping: threading.Event) -> Done:
     """Do what the store refuses for a while (a full disk, a server that is away) again and again,
     within `STORE_WAIT_S`. Raises `StoreError`."""
     pause_s, waited_s = 0.1, 0.0
@@ -71,27 +59,7 @@ class StoreWriter:
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
         """As the port's `apply`."""
-        return patiently(partial(self._store.apply, batch, positions), self._stopping)
-
-
-@dataclass(slots=True)
-class RegisterFile:
-    """The deployment register, read again when its file changes; empty while there is none."""
-
-    path: Path
-    _stamp: tuple[int, int] = (0, 0)
-    _register: Register = field(default_factory=Register)
-
-    def current(self) -> Register:
-        """The register as it is now."""
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            return self._register
-        stamp = (found.st_mtime_ns, found.st_size)
-        if stamp != self._stamp:
-            self._register, self._stamp = decode_register(self.path.read_bytes()), stamp
-        return self._register
+        return retry(partial(self._store.apply, batch, positions), self._stopping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +67,9 @@ class Context:
     """One driver."""
 
     settings: JobSettings
-    cluster: Cluster
+    cluster: ClusterIdentity
     admin: AdminClient
     store: StoreWriter
     reader: RecordReader
-    events: Events
+    publisher: EventPublisher
     register: RegisterFile

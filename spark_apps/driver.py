@@ -1,9 +1,8 @@
 """One Spark driver with all micro-batch queries (or some): `python -m spark_apps.driver
 --settings FILE [--application NAME …]`.
 
-In: settings. Out: an exit status: 0 asked to stop, 1 a query failed, 2 it could not start.
-Never: a restart of its own: a driver that lost a query ends, and the supervisor starts a new one,
-which begins at the store's positions.
+Exit status: 0 asked to stop, 1 a query failed, 2 it could not start. A driver that lost a query
+ends, and the supervisor starts a new one, which begins at the store's positions.
 """
 
 from __future__ import annotations
@@ -22,27 +21,30 @@ from functools import partial
 from pathlib import Path
 
 if __name__ == "__main__" and not __package__:
-    sys.path.pop(0)  # `spark-submit …/driver.py`: our folders would hide the rooms of their names
+    sys.path.pop(
+        0
+    )  # `spark-submit …/driver.py`: our folders would hide the packages of their names
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from bus.client.cluster import ClusterError, admin_client, wait_for
+from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_INCIDENT
+from bus.register_file import RegisterFile
 from ingest.store import open_store
 from ingest.store.port import StoreError
-from spark_apps.application import Application, Query
-from spark_apps.context import Context, RegisterFile, StoreWriter, patiently
-from spark_apps.events import Events
-from spark_apps.ingest.job import Ingest
-from spark_apps.latency.job import Latency
-from spark_apps.quality.job import Quality
-from spark_apps.queries import member, start
+from spark_apps.application import Application, SharedQuery
+from spark_apps.apps.ingest import Ingest
+from spark_apps.apps.latency import Latency
+from spark_apps.apps.quality import Quality
+from spark_apps.apps.watchlist import Watchlist
+from spark_apps.context import Context, StoreWriter, retry
+from spark_apps.publisher import EventPublisher
+from spark_apps.query import load_cursor, start
 from spark_apps.session import SessionError, open_session
 from spark_apps.settings import JobSettings, read_settings
 from spark_apps.sink import Sink
-from spark_apps.watchlist.job import Watchlist
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ APPLICATIONS: dict[str, Callable[[Context], Application]] = {
     Quality.name: Quality,
 }
 # These read the same records: one micro-batch serves both, the watch list first.
-TOGETHER = {Watchlist.name: "records", Ingest.name: "records"}
+SHARED_QUERIES = {Watchlist.name: "records", Ingest.name: "records"}
 _TOPICS = {CONTROL_WATCHLIST, EVENT_INCIDENT}.union(
     *(kind.topics for kind in (Watchlist, Ingest, Latency, Quality))
 )
@@ -81,7 +83,7 @@ class Driver:
         began = time.monotonic()
         try:
             session, context = self._open()
-        except (ClusterError, SessionError, StoreError) as error:
+        except (ClusterUnavailable, SessionError, StoreError) as error:
             log.error("streams: cannot start: %s", error)
             return 2
         try:
@@ -102,14 +104,14 @@ class Driver:
         settings = self._settings
         admin = admin_client(settings.bus.bootstrap_servers)
         url = settings.store.records_url(settings.site)
-        store = patiently(partial(open_store, url, "write"), self._stopping)
+        store = retry(partial(open_store, url, "write"), self._stopping)
         return Context(
             settings=settings,
-            cluster=wait_for(admin, sorted(_TOPICS), self._stopping),
+            cluster=wait_for_topics(admin, sorted(_TOPICS), self._stopping),
             admin=admin,
             store=StoreWriter(store, self._stopping),
             reader=store,
-            events=Events(settings.bus, settings.site.name),
+            publisher=EventPublisher(settings.bus, settings.site.name),
             register=RegisterFile(settings.site.data_path / "register.json"),
         )
 
@@ -121,14 +123,14 @@ class Driver:
             self._sinks.append(sink)
             self._queries.append(start(session, context, query, sink))
 
-    def _grouped(self, context: Context) -> Iterator[Query]:
+    def _grouped(self, context: Context) -> Iterator[SharedQuery]:
         """The queries in their order: what a later one rebuilds keeps no earlier one waiting."""
-        together = TOGETHER if self._settings.streams.share_reading else {}
+        shared = SHARED_QUERIES if self._settings.streams.share_reading else {}
         groups: dict[str, list[str]] = {}
         for name in self._names:
-            groups.setdefault(together.get(name, name), []).append(name)
+            groups.setdefault(shared.get(name, name), []).append(name)
         for names in groups.values():
-            yield Query([member(context, APPLICATIONS[name](context)) for name in names])
+            yield SharedQuery([load_cursor(context, APPLICATIONS[name](context)) for name in names])
 
     def _watch(self) -> int:
         while not self._stopping.wait(_WATCH_INTERVAL_S):
@@ -159,7 +161,7 @@ class Driver:
             log.info("streams: Spark was stopped before us: %s", str(error).splitlines()[0])
         for sink in self._sinks:
             sink.close()
-        context.events.close()
+        context.publisher.close()
         context.reader.close()
         guard.cancel()
 
@@ -193,7 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     chosen = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # failures are told by `Driver._failed`
+    logging.getLogger("py4j").setLevel(
+        logging.CRITICAL
+    )  # `Driver._failed` logs failures
     return run(read_settings(chosen.settings), chosen.application)
 
 

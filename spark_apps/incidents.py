@@ -1,7 +1,7 @@
-"""The incidents that are open, from the topic where they were told.
+"""Reads the open incidents from `event.incident`.
 
-In: `event.incident`. Out: open incidents. Never: a group, stored positions.
-The topic is the memory of who was told what: a driver goes on with an incident it finds open there.
+The topic remembers which incidents were reported: a driver resumes an incident that it finds open
+there. Uses no group and no stored positions.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from bus.client.consumer import BEGINNING, Consumer
-from bus.client.model import Place, Received
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.alarms import Incident
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
 from bus.errors import BusError
@@ -22,18 +22,18 @@ from bus.settings import BusSettings
 log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT_S = 30.0
-TAKE_TIMEOUT_S = 1.0
-MAX_TAKEN = 1000
+POLL_TIMEOUT_S = 1.0
+MAX_POLLED = 1000
 
 
-class TopicUnread(Exception):
+class ReadTimeout(Exception):
     """A topic could not be read to its end."""
 
 
-def still_open(told: Iterable[Incident], kind: str) -> list[Incident]:
+def still_open(incidents: Iterable[Incident], kind: str) -> list[Incident]:
     """The incidents of one kind that were opened and not closed. Pure."""
     found: dict[str, Incident] = {}
-    for incident in told:
+    for incident in incidents:
         if incident.kind != kind:
             continue
         if incident.state == "open":
@@ -43,19 +43,21 @@ def still_open(told: Iterable[Incident], kind: str) -> list[Incident]:
     return list(found.values())
 
 
-def told_incidents(bus: BusSettings) -> list[Incident]:
-    """Everything on the topic. Raises `TopicUnread`."""
+def read_incidents(bus: BusSettings) -> list[Incident]:
+    """Everything on the topic. Raises `ReadTimeout`."""
     numbers = range(TOPICS[EVENT_INCIDENT].partitions)
     try:
         with Consumer(bus, client_id="incidents") as consumer:
-            consumer.assign({Place(EVENT_INCIDENT, number): BEGINNING for number in numbers})
+            consumer.assign(
+                {TopicPartition(EVENT_INCIDENT, number): BEGINNING for number in numbers}
+            )
             return _read(consumer)
     except BusError as error:
-        raise TopicUnread(str(error)) from error
+        raise ReadTimeout(str(error)) from error
 
 
-def _readable(received: Received) -> list[Incident]:
-    """The incident of a message; none of what somebody else wrote there."""
+def _readable(received: ConsumedRecord) -> list[Incident]:
+    """The incident of a message; none if it is not one of ours."""
     try:
         return [msgspec.json.decode(received.value or b"", type=Incident)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -64,14 +66,14 @@ def _readable(received: Received) -> list[Incident]:
 
 
 def _read(consumer: Consumer) -> list[Incident]:
-    told: list[Incident] = []
+    found: list[Incident] = []
     deadline = time.monotonic() + ANSWER_TIMEOUT_S
     while not consumer.at_end:
-        messages = consumer.take(MAX_TAKEN, TAKE_TIMEOUT_S)
+        messages = consumer.poll(MAX_POLLED, POLL_TIMEOUT_S)
         if messages:
             deadline = time.monotonic() + ANSWER_TIMEOUT_S
         elif time.monotonic() > deadline:
-            raise TopicUnread(f"{EVENT_INCIDENT}: no answer within {ANSWER_TIMEOUT_S} s")
+            raise ReadTimeout(f"{EVENT_INCIDENT}: no answer within {ANSWER_TIMEOUT_S} s")
         for received in messages:
-            told += _readable(received)
-    return told
+            found += _readable(received)
+    return found

@@ -1,6 +1,6 @@
-"""One message of Kafka as the applications take it.
+"""One message of Kafka as the applications process it.
 
-In: the Arrow table of a batch. Out: `Message`s, what they cover. Never: Spark, I/O.
+In: the Arrow table of a batch. Out: `StreamMessage`s, what they cover. Never: Spark, I/O.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from bus.client.model import Partition
+from bus.client.model import TopicAndPartition
 from bus.contracts import headers
+from ingest.normalise import ClockLimits, Envelope
+from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Covered = dict[Partition, tuple[int, int]]  # first offset, exclusive end
+OffsetRanges = dict[TopicAndPartition, tuple[int, int]]  # first offset, exclusive end
 
-# In the order of `Message`'s last fields.
+# In the order of `StreamMessage`'s last fields.
 HEADERS = (
     headers.RECORD_ID,
     headers.RECEIVED_AT,
@@ -28,7 +30,7 @@ HEADERS = (
 )
 
 
-class Message(NamedTuple):
+class StreamMessage(NamedTuple):
     """Place, time, value, then the headers that are known; None where one is missing."""
 
     topic: str
@@ -45,21 +47,40 @@ class Message(NamedTuple):
     field: str | None = None
 
 
-def messages_of(table: pa.Table) -> list[Message]:
+def messages_of(table: pa.Table) -> list[StreamMessage]:
     """The messages of a batch, with or without headers."""
     columns = [table.column(number).to_pylist() for number in range(5)]
     if table.num_columns > len(columns):
         columns += _headers(table.column(5))
-    return list(map(Message, *columns))
+    return list(map(StreamMessage, *columns))
 
 
-def covered(messages: Iterable[Message]) -> Covered:
+def offset_ranges(messages: Iterable[StreamMessage]) -> OffsetRanges:
     """Per partition the first offset of a batch and its exclusive end."""
-    found: Covered = {}
+    found: OffsetRanges = {}
     for topic, partition, offset, *_ in messages:
         first, end = found.get((topic, partition), (offset, 0))
         found[topic, partition] = (min(first, offset), max(end, offset + 1))
     return found
+
+
+def envelope_of(message: StreamMessage, clock: ClockLimits = DEFAULT_CLOCK) -> Envelope:
+    """What the bus knows of a message; the edge's arrival time where a header tells it."""
+    received_at = message.received_at or ""
+    return Envelope(
+        received_at_ms=int(received_at) if _is_number(received_at) else message.timestamp_ms,
+        record_id=message.record_id or "",
+        source=message.source or "",
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        replayed=message.replay == "1",
+        clock=clock,
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 15
 
 
 def _headers(column: pa.ChunkedArray) -> list[list[str | None]]:
@@ -79,7 +100,7 @@ def _headers(column: pa.ChunkedArray) -> list[list[str | None]]:
 
 
 def _equal(indices: pa.Array, number: int) -> pa.Array:
-    import pyarrow.compute as pc  # here: rooms that only need `Message` stay light
+    import pyarrow.compute as pc  # here: packages that only need `StreamMessage` stay light
 
     return pc.equal(indices, number)
 

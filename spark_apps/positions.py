@@ -11,27 +11,18 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from bus.client.model import Cluster, Partition
+from bus.client.model import ClusterIdentity, TopicAndPartition
 from ingest.store.port import Position
-from spark_apps.message import Covered
+from spark_apps.message import OffsetRanges
 
 EARLIEST = -2  # Spark's own sign for "the earliest record there is"
 
 
-def valid_positions(stored: Iterable[Position], cluster: Cluster) -> dict[Partition, int]:
-    """The stored positions that still mean something: same cluster, and not a topic made anew."""
-    return {
-        (p.topic, p.partition): p.end_offset
-        for p in stored
-        if p.cluster_id == cluster.cluster_id and cluster.topic_ids.get(p.topic) == p.topic_id
-    }
-
-
-def begin(
-    stored: Mapping[Partition, int],
-    partitions: Iterable[Partition],
-    earliest: Mapping[Partition, int],
-) -> tuple[dict[Partition, int], dict[Partition, int]]:
+def resolve_positions(
+    stored: Mapping[TopicAndPartition, int],
+    partitions: Iterable[TopicAndPartition],
+    earliest: Mapping[TopicAndPartition, int],
+) -> tuple[dict[TopicAndPartition, int], dict[TopicAndPartition, int]]:
     """Where to begin in every partition, and how many records retention cut before they were
     read.
     """
@@ -44,7 +35,7 @@ def begin(
     return starts, lost
 
 
-def starting_offsets(starts: Mapping[Partition, int]) -> str:
+def starting_offsets(starts: Mapping[TopicAndPartition, int]) -> str:
     """The JSON of Spark's option `startingOffsets`."""
     nested: dict[str, dict[str, int]] = defaultdict(dict)
     for (topic, partition), offset in sorted(starts.items()):
@@ -52,7 +43,7 @@ def starting_offsets(starts: Mapping[Partition, int]) -> str:
     return json.dumps(nested)
 
 
-def positions(application: str, cluster: Cluster, offsets: Covered) -> list[Position]:
+def positions(application: str, cluster: ClusterIdentity, offsets: OffsetRanges) -> list[Position]:
     """What a batch covers, as the store keeps it."""
     return [
         Position(

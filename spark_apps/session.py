@@ -1,8 +1,6 @@
-"""The Spark session of one driver.
+"""The Spark session of one driver, tuned for many small batches on few cores.
 
-In: `StreamsSettings`. Out: a session tuned for many small batches on few cores.
-Never: a query. Settings measured in docs/decisions/0021-micro-batches.md carry the reason beside
-them.
+Settings measured in docs/decisions/0021-micro-batches.md carry the reason beside them.
 """
 
 from __future__ import annotations
@@ -89,7 +87,7 @@ def _own_options() -> str:
         "-XX:TieredStopAtLevel=1": "short batches: the second compiler costs more than it wins",
         "-Xss4m": "Spark searches long error texts with regular expressions; they need a stack",
         "-Djdk.lang.Process.launchMechanism=VFORK": "no helper process before each `chmod`",
-        "-XX:-UsePerfData": "no file is written for tools that nobody attaches",
+        "-XX:-UsePerfData": "no file is written for tools that are never attached",
     }
     return " ".join(reasons)
 
@@ -119,7 +117,7 @@ def end_java(timeout_s: float) -> bool:
     gateway = SparkContext._gateway
     process = getattr(gateway, "proc", None)
     if gateway is None or process is None:
-        return True  # never started, or somebody else's (spark-submit)
+        return True  # never started, or another process's (spark-submit)
     gateway.shutdown()
     process.stdin.close()
     try:

@@ -1,7 +1,6 @@
 """Settings of the streaming applications, and the whole a job needs to start by itself.
 
-In: values that `deploy.settings` has merged, or the driver's JSON file. Out: frozen objects.
-Never: a session, a client. `DATABUS_SPARK_JARS` (colon separated) is read in `session.py` only.
+`DATABUS_SPARK_JARS` (colon separated) is read in `session.py` only.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     driver_memory: str = "1g"
     java_options: str = ""  # of the driver's JVM, after our own; separated by blanks
     jars: str = ""  # Spark's Kafka connector, colon separated; empty: DATABUS_SPARK_JARS
-    py_files: str = ""  # the zip of our rooms (`./databus package`)
+    py_files: str = ""  # the zip of our packages (`./databus package`)
     checkpoint_dir: str = ""  # disposable; empty: memory (/dev/shm) or the data directory
     applications: tuple[ApplicationName, ...] = ("watchlist", "ingest", "latency", "quality")
     watchlist_trigger_ms: NotNegative = 0

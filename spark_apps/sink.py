@@ -1,11 +1,8 @@
-"""The sink of a query: batches to its applications, one batch ahead.
-
-In: Spark's batches. Out: the applications' work, in order. Never: two batches worked on at a
-time, a failure kept quiet.
+"""The sink of a query: hands batches to its applications, one batch ahead.
 
 While the applications work on a batch, Spark fetches the next one, on another core. Spark may note
-a batch as done before it is: that note is in a checkpoint that nobody ever begins at, and the
-store's positions, written with the rows, are what counts.
+a batch as done before it is: that note is in a checkpoint that is never used again, and the store's
+positions, written with the rows, are what counts.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from spark_apps.message import Message, messages_of
+from spark_apps.message import StreamMessage, messages_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +24,7 @@ class Sink:
     def __init__(
         self,
         name: str,
-        serve: Callable[[Sequence[Message]], None],
+        serve: Callable[[Sequence[StreamMessage]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._serve = serve

@@ -1,4 +1,4 @@
-"""What all tests share: the seed, real servers of other people, skips by name, room time budgets.
+"""What all tests share: the seed, real servers of other people, skips by name, package time budgets.
 
 Never: a fixture that stands in for one of our own servers.
 """
@@ -25,7 +25,7 @@ from deploy.testservers.zookeeper import start_zookeeper
 SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 << 32))
 os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
 os.environ.setdefault(REFUSE, "1")  # brokers too: none may wait for the device while it serves
-QUICK_BUDGET_S = 10.0  # what the unmarked tests of one room may take together
+QUICK_BUDGET_S = 10.0  # what the unmarked tests of one package may take together
 MAX_SECOND_RUNS = 3  # in a whole run; more are no chance but a defect
 LONGEST_BYTES_IN_A_NAME = 12
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -35,7 +35,7 @@ _second_runs: list[str] = []
 
 
 def pytest_report_header() -> str:
-    """Every run tells how to repeat it."""
+    """Every run prints how to repeat it."""
     return f"seed: {SEED} (repeat with DATABUS_SEED={SEED})"
 
 
@@ -68,7 +68,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up what each room's quick tests take; count second runs."""
+    """Add up what each package's quick tests take; count second runs."""
     if report.outcome == "rerun":
         _second_runs.append(report.nodeid)
     if not {"java", "browser", "slow"} & set(report.keywords):
@@ -84,17 +84,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the tests that ran twice, and the rooms whose quick tests have outgrown their budget."""
+    """Show the tests that ran twice, and the packages whose quick tests have outgrown their budget."""
     for name in _second_runs:
         terminalreporter.write_line(f"run twice: {name}")
     if len(_second_runs) > MAX_SECOND_RUNS:
         terminalreporter.write_line(
             f"FAILED: {len(_second_runs)} tests ran twice; at most {MAX_SECOND_RUNS} may"
         )
-    for room, seconds in sorted(_seconds.items()):
+    for package, seconds in sorted(_seconds.items()):
         if seconds > QUICK_BUDGET_S:
             terminalreporter.write_line(
-                f"room {room}: quick tests take {seconds:.1f} s; the budget is {QUICK_BUDGET_S:g} s"
+                f"package {package}: quick tests take {seconds:.1f} s; the budget is {QUICK_BUDGET_S:g} s"
             )
 
 
@@ -106,7 +106,7 @@ def seed() -> int:
 
 @pytest.fixture
 def dice(request: pytest.FixtureRequest) -> random.Random:
-    """Random numbers of this test alone: the same for the same seed, whatever runs beside it."""
+    """Random numbers of this test only: the same for the same seed, whichever tests run with it."""
     return random.Random(f"{SEED}:{request.node.nodeid}")
 
 

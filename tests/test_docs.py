@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import typer.testing
 
-from deploy.cli import app, mount_rooms
-from deploy.paths import PROJECT_ROOT, ROOMS
+from deploy.cli import app, mount_packages
+from deploy.commands import mount
+from deploy.paths import PACKAGES, PROJECT_ROOT
 from deploy.roles import ROLES
-from deploy.verbs import mount_deploy
 
 READMES = (PROJECT_ROOT / "README.md", PROJECT_ROOT / "README.zh.md")
 PAGES = (
@@ -26,8 +26,8 @@ COMMAND = re.compile(r"\./databus((?: [a-z-]+)*)((?: --?[a-z-]+(?:[ =][0-9a-zA-Z
 @pytest.fixture(scope="module")
 def command_line() -> typer.Typer:
     """The command line with all verbs, once."""
-    mount_deploy(app)
-    mount_rooms()
+    mount(app)
+    mount_packages()
     return app
 
 
@@ -80,7 +80,7 @@ def test_the_two_pages_on_sending_show_the_same():
 def test_the_architecture_names_every_room_and_every_process():
     """A new one is not forgotten."""
     text = (PROJECT_ROOT / "docs" / "ARCHITECTURE.md").read_text()
-    assert [room for room in ROOMS if f"| `{room}/` |" not in text] == []
+    assert [package for package in PACKAGES if f"| `{package}/` |" not in text] == []
     assert [role for role in ROLES if f"| {role} |" not in text] == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.paths import PROJECT_ROOT, ROOMS
+from deploy.paths import PACKAGES, PROJECT_ROOT
 
 DOCS = PROJECT_ROOT / "docs"
 DECISIONS = DOCS / "decisions"
@@ -19,11 +19,11 @@ CONTRIBUTING = PROJECT_ROOT / "CONTRIBUTING.md"
 WAYS_IN = (ARCHITECTURE, KAFKA_PEOPLE, CONTRIBUTING)
 """On these pages the names behind a path are names of that file."""
 
-TOP = (*ROOMS, "tests", "docs")
+TOP = (*PACKAGES, "tests", "docs")
 PAGES = (
     CONTRIBUTING,
     *sorted(DOCS.rglob("*.md")),
-    *(page for top in (*ROOMS, "tests") for page in sorted((PROJECT_ROOT / top).rglob("README.md"))),
+    *(page for top in (*PACKAGES, "tests") for page in sorted((PROJECT_ROOT / top).rglob("README.md"))),
 )
 
 SPAN = re.compile(r"`([^`\n]+)`")
@@ -63,7 +63,7 @@ def lines_of(page: Path) -> str:
 
 
 def named(page: Path) -> list[tuple[str, str]]:
-    """(path, name) for each name that stands behind a path."""
+    """(path, name) for each name that follows a path."""
     found = NAMED.findall(lines_of(page))
     return [(path, name) for path, names in found for name in SPAN.findall(names)]
 

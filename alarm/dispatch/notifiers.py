@@ -1,7 +1,6 @@
-"""How people are told: a log file, a webhook. More kinds come as more classes of this shape.
+"""The ways to notify people: a log file, a webhook. Another way is another class of this shape.
 
-In: the JSON of an alarm or incident. Out: told, or `NotTold`. Never: retries (the service's), a
-wait without end.
+A notifier tries once and never waits without a bound; retries are `delivery`'s.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from alarm.settings import DispatcherSettings
 from bus.settings import SiteSettings
 
 
-class NotTold(Exception):
+class NotificationError(Exception):
     """This attempt failed; the next may succeed."""
 
 
 class Notifier(Protocol):
-    """One way to tell people."""
+    """One way to notify people."""
 
     name: str
 
-    async def tell(self, subject: str, body: bytes) -> None:
-        """Tell once. Raises `NotTold`."""
+    async def send(self, subject: str, body: bytes) -> None:
+        """Send once. Raises `NotificationError`."""
 
     async def close(self) -> None:
         """Release what it holds."""
@@ -39,14 +38,14 @@ class LogNotifier:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def tell(self, subject: str, body: bytes) -> None:
+    async def send(self, subject: str, body: bytes) -> None:
         """Append the line; the file may be moved away at any time (log rotation)."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab") as file:
                 file.write(body + b"\n")
         except OSError as error:
-            raise NotTold(str(error)) from error
+            raise NotificationError(str(error)) from error
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -61,8 +60,8 @@ class WebhookNotifier:
         self._url = url
         self._client = httpx.AsyncClient(timeout=timeout_s)
 
-    async def tell(self, subject: str, body: bytes) -> None:
-        """One request; any 2xx counts as told."""
+    async def send(self, subject: str, body: bytes) -> None:
+        """One request; any 2xx counts as delivered."""
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": subject.encode("ascii", "backslashreplace").decode("ascii"),
@@ -70,9 +69,9 @@ class WebhookNotifier:
         try:
             answer = await self._client.post(self._url, content=body, headers=headers)
         except httpx.HTTPError as error:
-            raise NotTold(f"{type(error).__name__}: {error}") from error
+            raise NotificationError(f"{type(error).__name__}: {error}") from error
         if not answer.is_success:
-            raise NotTold(f"status {answer.status_code}")
+            raise NotificationError(f"status {answer.status_code}")
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,12 +1,11 @@
 """The operations store, write side: what a batch decided, in one transaction with its positions.
 
-In: `Decided`. Out: what is new. Never: a verdict; a second writer (a lock file sees to it).
-Replays change nothing: an alarm is known by its rule and record, an incident by its id and state.
+There is one writer, which holds a lock file. Replays change nothing: an alarm is known by its rule
+and record, an incident by its id and state.
 """
 
 from __future__ import annotations
 
-import fcntl
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,15 +16,16 @@ from typing import IO, Any
 
 import msgspec
 
-from alarm.dispatch.reader import store_errors
 from alarm.dispatch.schema import prepare
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
-from bus.contracts.plates import plate_key
+from bus.domain.plates import plate_key
+from bus.lock_file import hold_lock_file
 from ingest.store.port import Position, StoreUnavailable
+from ingest.store.sqlite.errors import sqlite_errors
 
 
-class Decided(msgspec.Struct, frozen=True, kw_only=True):
+class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one batch changes."""
 
     commands: Sequence[WatchCommand] = ()
@@ -35,8 +35,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """Something one notifier still has to tell."""
+class Notification:
+    """A message that one notifier still has to send."""
 
     id: int
     subject: str
@@ -45,7 +45,7 @@ class Notice:
     attempts: int
 
 
-class Operations:
+class OperationsStore:
     """The one writer, for any thread. Invariant: between calls no transaction is open."""
 
     def __init__(self, path: Path, notifiers: Iterable[str] = ()) -> None:
@@ -54,16 +54,16 @@ class Operations:
         self._notifiers = tuple(notifiers)
         self._lock = threading.Lock()
         self._lock_file = _only_writer(path)
-        with store_errors(path):
+        with sqlite_errors(path):
             self._db = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, timeout=10
             )
             prepare(self._db)
 
-    def apply(self, decided: Decided) -> list[Alarm]:
+    def apply(self, changes: BatchChanges) -> list[Alarm]:
         """Write everything; the alarms that are new."""
         with self._transaction():
-            return self._apply(decided)
+            return self._apply(changes)
 
     def outbox(self, limit: int) -> list[tuple[int, Alarm]]:
         """Alarms that are not known to be on their topic, oldest first."""
@@ -72,29 +72,29 @@ class Operations:
         )
         return [(row_id, msgspec.json.decode(body, type=Alarm)) for row_id, body in rows]
 
-    def produced(self, row_ids: Iterable[int]) -> None:
+    def mark_produced(self, row_ids: Iterable[int]) -> None:
         """These are on their topic."""
         self._many("DELETE FROM outbox WHERE id = ?", [(row_id,) for row_id in row_ids])
 
-    def due(self, now_ms: int, limit: int) -> list[Notice]:
-        """What notifiers have to tell now, oldest first."""
+    def due(self, now_ms: int, limit: int) -> list[Notification]:
+        """Notifications that are due, oldest first."""
         rows = self._rows(
             "SELECT id, subject, notifier, body, attempts FROM notices"
             " WHERE outcome = '' AND next_at_ms <= ? ORDER BY id LIMIT ?",
             now_ms,
             limit,
         )
-        return [Notice(*row) for row in rows]
+        return [Notification(*row) for row in rows]
 
-    def told(self, notices: Iterable[Notice], outcome: str) -> None:
-        """These are done with, well or not."""
-        rows = [(outcome, notice.id) for notice in notices]
+    def mark_done(self, notifications: Iterable[Notification], outcome: str) -> None:
+        """Set the outcome of these; they are not retried."""
+        rows = [(outcome, notice.id) for notice in notifications]
         self._many("UPDATE notices SET outcome = ?, attempts = attempts + 1 WHERE id = ?", rows)
 
-    def later(self, notice: Notice, next_at_ms: int) -> None:
-        """Try again then."""
+    def reschedule(self, notification: Notification, next_at_ms: int) -> None:
+        """Retry at that time."""
         sql = "UPDATE notices SET attempts = attempts + 1, next_at_ms = ? WHERE id = ?"
-        self._many(sql, [(next_at_ms, notice.id)])
+        self._many(sql, [(next_at_ms, notification.id)])
 
     def close(self) -> None:
         """Close, and let another writer in."""
@@ -102,19 +102,19 @@ class Operations:
             self._db.close()
             self._lock_file.close()
 
-    def _apply(self, decided: Decided) -> list[Alarm]:
-        for command in decided.commands:
+    def _apply(self, changes: BatchChanges) -> list[Alarm]:
+        for command in changes.commands:
             self._db.execute(
                 "INSERT OR REPLACE INTO rules (rule_id, op, body) VALUES (?, ?, ?)",
                 (command.rule_id, command.op, msgspec.json.encode(command)),
             )
-        for incident in decided.incidents:
+        for incident in changes.incidents:
             self._put_incident(incident)
-        new = [alarm for alarm in decided.alarms if self._put_alarm(alarm)]
+        new = [alarm for alarm in changes.alarms if self._put_alarm(alarm)]
         self._db.executemany(
             "INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition,"
             " end_offset) VALUES (?, ?, ?, ?, ?, ?)",
-            [msgspec.structs.astuple(position)[:6] for position in decided.positions],
+            [msgspec.structs.astuple(position)[:6] for position in changes.positions],
         )
         return new
 
@@ -130,11 +130,11 @@ class Operations:
         if not inserted.rowcount:
             return False
         self._db.execute("INSERT INTO outbox (id) VALUES (?)", (inserted.lastrowid,))
-        self._note(alarm.alarm_id, body)
+        self._add_notifications(alarm.alarm_id, body)
         return True
 
     def _put_incident(self, incident: Incident) -> None:
-        """A closed incident stays closed, whatever is repeated."""
+        """A closed incident stays closed when messages are repeated."""
         body = msgspec.json.encode(incident)
         changed = self._db.execute(
             "INSERT INTO incidents (incident_id, state, body) VALUES (?, ?, ?)"
@@ -143,16 +143,16 @@ class Operations:
             (incident.incident_id, incident.state, body),
         )
         if changed.rowcount:
-            self._note(f"{incident.incident_id}:{incident.state}", body)
+            self._add_notifications(f"{incident.incident_id}:{incident.state}", body)
 
-    def _note(self, subject: str, body: bytes) -> None:
+    def _add_notifications(self, subject: str, body: bytes) -> None:
         self._db.executemany(
             "INSERT OR IGNORE INTO notices (subject, notifier, body) VALUES (?, ?, ?)",
             [(subject, notifier, body) for notifier in self._notifiers],
         )
 
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._lock, store_errors(self._path):
+        with self._lock, sqlite_errors(self._path):
             return self._db.execute(sql, values).fetchall()
 
     def _many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -163,7 +163,7 @@ class Operations:
     def _transaction(self) -> Iterator[None]:
         """All or nothing, on every path: one left open would keep every later one from beginning,
         and hold the file's lock against its readers."""
-        with self._lock, store_errors(self._path):
+        with self._lock, sqlite_errors(self._path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -176,10 +176,7 @@ class Operations:
 
 def _only_writer(path: Path) -> IO[str]:
     """Hold the lock file while the store is open; the kernel frees it when the process dies."""
-    file = path.with_name(path.name + ".lock").open("w")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return hold_lock_file(path.with_name(path.name + ".lock"))
     except OSError as error:
-        file.close()
         raise StoreUnavailable(f"{path} is being written by another process") from error
-    return file

@@ -1,14 +1,13 @@
 """The read side of the operations store: alarms, incidents, rules in force.
 
-In: questions. Out: contract structs, newest first, page by page (by key, not by counting rows).
-Never: writing; SQL or an exception of SQLite to the caller. One reader per thread.
+Gives contract structs, newest first, page by page (by key, not by counting rows). One reader per
+thread.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,23 +16,13 @@ import msgspec
 from alarm.dispatch.schema import version_of
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
-from bus.contracts.plates import folded
-from ingest.store.port import Page, Position, StoreError, StoreUnavailable
+from bus.domain.plates import folded
+from ingest.store.port import PageRequest, Position, StoreError, StoreUnavailable
+from ingest.store.sqlite.errors import sqlite_errors
 
 MAX_PAGE = 1000
 
 _Body = TypeVar("_Body", Alarm, Incident)
-
-
-@contextmanager
-def store_errors(path: Path) -> Iterator[None]:
-    """Convert what SQLite raises inside; conditions of the machine (full, busy) pass."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise StoreUnavailable(f"{path}: {error}") from error
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: {error}") from error
 
 
 class OperationsReader:
@@ -41,7 +30,7 @@ class OperationsReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with store_errors(path):
+        with sqlite_errors(path):
             self._db = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro",
                 uri=True,
@@ -56,7 +45,7 @@ class OperationsReader:
     def alarms(
         self,
         *,
-        page: Page,
+        page: PageRequest,
         severity: str = "",
         rule_id: str = "",
         plate: str = "",
@@ -80,7 +69,9 @@ class OperationsReader:
         found = self._rows("SELECT body FROM alarms WHERE alarm_id = ?", alarm_id)
         return msgspec.json.decode(found[0][0], type=Alarm) if found else None
 
-    def incidents(self, *, page: Page, open_only: bool = False) -> tuple[list[Incident], str]:
+    def incidents(
+        self, *, page: PageRequest, open_only: bool = False
+    ) -> tuple[list[Incident], str]:
         """Incidents and the cursor of the next page."""
         where: list[tuple[str, object]] = [("state = ?", "open")] if open_only else []
         return self._page(Incident, "incidents", page, where)
@@ -107,7 +98,7 @@ class OperationsReader:
         self._db.close()
 
     def _page(
-        self, kind: type[_Body], table: str, page: Page, where: Sequence[tuple[str, object]]
+        self, kind: type[_Body], table: str, page: PageRequest, where: Sequence[tuple[str, object]]
     ) -> tuple[list[_Body], str]:
         limit = max(1, min(page.limit, MAX_PAGE))
         conditions = [sql for sql, _ in where] + (["id < ?"] if page.cursor else [])
@@ -119,7 +110,7 @@ class OperationsReader:
         return bodies, str(found[limit - 1][0]) if len(found) > limit else ""
 
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with store_errors(self._path):
+        with sqlite_errors(self._path):
             return self._db.execute(sql, values).fetchall()
 
 

@@ -1,7 +1,4 @@
-"""The tables of the operations store.
-
-In: a connection. Out: the same, at `VERSION`. Never: rows. One file, one writer (the dispatcher).
-"""
+"""The tables of the operations store. One file, one writer (the dispatcher)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The watch list: which record meets which rule. Pure; Spark and dispatcher run the same rules."""
+"""The watch list: which record matches which rule. Pure; Spark and dispatcher run the same
+rules."""
 
 from alarm.rules.fields import attributes_of, normal
 from alarm.rules.ruleset import RuleSet, compile_rules

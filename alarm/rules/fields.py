@@ -3,7 +3,7 @@
 In: what devices and operators write. Out: one form per value. Never: I/O.
 Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once), nor does
 the dot that people print in plates. A value that says "not read" is no value, nor is a masked
-plate. A plate's form is that of the store and the partition key: `bus.contracts.plates`.
+plate. A plate's form is that of the store and the partition key: `bus.domain.plates`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE
-from bus.contracts.plates import plate_key
+from bus.contracts.keys import NO_PLATE, UNREADABLE
+from bus.domain.kinds import WIRE_KEYS
+from bus.domain.plates import plate_key
 
 PLATE = "plate_number"
-KEYS: dict[str, dict[str, str]] = {  # kind -> English attribute -> wire key
-    "vehicle": {name: key for key, name in VEHICLE.items()},
-    "face": {name: key for key, name in FACE.items()},
-}
 
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 
@@ -38,7 +35,7 @@ def normal_as(attribute: str, value: str) -> str:
 
 def attributes_of(kind: str, message: Mapping[str, object]) -> dict[str, str]:
     """The comparable attributes of a record: English name -> value, only those that were read."""
-    keys = KEYS.get(kind, {})
+    keys = WIRE_KEYS.get(kind, {})
     return attributes_from((name, message.get(key)) for name, key in keys.items())
 
 

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from alarm.rules.fields import KEYS, attributes_from, normal_as
+from alarm.rules.fields import attributes_from, normal_as
 from bus.contracts.commands import WatchCommand
+from bus.domain.kinds import WIRE_KEYS
 
 MAX_CELLS = 64  # memory per rule; 10,000 rules stay below a million cells
 
@@ -38,7 +39,7 @@ class Rule:
         """The id of the rule."""
         return self.command.rule_id
 
-    def meets(self, kind: str, attributes: Mapping[str, str], times_ms: Iterable[int]) -> bool:
+    def matches(self, kind: str, attributes: Mapping[str, str], times_ms: Iterable[int]) -> bool:
         """Whether a record of that kind, with its capture and arrival times, meets the rule."""
         if self.command.kind != kind or not self.accepted or not self._valid(times_ms):
             return False
@@ -72,7 +73,9 @@ class RuleSet:
     newest: dict[str, WatchCommand] = field(default_factory=dict)
     rules: dict[str, Rule] = field(default_factory=dict)
     index: dict[tuple[str, Signature], dict[Values, set[str]]] = field(default_factory=dict)
-    asked: Counter[tuple[str, str]] = field(default_factory=Counter)  # (kind, attribute) -> rules
+    indexed_fields: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # (kind, attribute) -> rules
     names: dict[str, frozenset[str]] = field(default_factory=dict)  # the same, by kind
 
     def apply(self, command: WatchCommand) -> bool:
@@ -92,15 +95,15 @@ class RuleSet:
         """The rules that a record meets, in the order of their ids."""
         times_ms = tuple(times_ms)
         rules = (self.rules[rule_id] for rule_id in sorted(self._found(kind, attributes)))
-        return [rule for rule in rules if rule.meets(kind, attributes, times_ms)]
+        return [rule for rule in rules if rule.matches(kind, attributes, times_ms)]
 
     def attributes(self, kind: str, message: Mapping[str, object]) -> dict[str, str]:
         """The attributes of a message that any rule of its kind asks for."""
-        asked, keys = self.names.get(kind, frozenset()), KEYS.get(kind, {})
-        return attributes_from((n, message.get(keys[n])) for n in asked if n in keys)
+        wanted, keys = self.names.get(kind, frozenset()), WIRE_KEYS.get(kind, {})
+        return attributes_from((n, message.get(keys[n])) for n in wanted if n in keys)
 
-    def could_meet(self, kind: str, attributes: Mapping[str, str]) -> bool:
-        """False if no rule can match, whatever the times; costs only the look-up."""
+    def may_match(self, kind: str, attributes: Mapping[str, str]) -> bool:
+        """False if no rule can match at any time; costs only the look-up."""
         return bool(self._found(kind, attributes))
 
     def _found(self, kind: str, attributes: Mapping[str, str]) -> set[str]:
@@ -115,25 +118,25 @@ class RuleSet:
 
     def _add(self, rule: Rule) -> None:
         self.rules[rule.rule_id] = rule
-        self._ask(rule, 1)
+        self._count_fields(rule, 1)
         place, cells = _cells(rule)
         for values in cells:
             self.index.setdefault(place, {}).setdefault(values, set()).add(rule.rule_id)
 
-    def _ask(self, rule: Rule, step: int) -> None:
-        kind, before = rule.command.kind, len(self.asked)
+    def _count_fields(self, rule: Rule, step: int) -> None:
+        kind, before = rule.command.kind, len(self.indexed_fields)
         for name in rule.accepted:
-            self.asked[kind, name] += step
-            if not self.asked[kind, name]:
-                del self.asked[kind, name]
-        if len(self.asked) != before:
-            self.names[kind] = frozenset(name for of, name in self.asked if of == kind)
+            self.indexed_fields[kind, name] += step
+            if not self.indexed_fields[kind, name]:
+                del self.indexed_fields[kind, name]
+        if len(self.indexed_fields) != before:
+            self.names[kind] = frozenset(name for of, name in self.indexed_fields if of == kind)
 
     def _drop(self, rule_id: str) -> None:
         rule = self.rules.pop(rule_id, None)
         if rule is None:
             return
-        self._ask(rule, -1)
+        self._count_fields(rule, -1)
         place, cells = _cells(rule)
         for values in cells:
             holders = self.index[place][values]
@@ -145,7 +148,7 @@ class RuleSet:
 
 
 def compile_rules(commands: Iterable[WatchCommand]) -> RuleSet:
-    """The rules in force after all these commands, whatever their order."""
+    """The rules in force after all these commands, in any order."""
     rules = RuleSet()
     for command in commands:
         rules.apply(command)

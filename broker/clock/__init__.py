@@ -1,1 +1,2 @@
-"""Time, dice and tasks behind one port: ``port.Clock``, with ``real.RealClock`` for production."""
+"""Time, random numbers and tasks behind one port: ``port.Clock``, with ``real.RealClock`` for
+production."""

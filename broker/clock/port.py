@@ -1,8 +1,8 @@
-"""What the broker may know of time, chance and concurrency.
+"""The port for time, random numbers and concurrency.
 
-In: nothing. Out: ``Clock``, the only way a room of the broker learns the time, draws a random
+In: nothing. Out: ``Clock``, the only way a package of the broker reads the time, draws a random
 number, waits or starts a task. Never: a call of ``time``, ``random`` or ``threading`` outside the
-implementations in this room; a simulated clock must be able to own every one of them.
+implementations in this package; a simulated clock must be able to control all of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 
-class Dice(Protocol):
+class Random(Protocol):
     """The part of ``random.Random`` the broker uses; a seed makes a run repeatable."""
 
     def random(self) -> float: ...
@@ -35,11 +35,11 @@ class TaskHandle(Protocol):
 
 
 class Clock(Protocol):
-    """Time, chance and tasks of one process."""
+    """Time, random numbers and tasks of one process."""
 
     @property
-    def random(self) -> Dice:
-        """The process' source of chance."""
+    def random(self) -> Random:
+        """The process' source of random numbers."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 UTC; may jump when an operator sets the clock."""
@@ -48,18 +48,18 @@ class Clock(Protocol):
         """Seconds since some fixed moment; never goes back. For timeouts and durations."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait without holding up anybody else."""
+        """Wait without blocking other tasks."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> TaskHandle:
         """Run a coroutine beside the caller. The caller keeps the handle and ends the task.
 
-        An error that it ends with ends the process, awaited or not: what may go wrong is its
-        result, or is handled inside.
+        Production spawns through ``bus.tasks``: an error that escapes the coroutine is logged and
+        ends the process, awaited or not. Expected errors are its result, or handled inside.
         """
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:
-        """Call ``callback`` once after ``delay_s`` seconds, on the same thread. What it raises ends
-        the process."""
+        """Call ``callback`` once after ``delay_s`` seconds, on the same thread. An error it raises
+        ends the process."""
 
     def new_uuid(self) -> bytes:
         """Sixteen random bytes of a version 4 UUID (topic ids, directory ids, cluster ids)."""

@@ -1,4 +1,4 @@
-"""The clock of production: the system's time, the running asyncio loop, the system's dice."""
+"""The clock of production: the system's time and random numbers, the running asyncio loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from bus import tasks
+from bus import tasks, wall_clock
 
 
 class RealClock:
@@ -22,11 +22,10 @@ class RealClock:
     def random(self) -> random.Random:
         return self._random
 
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+    now_ms = staticmethod(wall_clock.now_ms)
 
     monotonic = staticmethod(time.monotonic)
-    """The function itself: every request asks four times."""
+    """The functions themselves: every request reads the clock four times."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

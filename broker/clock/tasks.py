@@ -1,7 +1,7 @@
-"""Tasks of services: ended and waited for; begun anew whenever there is work.
+"""Helpers for tasks: cancel and wait for them, run one whenever there is work.
 
-In: the clock, coroutines. Out: nothing that still runs after `end`. Never: an error swallowed other
-than the cancellation asked for here.
+No error is swallowed, except the cancellation requested here. Every spawn goes through the clock,
+and in production through `bus.tasks`, whose `TaskSupervisor` ends the process when a task dies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from broker.clock.port import Clock, TaskHandle
 
 
-async def end(tasks: Iterable[TaskHandle]) -> None:
+async def cancel_and_wait(tasks: Iterable[TaskHandle]) -> None:
     """Cancel all of them, then wait until each is gone."""
     ending = list(tasks)
     for task in ending:
@@ -24,8 +24,8 @@ async def end(tasks: Iterable[TaskHandle]) -> None:
             await task
 
 
-class Errand:
-    """Work that is done until none is left and begun anew when there is more.
+class OnDemandTask:
+    """Runs work until none is left, and starts again when there is more.
 
     Invariant: at most one task runs, and `task` is it; none does after `stop`.
     """
@@ -41,14 +41,14 @@ class Errand:
         self.task: TaskHandle | None = None
         self._is_stopped = False
 
-    def begin(self) -> None:
-        """There is work; one that is under way sees it by itself."""
+    def ensure_running(self) -> None:
+        """Start the work unless it is running; a running task picks new work up by itself."""
         if not self._is_stopped and (self.task is None or self.task.done()):
             self.task = self._clock.spawn(self._work(), name=self._name)
 
     async def stop(self) -> None:
-        """End for good."""
+        """Stop permanently."""
         self._is_stopped = True
         task, self.task = self.task, None
         if task is not None:
-            await end([task])
+            await cancel_and_wait([task])

@@ -1,6 +1,6 @@
-"""What a configuration value must be beyond its type. Each check gives a reason, or none.
+"""Checks of configuration values beyond their type. Each returns a reason, or None.
 
-The reasons are Kafka's words: people's tests and tools match them.
+The reasons are in Kafka's words: people's tests and tools match them.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 
-class Fault(NamedTuple):
-    """What is wrong with a part of a value: the part, and the reason."""
+class InvalidPart(NamedTuple):
+    """An invalid part of a value, and the reason."""
 
     part: str
     reason: str
 
 
-class Unmet(NamedTuple):
-    """A sentence that stands alone, as Kafka says it of a whole configuration."""
+class InvalidConfig(NamedTuple):
+    """A complete sentence, as Kafka reports an invalid configuration."""
 
     sentence: str
 
 
-Check = Callable[[Any], str | Fault | Unmet | None]
+Check = Callable[[Any], str | InvalidPart | InvalidConfig | None]
 
 _THROTTLED = re.compile(r"\d+:\d+")
 
@@ -57,27 +57,31 @@ def at_least(low: float) -> Check:
     return check
 
 
-def all_or_some(values: Sequence[str]) -> Unmet | None:
+def all_or_some(values: Sequence[str]) -> InvalidConfig | None:
     """Directories, or `*` alone."""
     if "*" not in values or len(values) == 1:
         return None
-    return Unmet("When cordoned.log.dirs is set to *, it must not contain other values")
+    return InvalidConfig("When cordoned.log.dirs is set to *, it must not contain other values")
 
 
 def requires_at_least(low: int, name: str) -> Check:
     """As `at_least`, in the words that Kafka has for some of a broker's keys."""
 
-    def check(value: int) -> Unmet | None:
-        return None if value >= low else Unmet(f"{name} must be greater than or equal to {low}")
+    def check(value: int) -> InvalidConfig | None:
+        return (
+            None
+            if value >= low
+            else InvalidConfig(f"{name} must be greater than or equal to {low}")
+        )
 
     return check
 
 
-def keeps_something(value: int) -> Unmet | None:
-    """A retention time: 0 would delete whatever is closed; anything negative keeps for ever."""
+def retains_something(value: int) -> InvalidConfig | None:
+    """A retention time: 0 would delete everything closed; a negative one keeps it for ever."""
     if value:
         return None
-    return Unmet("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    return InvalidConfig("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
 
 
 def between(low: float, high: float, *, also: float | None = None) -> Check:
@@ -96,7 +100,7 @@ def between(low: float, high: float, *, also: float | None = None) -> Check:
 
 
 def one_of(*allowed: str) -> Check:
-    """One of some words."""
+    """One of the given words."""
 
     def check(value: str) -> str | None:
         return None if value in allowed else f"String must be one of: {', '.join(allowed)}"
@@ -105,7 +109,7 @@ def one_of(*allowed: str) -> Check:
 
 
 def one_of_any_case(*allowed: str) -> Check:
-    """One of some words, however written."""
+    """One of the given words, in any case."""
 
     def check(value: str) -> str | None:
         fits = value.lower() in {word.lower() for word in allowed}
@@ -115,12 +119,12 @@ def one_of_any_case(*allowed: str) -> Check:
 
 
 def each_one_of(*allowed: str) -> Check:
-    """A list of which every item is one of some words; it may be empty."""
+    """A list whose items are among the given words; it may be empty."""
 
-    def check(values: Sequence[str]) -> Fault | None:
+    def check(values: Sequence[str]) -> InvalidPart | None:
         for value in values:
             if value not in allowed:
-                return Fault(value, f"String must be one of: {', '.join(allowed)}")
+                return InvalidPart(value, f"String must be one of: {', '.join(allowed)}")
         return None
 
     return check
@@ -129,7 +133,7 @@ def each_one_of(*allowed: str) -> Check:
 def not_empty(check: Check) -> Check:
     """A list that must hold something, and passes the check."""
 
-    def checked(values: Sequence[str]) -> str | Fault | Unmet | None:
+    def checked(values: Sequence[str]) -> str | InvalidPart | InvalidConfig | None:
         return check(values) if values else "at least one value is needed"
 
     return checked

@@ -1,7 +1,7 @@
-"""One configuration key: its type, how its text becomes a value and back.
+"""One configuration key: its type, how its text is parsed and formatted.
 
-In: text from a file, a request or an operator. Out: typed values, or ``ConfigError`` in the words
-Kafka's clients show. Never: where a value comes from; that is the views' business.
+Parsing raises ``ConfigError`` in the words Kafka's clients show. The views know where a value comes
+from.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
-from broker.config.checks import Check, Fault, Unmet
+from broker.config.checks import Check, InvalidConfig, InvalidPart
 
 MAX_INT = (1 << 31) - 1
 MAX_LONG = (1 << 63) - 1
@@ -57,7 +57,7 @@ CLUSTER_WIDE = Dynamic.CLUSTER_WIDE
 
 
 class ConfigError(Exception):
-    """A key nobody knows or a value it cannot have. ``str()`` is fit for the operator."""
+    """An unknown key or an invalid value. ``str()`` is meant for the operator."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ class ConfigKey(NamedTuple):
         return self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
     def parse(self, text: str) -> Any:
-        """The value a text stands for, or ConfigError."""
+        """Parse a text; raises ConfigError."""
         try:
             value = _PARSERS[self.type](text.strip())
         except ValueError as error:
@@ -90,16 +90,16 @@ class ConfigKey(NamedTuple):
         if self.type is ConfigType.LIST and "" in value:
             raise ConfigError(self.name, f"Configuration '{self.name}' values must not be empty.")
         fault = self.check(value) if self.check else None
-        if isinstance(fault, Unmet):
+        if isinstance(fault, InvalidConfig):
             raise ConfigError(self.name, f"requirement failed: {fault.sentence}")
-        if isinstance(fault, Fault):
+        if isinstance(fault, InvalidPart):
             raise self._error(fault.part, fault.reason)
         if fault is not None:
             raise self._error(_as_java(value), fault)
         return value
 
     def text(self, value: Any) -> str | None:
-        """How Kafka writes a value of this key; ``None`` for unset."""
+        """The text of a value of this key, as Kafka formats it; ``None`` for unset."""
         if value is None:
             return None
         if self.type is ConfigType.LIST:
@@ -114,7 +114,7 @@ class ConfigKey(NamedTuple):
 
 
 def _as_java(value: Any) -> str:
-    """As Java prints a value, and Kafka shows it: `true`, `2.0`, `1.79E308`, `[a]`."""
+    """A value as Java prints it and Kafka shows it: `true`, `2.0`, `1.79E308`, `[a]`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -186,7 +186,7 @@ def key(
 
 
 def unknown_key(name: str) -> ConfigKey:
-    """The row of a key that nobody here knows: it may be a secret, so its value is never shown."""
+    """The row of an unknown key: it may be a secret, so its value is never shown."""
     return ConfigKey(
         name, ConfigType.UNKNOWN, None, "Not known here.", Scope.BROKER, READ_ONLY, None
     )

@@ -1,9 +1,9 @@
 """All configuration keys of broker and topics in two tables.
 
-In: names and texts. Out: rows, typed values, and for an unknown name the nearest known one.
-Never: a default or a type anywhere else. DescribeConfigs and the documentation are made from here.
+All defaults and types are here; DescribeConfigs and the documentation are generated from them. For
+an unknown name the error has the nearest known one.
 
-Names and defaults are Kafka 4.3's. Three keys Kafka wants to be told have a default here, so that a
+Names and defaults are Kafka 4.3's. Three keys that Kafka requires have a default here, so that a
 single broker starts without a file: node.id 1, process.roles, controller.listener.names.
 """
 
@@ -57,7 +57,7 @@ SETTABLE_TOPIC_KEYS: dict[str, ConfigKey] = {
     **TOPIC_KEYS,
     **{row.name: row for row in keys_topic.HIDDEN},
 }
-"""What a topic may set: also what nobody is shown who did not."""
+"""What a topic may set, including keys that are shown only if they are set."""
 
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
@@ -145,12 +145,13 @@ _SECURITY_PREFIXES = ("delegation.token.", "listener.name.", "sasl.", "ssl.")
 
 
 def promises_security(name: str) -> bool:
-    """Whether an operator who set this key believes that the broker now keeps somebody out."""
+    """Whether an operator who set this key believes that the broker now denies access to
+    clients."""
     return name in _SECURITY or name.startswith(_SECURITY_PREFIXES)
 
 
 def unknown(name: str, table: Mapping[str, ConfigKey]) -> ConfigError:
-    """The error for a name nobody knows, with the nearest one somebody does."""
+    """The error for an unknown name, with the nearest known one."""
     nearest = get_close_matches(name, table, n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return ConfigError(name, f"Unknown configuration {name}{hint}")

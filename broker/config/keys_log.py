@@ -10,9 +10,9 @@ from broker.config.checks import (
     at_least,
     between,
     each_one_of,
-    keeps_something,
     one_of,
     requires_at_least,
+    retains_something,
 )
 from broker.config.key import (
     BOOLEAN,
@@ -72,13 +72,13 @@ KEYS: tuple[ConfigKey, ...] = (
         "Segments whose newest record is older are deleted; -1 keeps them for ever; "
         "log.retention.minutes holds if unset.",
         dynamic=CLUSTER_WIDE,
-        check=keeps_something),
+        check=retains_something),
     key("log.retention.minutes", INT, None,
         "The same in minutes; log.retention.hours holds if unset.",
-        check=keeps_something),
+        check=retains_something),
     key("log.retention.hours", INT, 168,
         "The same in hours.",
-        check=keeps_something),
+        check=retains_something),
     key("log.retention.bytes", LONG, -1,
         "The oldest segments are deleted while a partition is larger than this; -1 is no "
         "bound.",
@@ -191,7 +191,7 @@ KEYS: tuple[ConfigKey, ...] = (
         check=at_least(0)),
     key("compression.type", STRING, "producer",
         "\"producer\" stores batches as they come; batches in another codec than the one named "
-        "here are unpacked and packed anew, which costs the leader time.",
+        "here are decompressed and compressed again by the leader.",
         dynamic=CLUSTER_WIDE,
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
     key("compression.gzip.level", INT, -1,

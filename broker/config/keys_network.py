@@ -27,7 +27,7 @@ KEYS: tuple[ConfigKey, ...] = (
         "Where the broker listens: NAME://host:port, separated by commas. Without a host it "
         "is this machine only."),
     key("advertised.listeners", LIST, None,
-        "What clients are told to connect to, if it differs from listeners."),
+        "The addresses that clients connect to, if they differ from listeners."),
     key("listener.security.protocol.map", STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "Which security protocol each listener's name stands for."),

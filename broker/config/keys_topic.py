@@ -27,7 +27,7 @@ KEYS: tuple[ConfigKey, ...] = (
         check=each_one_of("compact", "delete")),
     topic_key("compression.type", STRING, "producer",
         "\"producer\" stores batches as they come; batches in another codec than the one named "
-        "here are unpacked and packed anew, which costs the leader time.",
+        "here are decompressed and compressed again by the leader.",
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
     topic_key("compression.gzip.level", INT, -1,
         "The gzip level, where the broker itself compresses.",
@@ -130,5 +130,5 @@ HIDDEN: tuple[ConfigKey, ...] = (
         "As segment.bytes, without its lower bound; for tests, as in Kafka.",
         check=at_least(14)),
 )
-"""Keys that a topic may have and that nobody is shown unless they are set."""
+"""Keys that a topic may have and that are shown only if they are set."""
 # fmt: on

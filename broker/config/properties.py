@@ -1,6 +1,5 @@
-"""Reading Kafka's ``server.properties`` (Java's property file syntax).
+"""Reads Kafka's ``server.properties`` (Java's property file syntax); the last of equal names wins.
 
-In: text. Out: names and texts, the last one winning as in Java. Never: knowledge of the keys.
 Handled: comments with # and !, = : or blanks as separator, lines continued by a backslash, the
 escapes \\t \\n \\r \\f \\uXXXX.
 """

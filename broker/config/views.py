@@ -1,8 +1,8 @@
-"""Configuration as the rooms read it: ``BrokerConfig`` by key, ``TopicConfig`` by attribute.
+"""Configuration as the packages read it: ``BrokerConfig`` by key, ``TopicConfig`` by attribute.
 
-In: texts by layer (the file, what was set while running). Out: typed values with their source.
-Never: a value nobody checked; both are made from text by the tables and refuse what does not fit.
-Both are frozen; a change makes a new one.
+In: texts by layer (the file, dynamic values). Out: typed values with their source. Never: an
+unchecked value; the tables parse all texts and reject invalid ones. Both are frozen; a change
+creates a new object.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from broker.config.ignored_keys import IGNORED_KEYS
 from broker.config.key import MAX_LONG
 from broker.config.keys import (
     BROKER_KEYS,
@@ -25,7 +26,6 @@ from broker.config.keys import (
     promises_security,
     unknown,
 )
-from broker.config.without_effect import WITHOUT_EFFECT
 from bus.records.compression import Compression
 
 log = logging.getLogger("broker.config")
@@ -67,8 +67,8 @@ class BrokerConfig:
     def from_mapping(cls, static: Mapping[str, str]) -> BrokerConfig:
         """From a ``server.properties``; raises ConfigError on bad values.
 
-        A key that nobody here knows is kept, shown and warned of, as Kafka does: plugins and later
-        versions have theirs.
+        An unknown key is kept, shown and logged as a warning, as Kafka does: plugins and later
+        versions have their own.
         """
         for name in static:
             _warn_of(name)
@@ -76,7 +76,7 @@ class BrokerConfig:
 
     @classmethod
     def only_of_known(cls, static: Mapping[str, str]) -> BrokerConfig:
-        """As `from_mapping` for settings of our own, where an unknown key is a slip: ConfigError
+        """As `from_mapping` for our own settings, where an unknown key is a mistake: ConfigError
         with the nearest known one."""
         for name in static:
             if name not in BROKER_KEYS and not is_foreign(name) and not promises_security(name):
@@ -86,18 +86,18 @@ class BrokerConfig:
     def with_dynamic(
         self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]
     ) -> BrokerConfig:
-        """The same file with what operators have set while running, for all and for this one."""
+        """The same file with the dynamic values for all brokers and for this one."""
         return BrokerConfig(self._texts[Source.STATIC_BROKER], dynamic_default, dynamic_broker)
 
     def warn_of_new(self, before: BrokerConfig) -> None:
-        """Say once of each key set while running that it has no effect; `before` has the older."""
+        """Log each newly set dynamic key that has no effect; `before` has the older values."""
         known = {name for texts in before._texts.values() for name in texts}
         now = {name for texts in self._texts.values() for name in texts}
         for name in sorted(now - known):
             _warn_of(name)
 
     def unknown_keys(self) -> dict[str, Source]:
-        """What is set and no row describes: name -> the layer in force."""
+        """Keys that are set but not in the tables: name -> the effective layer."""
         return {
             name: source
             for source in reversed(self._texts)
@@ -106,25 +106,25 @@ class BrokerConfig:
         }
 
     def __getitem__(self, name: str) -> Any:
-        """The typed value in force."""
+        """The effective typed value."""
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(BROKER_KEYS)
 
     def source(self, name: str) -> Source:
-        """The layer the value in force comes from."""
+        """The layer of the effective value."""
         return next((s for s, values in self._layers.items() if name in values), Source.DEFAULT)
 
     def sources(self, name: str) -> list[tuple[Source, str | None]]:
-        """All layers that have a value, the one in force first, the default last."""
+        """All layers that have a value, the effective one first, the default last."""
         row = BROKER_KEYS[name]
         layers = self._layers.items()
         found = [(source, row.text(held[name])) for source, held in layers if name in held]
         return [*found, (Source.DEFAULT, row.text(row.default))]
 
     def text(self, name: str) -> str | None:
-        """The value in force as Kafka writes it."""
+        """The effective value as Kafka formats it."""
         return BROKER_KEYS[name].text(self._values[name])
 
     @property
@@ -148,7 +148,7 @@ class BrokerConfig:
 
     @property
     def metadata_log_dir(self) -> str:
-        """Where the metadata log lies."""
+        """The directory of the metadata log."""
         chosen = self["metadata.log.dir"]
         return str(chosen).rstrip("/") if chosen else self.log_dirs[0]
 
@@ -160,8 +160,8 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _warn_of(name: str) -> None:
-    if name in WITHOUT_EFFECT:
-        log.warning("%s has no effect here: %s", name, WITHOUT_EFFECT[name])
+    if name in IGNORED_KEYS:
+        log.warning("%s has no effect here: %s", name, IGNORED_KEYS[name])
     elif name in BROKER_KEYS:
         return
     elif promises_security(name):
@@ -173,7 +173,7 @@ def _warn_of(name: str) -> None:
 
 
 KEEP_CODEC = -1
-"""Batches stay packed as their producers packed them."""
+"""Batches stay compressed as their producers compressed them."""
 
 LEVEL_KEYS = {
     "gzip": "compression.gzip.level",
@@ -217,7 +217,7 @@ class TopicConfig:
 
     @classmethod
     def of(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
-        """The broker's defaults with what the topic sets itself; raises ConfigError."""
+        """The broker's defaults with the topic's own values; raises ConfigError."""
         values = {name: topic_default(broker, name)[0] for name in TOPIC_KEYS}
         for name, text in overrides.items():
             values[name] = topic_value(name, text)
@@ -250,7 +250,7 @@ _PLAIN = {
 
 
 def topic_value(name: str, text: str) -> Any:
-    """The typed value of a topic's key that this broker can obey; raises ConfigError."""
+    """The typed value of a topic's key that this broker supports; raises ConfigError."""
     value = parse(name, text, SETTABLE_TOPIC_KEYS)
     if name == "remote.storage.enable" and value:
         raise ConfigError(
@@ -262,7 +262,8 @@ def topic_value(name: str, text: str) -> Any:
 
 
 def topic_default(broker: BrokerConfig, name: str) -> tuple[Any, Source, str | None]:
-    """A topic key's value where the topic sets none: value, source, the broker key it is from."""
+    """A topic key's value where the topic sets none: value, source, the broker key it comes
+    from."""
     for broker_key, factor in TOPIC_DEFAULTS.get(name, ()):
         value = broker[broker_key]
         if value is not None:

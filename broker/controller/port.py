@@ -1,8 +1,8 @@
-"""What the rest of a broker knows of the controller, whichever kind stores its records.
+"""The controller as the rest of a broker sees it, regardless of where its records are stored.
 
-In: decisions. Out: the newest image, who is active, answers after commit.
-Never: how records are stored or voted on; `kraft.node.RaftNode` and
-`zk.controller.ZooKeeperController` do that behind this one Protocol.
+In: decisions. Out: the newest image, the active controller, replies after the commit. Never: how
+records are stored or voted on; `kraft.node.RaftNode` and `zk.controller.ZooKeeperController` do
+that behind this one Protocol.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Controller(Protocol):
 
     @property
     def image(self) -> MetadataImage:
-        """The newest image: what is decided on while active, else what is committed."""
+        """The newest image: what is decided on while active, else the committed one."""
 
     @property
     def committed(self) -> MetadataImage:
-        """The newest image that cannot be taken back."""
+        """The newest committed image."""
 
     @property
     def is_active(self) -> bool:
-        """Whether this node may decide now."""
+        """Whether this node is the active controller."""
 
     @property
     def epoch(self) -> int:
@@ -43,19 +43,19 @@ class Controller(Protocol):
 
     @property
     def leader_id(self) -> int:
-        """The active controller as far as this node knows, NO_LEADER if it knows none."""
+        """The active controller as far as this node knows, NO_LEADER if unknown."""
 
     @property
     def end_offset(self) -> int:
-        """The offset the next record gets; broker epochs are made of it."""
+        """The offset of the next record; broker epochs are derived from it."""
 
     def write(
         self, decide: Decide[Reply], done: Done[Reply], failed: Failed | None = None
     ) -> None:
-        """Decide on the newest image, store the records, answer after their commit.
+        """Decides on the newest image, stores the records, replies after their commit.
 
-        `done` or `failed` is called exactly once, mostly after this has returned. `failed`
-        hears NOT_CONTROLLER where this node is not active or ceased to be before the commit; the
-        records may or may not stand then, so callers ask again. A decision without records is
-        answered once everything it was decided on is committed.
+        Exactly one of `done` and `failed` is called, mostly after this has returned. `failed` gets
+        NOT_CONTROLLER where this node is not active or ceased to be before the commit; the records
+        may or may not be committed then, so callers retry. A decision without records is answered
+        once everything it was decided on is committed.
         """

@@ -1,27 +1,24 @@
-"""Asking a broker whether it is there: one connection, one ApiVersions.
-
-In: its endpoint. Out: whether it answered in time. Never: what follows from that.
-"""
+"""Probes a broker: one connection, one ApiVersions request, with a short timeout."""
 
 from __future__ import annotations
 
 from broker.clock.port import Clock
 from broker.metadata.image import Endpoint
-from broker.peer.channel import ChannelLimits, PeerChannel
-from broker.peer.errors import PeerError, PeerErrorKind
-from broker.peer.port import Address, Network
+from bus.client.wire.channel import ChannelLimits, PeerChannel
+from bus.client.wire.errors import PeerError, PeerErrorKind
+from bus.client.wire.ports import Address, Connector
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.api_versions import ApiVersionsRequest
 
 PROBE_TIMEOUT_MS = 300
-"""A broker in the same cluster that serves answers within milliseconds; with this bound a broker
-that was killed is known to be gone well within a second."""
+"""A live broker in the same cluster responds within milliseconds; with this limit a killed broker
+is detected well within a second."""
 
 CLIENT = "controller-probe"
 
 
-async def answers(network: Network, clock: Clock, endpoint: Endpoint) -> bool:
-    """Whether somebody serves at this endpoint now."""
+async def is_reachable(network: Connector, clock: Clock, endpoint: Endpoint) -> bool:
+    """Whether a broker serves at this endpoint now."""
     channel = PeerChannel(
         network,
         clock,

@@ -1,8 +1,7 @@
-"""Producer ids for this broker's clients, taken from the active controller a block at a time.
+"""Producer ids for this broker's clients, in blocks from the active controller.
 
-In: who wants an id. Out: ids, each once in the life of the cluster.
-Never: what an id is used for. The next block is asked for before the present one is used up, so
-that a client seldom waits for an election.
+Each id is used once in the lifetime of the cluster. The next block is requested before the present
+one is used up, so that a client seldom waits for an election.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 
 from broker.clock.port import Clock, TaskHandle
-from broker.peer.controller_link import ControllerLink
-from broker.peer.errors import PeerError
-from broker.peer.silence import Silence
+from broker.peer.controller_channel import ControllerChannel
+from broker.peer.log_limiter import LogRateLimiter
+from bus.client.wire.errors import PeerError
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
@@ -22,27 +21,27 @@ from bus.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequ
 log = logging.getLogger("broker.controller")
 
 TIMEOUT_MS = 5_000
-"""For one block; then those who wait are told to come again."""
+"""For one block; then waiting requests fail and are retried by their clients."""
 
 MAX_WAITING = 10_000
 """Producers that wait for an id; their connections are bounded too."""
 
-ASK_AHEAD = 10
-"""The next block is asked for when a tenth of the present one is left."""
+PREFETCH_FRACTION = 10
+"""The next block is requested when a tenth of the present one is left."""
 
-Taken = Callable[[int], None]
-Refused = Callable[[ErrorCode], None]
+OnId = Callable[[int], None]
+OnError = Callable[[ErrorCode], None]
 
 
-class ProducerIds:
+class ProducerIdManager:
     """The broker's present block.
 
-    Invariant: an id is handed out at most once; what is left of a block at a restart is lost.
+    Invariant: an id is used at most once; what is left of a block at a restart is lost.
     """
 
     def __init__(
         self,
-        link: ControllerLink,
+        link: ControllerChannel,
         clock: Clock,
         broker_id: int,
         broker_epoch: Callable[[], int],
@@ -53,12 +52,13 @@ class ProducerIds:
         self._broker_epoch = broker_epoch
         self._blocks: deque[tuple[int, int]] = deque()
         self._block_length = 0
-        self._silence = Silence()
-        self._asking: TaskHandle | None = None
-        self._waiting: deque[tuple[Taken, Refused]] = deque()
+        self._silence = LogRateLimiter()
+        self._fetching: TaskHandle | None = None
+        self._waiting: deque[tuple[OnId, OnError]] = deque()
 
-    def take(self, done: Taken, failed: Refused) -> None:
-        """Give `done` an id, now or when the next block has come; `failed` hears why none came."""
+    def allocate(self, done: OnId, failed: OnError) -> None:
+        """Calls `done` with an id, now or when the next block has arrived; `failed` with the error
+        if none does."""
         if len(self._waiting) >= MAX_WAITING:
             failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return
@@ -71,18 +71,18 @@ class ProducerIds:
             if first + 1 < end:
                 self._blocks.appendleft((first + 1, end))
             self._waiting.popleft()[0](first)
-        if self._asking is None and self._is_short():
-            self._asking = self._clock.spawn(self._ask(), name="producer-ids")
+        if self._fetching is None and self._needs_block():
+            self._fetching = self._clock.spawn(self._fetch_block(), name="producer-ids")
 
-    def _is_short(self) -> bool:
+    def _needs_block(self) -> bool:
         if self._waiting:
             return True
         if len(self._blocks) != 1:
             return False
         first, end = self._blocks[0]
-        return (end - first) * ASK_AHEAD <= self._block_length
+        return (end - first) * PREFETCH_FRACTION <= self._block_length
 
-    async def _ask(self) -> None:
+    async def _fetch_block(self) -> None:
         error = ErrorCode.NONE
         try:
             answer = await self._link.request(
@@ -93,7 +93,7 @@ class ProducerIds:
                 timeout_ms=TIMEOUT_MS,
             )
         except PeerError as reason:
-            if self._silence.worth_saying(self._clock.monotonic()):
+            if self._silence.should_log(self._clock.monotonic()):
                 log.info("no block of producer ids: %s", reason)
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         else:
@@ -104,7 +104,7 @@ class ProducerIds:
                 start = answer.producer_id_start
                 self._blocks.append((start, start + answer.producer_id_len))
         finally:
-            self._asking = None
+            self._fetching = None
         if error:
             waiting, self._waiting = self._waiting, deque()
             for _, failed in waiting:

@@ -1,7 +1,6 @@
-"""What became of partitions, for the state-change log and the count of unclean elections.
+"""The state-change log of partitions, and the count of unclean elections.
 
-In: changes of the image, as the active controller decided them. Out: a line per partition with its
-former and its new state (C-OBS-01); a count (C-OBS-02). Never: a decision.
+A line per changed partition with its former and its new state (C-OBS-01); a count (C-OBS-02).
 """
 
 from __future__ import annotations
@@ -10,34 +9,34 @@ import logging
 from collections.abc import Iterator
 
 from broker.metadata.delta import Changes
-from broker.metadata.image import NO_LEADER, PartitionImage, Recovery, TopicImage
+from broker.metadata.image import NO_LEADER, LeaderRecoveryState, PartitionImage, TopicImage
 
 log = logging.getLogger("broker.controller.state_change")
 
 MAX_LINES = 1000
-"""Of one change: a topic of ten thousand partitions is not to keep the quorum waiting for them."""
+"""Per change: a topic of ten thousand partitions must not delay the quorum."""
 
 NON_EXISTENT, OFFLINE, ONLINE = "NON_EXISTENT", "OFFLINE", "ONLINE"
 
 
 def state_of(partition: PartitionImage | None) -> str:
-    """Kafka's word for it."""
+    """Kafka's name of the state."""
     if partition is None:
         return NON_EXISTENT
     return OFFLINE if partition.leader == NO_LEADER else ONLINE
 
 
 def unclean_elections(changes: Changes) -> Iterator[tuple[TopicImage, PartitionImage]]:
-    """Partitions whose new leader was not in sync: it may lack records that were acknowledged."""
+    """Partitions whose new leader was not in sync: it may lack acknowledged records."""
     for topic, partition in changes.changed_partitions:
         before = changes.previous.partition(topic.topic_id, partition.index)
-        was_recovering = before is not None and before.recovery is Recovery.RECOVERING
-        if partition.recovery is Recovery.RECOVERING and not was_recovering:
+        was_recovering = before is not None and before.recovery is LeaderRecoveryState.RECOVERING
+        if partition.recovery is LeaderRecoveryState.RECOVERING and not was_recovering:
             yield topic, partition
 
 
-def tell_unclean(changes: Changes) -> int:
-    """A line for each; how many there were."""
+def log_unclean_elections(changes: Changes) -> int:
+    """Logs a line for each; returns their number."""
     count = 0
     for topic, partition in unclean_elections(changes):
         count += 1
@@ -49,9 +48,9 @@ def tell_unclean(changes: Changes) -> int:
     return count
 
 
-def tell(changes: Changes, controller_id: int, controller_epoch: int) -> None:
-    """Log a line for each partition that has come, gone, or changed its leader, replicas or in-sync
-    set; all of them in one record, which costs the controller one write."""
+def log_state_changes(changes: Changes, controller_id: int, controller_epoch: int) -> None:
+    """Logs a line for each partition that was created, deleted, or changed its leader, replicas or
+    in-sync set; all of them in one log record, which costs the controller one write."""
     if not log.isEnabledFor(logging.INFO):
         return
     where = f"controller {controller_id} epoch {controller_epoch}"

@@ -1,8 +1,7 @@
 """Both clocks at one moment, as a group needs them.
 
-In: the process' clock. Out: its wall clock, which operators may set, and its monotonic clock.
-Never: a deadline on the wall clock; set back by minutes, it would keep a rebalance waiting for as
-long.
+The wall clock, which operators may set, is stored and shown; deadlines use the monotonic clock: a
+wall clock set back by minutes would delay a rebalance for as long.
 """
 
 from __future__ import annotations

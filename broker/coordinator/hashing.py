@@ -1,4 +1,4 @@
-"""Java's hash of a string, by which every client and broker finds a group's partition (pure)."""
+"""Java's hash of a string, by which every broker finds a group's partition (pure)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the broker may do with files.
+"""The port for files.
 
-In: nothing. Out: ``Disk`` and ``File``, the only way a room of the broker touches the file system,
+In: nothing. Out: ``Disk`` and ``File``, the only way a package of the broker uses the file system,
 and the typed errors they raise. Never: a path joined, opened or listed anywhere else; a simulated
-disk (lost writes, torn tails, a full disk) must be able to stand behind this port.
+disk (lost writes, partial writes, a full disk) must be able to stand behind this port.
 
 Paths are plain ``/``-separated strings. Every method may raise ``DiskError``.
 """
@@ -29,7 +29,7 @@ class DiskError(Exception):
 
 
 class DiskFull(DiskError):
-    """No room (or quota) left. The last write may be torn; what was written before it is there."""
+    """No room (or quota) left. The last write may be partial; earlier writes are complete."""
 
 
 class PathMissing(DiskError):
@@ -40,7 +40,7 @@ class DirectoryLocked(DiskError):
     """Another process holds the lock of the directory."""
 
 
-class WouldWait(Exception):
+class WouldBlock(Exception):
     """What was to be read is not in memory: reading it would wait for the device."""
 
     def __init__(self, file: File, position: int, size: int) -> None:
@@ -67,14 +67,14 @@ class File(Protocol):
         """Up to ``size`` bytes from ``position``; fewer only at the end of the file."""
 
     def read_now(self, position: int, size: int) -> bytes | bytearray:
-        """As ``read`` where that need not wait for the device; else ``WouldWait``. A file system
+        """As ``read`` where that need not wait for the device; else ``WouldBlock``. A file system
         that cannot tell counts as memory. Of large reads only the two ends are looked at."""
 
     def pin(self) -> File:
-        """Another handle of the same file, whatever becomes of its name and of this one."""
+        """Another handle of the same file, valid even if the file is renamed or this one closed."""
 
-    def always_wait(self) -> None:
-        """From now on ``read_now`` reads as ``read`` does: nothing else gets on."""
+    def always_block(self) -> None:
+        """From now on ``read_now`` reads as ``read`` does: non-blocking reads make no progress."""
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
         """Fill ``buffer`` from ``position``; returns how many bytes, fewer only at the end."""
@@ -90,7 +90,7 @@ class File(Protocol):
         """The length in bytes."""
 
     def close(self) -> None:
-        """Give the handle back. Closing twice does nothing."""
+        """Close the handle. Closing twice does nothing."""
 
 
 class DirectoryLock(Protocol):
@@ -156,8 +156,8 @@ class Disk(Protocol):
         """The calling thread serves requests from now on and must wait for no device: ``flush``,
         ``flush_directory`` and ``replace_text_durably`` belong on a worker.
 
-        Under test the real disk refuses them there. Before this call (start-up: nobody is served)
-        and after ``end_service`` (the last close: nobody is served any more) they are allowed."""
+        Under test the real disk refuses them there. Before this call (start-up) and after
+        ``end_service`` (the last close) no request is served, and they are allowed."""
 
     def end_service(self) -> None:
         """See ``begin_service``."""
@@ -168,7 +168,7 @@ class Disk(Protocol):
         """Run slow file work (flush, deletion, a read of what is not in memory) off the loop.
 
         ``worker`` names a queue with one thread, which keeps the order of its calls: one per log
-        directory (its path) and ``METADATA_WORKER`` for Raft, so that a stalled device holds up
-        nobody else. Empty: whichever of a few shared threads is free; no order.
+        directory (its path) and ``METADATA_WORKER`` for Raft, so that a stalled device delays
+        no other queue. Empty: any free one of a few shared threads; no order.
 
-        A caller that is cancelled does not hear of the end; a function that has begun goes on."""
+        A cancelled caller does not learn of the end; a function that has begun continues."""

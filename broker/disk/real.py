@@ -1,7 +1,7 @@
 """The disk of production: plain system calls, each error turned into a typed one.
 
-In: paths and buffers. Out: ``RealDisk``, ``RealFile``. Never: buffering of its own; what a call
-has returned is in the page cache and survives the death of the process.
+It has no buffers of its own: what a call has written is in the page cache and survives the death of
+the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker.disk.port import (
     DiskFull,
     PathMissing,
     Result,
-    WouldWait,
+    WouldBlock,
 )
 from broker.disk.real_guard import NO_GUARD, ServiceGuard
 from broker.disk.workers import Workers
@@ -39,7 +39,7 @@ LOCK_FILE = ".lock"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-def typed(error: OSError, path: str) -> DiskError:
+def to_disk_error(error: OSError, path: str) -> DiskError:
     """The port's error for a system error at ``path``."""
     number = error.errno or 0
     message = f"{path}: {error.strerror or error}"
@@ -55,19 +55,19 @@ def _typed_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise typed(error, path) from error
+        raise to_disk_error(error, path) from error
 
 
 class RealFile:
     """One open descriptor. Invariant: ``_fd`` is -1 once closed."""
 
-    __slots__ = ("_fd", "_guard", "_tells", "path")
+    __slots__ = ("_fd", "_guard", "_supports_nowait", "path")
 
     def __init__(self, path: str, fd: int, guard: ServiceGuard = NO_GUARD) -> None:
         self.path = path
         self._fd = fd
         self._guard = guard
-        self._tells = True
+        self._supports_nowait = True
 
     def append(self, data: Buffer) -> None:
         try:
@@ -75,7 +75,7 @@ class RealFile:
             if written != len(data):
                 self._append_rest(memoryview(data)[written:])
         except OSError as error:
-            raise typed(error, self.path) from error
+            raise to_disk_error(error, self.path) from error
 
     def _append_rest(self, rest: memoryview) -> None:
         """A short write is no error yet; the next one says why (a full disk, mostly)."""
@@ -102,10 +102,10 @@ class RealFile:
                 return data
             return data + self.read(position + len(data), size - len(data))
         except OSError as error:
-            raise typed(error, self.path) from error
+            raise to_disk_error(error, self.path) from error
 
     def read_now(self, position: int, size: int) -> bytes | bytearray:
-        if not self._tells:
+        if not self._supports_nowait:
             return self.read(position, size)
         try:
             if size > PROBED_FROM_BYTES:
@@ -113,23 +113,23 @@ class RealFile:
             buffer = bytearray(size)
             got = os.preadv(self._fd, (buffer,), position, os.RWF_NOWAIT)
         except BlockingIOError:
-            raise WouldWait(self, position, size) from None
+            raise WouldBlock(self, position, size) from None
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
-                raise typed(error, self.path) from error
-            self._tells = False  # a disk in memory, mostly
+                raise to_disk_error(error, self.path) from error
+            self._supports_nowait = False  # a disk in memory, mostly
             return self.read(position, size)
         if got == size:
             return buffer
         if position + got < self.size():
-            raise WouldWait(self, position, size)
+            raise WouldBlock(self, position, size)
         del buffer[got:]
         return buffer
 
     def _read_probed(self, position: int, size: int) -> bytes:
-        """Memory is given back in the order in which it was used: between two ends that are there
-        the rest is, but for a rare hole. To fill a buffer of that size only to be refused, or to
-        have it zeroed before, costs more than the read."""
+        """The kernel evicts pages in the order of their use: if both ends are in memory the rest is
+        too, except for rare holes. Filling a buffer of that size only to be refused, or zeroing it
+        first, would cost more than the read."""
         for at in (position, position + size - 1):
             os.preadv(self._fd, (_ONE,), at, os.RWF_NOWAIT)
         return self.read(position, size)
@@ -138,8 +138,8 @@ class RealFile:
         with _typed_errors(self.path):
             return RealFile(self.path, os.dup(self._fd), self._guard)
 
-    def always_wait(self) -> None:
-        self._tells = False
+    def always_block(self) -> None:
+        self._supports_nowait = False
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
         view = memoryview(buffer)
@@ -156,7 +156,7 @@ class RealFile:
         try:
             os.ftruncate(self._fd, size)
         except OSError as error:
-            raise typed(error, self.path) from error
+            raise to_disk_error(error, self.path) from error
 
     def flush(self) -> None:
         self._guard.check_flush(self.path)
@@ -177,7 +177,7 @@ class RealFile:
             try:
                 os.close(fd)
             except OSError as error:
-                raise typed(error, self.path) from error
+                raise to_disk_error(error, self.path) from error
 
 
 class RealLock:
@@ -205,7 +205,7 @@ class RealDisk:
         try:
             return RealFile(path, os.open(path, flags, 0o644), self._guard)
         except OSError as error:
-            raise typed(error, path) from error
+            raise to_disk_error(error, path) from error
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
@@ -214,7 +214,7 @@ class RealDisk:
         try:
             return sorted(os.listdir(path))
         except OSError as error:
-            raise typed(error, path) from error
+            raise to_disk_error(error, path) from error
 
     def mkdirs(self, path: str) -> None:
         try:
@@ -223,7 +223,7 @@ class RealDisk:
             except OSError:
                 os.makedirs(path, exist_ok=True)
         except OSError as error:
-            raise typed(error, path) from error
+            raise to_disk_error(error, path) from error
 
     def rename(self, source: str, target: str) -> None:
         with _typed_errors(source):

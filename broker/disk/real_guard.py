@@ -1,8 +1,8 @@
 """Refuses a wait for the device on the thread that serves requests.
 
-In: when serving begins and ends. Out: ``CheckFailed`` for a flush on that thread in between. Never:
-a refusal in production: a flush somebody forgot to move is slow there, and a dead broker is worse.
-Tests (and the brokers they start) ask for it by ``REFUSE`` in their environment.
+Raises ``CheckFailed`` for a flush on that thread while it serves. Not in production: there a flush
+that was left on the loop is only slow, and a dead broker is worse. Tests (and the brokers they
+start) enable it by ``REFUSE`` in their environment.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class ServiceGuard:
             self._thread = threading.get_ident()
 
     def end(self) -> None:
-        """It serves no more."""
+        """The thread has stopped serving."""
         self._thread = 0
 
     def check_flush(self, path: str) -> None:
-        """Raise CheckFailed on the thread that serves."""
+        """Raise CheckFailed on the serving thread."""
         if self._thread:
             check(
                 threading.get_ident() != self._thread,
@@ -42,4 +42,4 @@ class ServiceGuard:
 
 
 NO_GUARD = ServiceGuard()
-"""Of files outside a broker; nobody begins to serve under it."""
+"""For files outside a broker, where no thread serves requests."""

@@ -1,6 +1,6 @@
 """The threads that wait for the device, so that the loop does not.
 
-In: names of queues. Out: executors. Never: more threads than stated, whatever names come.
+Maps names of queues to executors, with a fixed limit of threads for any number of names.
 """
 
 from __future__ import annotations

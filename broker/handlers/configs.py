@@ -1,7 +1,6 @@
-"""Configurations as clients see them: every key, its value, where the value comes from.
+"""Describes configurations to clients: every key, its value and the value's source.
 
-In: the one table of keys, the broker's configuration, what was set on a resource. Out: entries.
-Never: a response of an API. Values of sensitive keys never leave the broker.
+Values of sensitive keys never leave the broker.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from broker.config.views import BrokerConfig, Source, topic_default
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One of the places a value may come from, nearest first."""
+    """One possible source of a value, nearest first."""
 
     name: str
     value: str | None
@@ -32,7 +31,7 @@ class Synonym:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DescribedConfig:
     """One key of one resource."""
 
     key: ConfigKey
@@ -47,7 +46,9 @@ class Entry:
         return None if self.key.sensitive else self.value
 
 
-def topic_entries(config: BrokerConfig, overrides: Mapping[str, str | None]) -> Iterator[Entry]:
+def topic_entries(
+    config: BrokerConfig, overrides: Mapping[str, str | None]
+) -> Iterator[DescribedConfig]:
     """Every key of a topic on which `overrides` were set."""
     for key in TOPIC_KEYS.values():
         value, source, _ = topic_default(config, key.name)
@@ -56,15 +57,15 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str | None]) -> 
         if overrides.get(key.name) is not None:
             text, source = _as_parsed(key, overrides[key.name]), Source.DYNAMIC_TOPIC
             synonyms.insert(0, Synonym(key.name, text, source))
-        yield Entry(key, text, source, False, tuple(synonyms))
+        yield DescribedConfig(key, text, source, False, tuple(synonyms))
     for name in overrides.keys() & SETTABLE_TOPIC_KEYS.keys() - TOPIC_KEYS.keys():
         text, source = overrides[name], Source.DYNAMIC_TOPIC
         own = (Synonym(name, text, source),)
-        yield Entry(SETTABLE_TOPIC_KEYS[name], text, source, False, own)
+        yield DescribedConfig(SETTABLE_TOPIC_KEYS[name], text, source, False, own)
 
 
 def _as_parsed(key: ConfigKey, text: str | None) -> str | None:
-    """As Kafka shows what was set: ` TRUE` is `true`. What does not fit (any more) as it is."""
+    """A set value in Kafka's form: ` TRUE` is `true`. A value that is invalid (by now) as it is."""
     try:
         return text if text is None else key.text(key.parse(text))
     except ConfigError:
@@ -72,8 +73,8 @@ def _as_parsed(key: ConfigKey, text: str | None) -> str | None:
 
 
 def _broker_synonyms(config: BrokerConfig, name: str) -> Iterator[Synonym]:
-    """The broker keys a topic key's default is from. Of those in another unit (hours for
-    milliseconds) only what somebody set: Kafka names none of their defaults."""
+    """The broker keys that a topic key's default comes from. Those in another unit (hours for
+    milliseconds) only if set: Kafka lists none of their defaults."""
     for place, (broker_key, _) in enumerate(TOPIC_DEFAULTS.get(name, ())):
         for where, shown in config.sources(broker_key):
             if shown is not None and (place == 0 or where is not Source.DEFAULT):
@@ -95,19 +96,19 @@ NOT_KAFKAS = frozenset(
 """Kafka 4.3 shows these only where they are set."""
 
 MUST_BE_TOLD = frozenset({"controller.listener.names", "node.id", "process.roles"})
-"""Kafka has no default for these: what holds was told, in a file or by how a broker is started."""
+"""Keys without a default in Kafka: their values come from the file or the command line."""
 
 
-def broker_entries(config: BrokerConfig) -> Iterator[Entry]:
-    """Every key of this broker, and what is set that nobody knows."""
+def broker_entries(config: BrokerConfig) -> Iterator[DescribedConfig]:
+    """Every key of this broker, and unknown keys that are set."""
     for key in BROKER_KEYS.values():
         if key.name not in NOT_KAFKAS or config.source(key.name) is not Source.DEFAULT:
             yield _broker_entry(config, key)
     for name, source in config.unknown_keys().items():
-        yield Entry(unknown_key(name), None, source, True, ())
+        yield DescribedConfig(unknown_key(name), None, source, True, ())
 
 
-def _broker_entry(config: BrokerConfig, key: ConfigKey) -> Entry:
+def _broker_entry(config: BrokerConfig, key: ConfigKey) -> DescribedConfig:
     sources = config.sources(key.name)
     if key.name == "broker.id" and sources[0][0] is Source.DEFAULT:
         sources = [(Source.STATIC_BROKER, str(config.node_id)), *sources]
@@ -115,14 +116,16 @@ def _broker_entry(config: BrokerConfig, key: ConfigKey) -> Entry:
         sources = [(Source.STATIC_BROKER, sources[0][1])]
     source, text = sources[0]
     chain = tuple(Synonym(key.name, shown, where) for where, shown in sources if shown is not None)
-    return Entry(key, text, source, key.dynamic is Dynamic.READ_ONLY, chain)
+    return DescribedConfig(key, text, source, key.dynamic is Dynamic.READ_ONLY, chain)
 
 
-def shared_entries(dynamic_default: Mapping[str, str]) -> Iterator[Entry]:
-    """What was set for all brokers while they run (the broker resource without a name)."""
+def shared_entries(dynamic_default: Mapping[str, str]) -> Iterator[DescribedConfig]:
+    """Dynamic values for all brokers (the broker resource without a name)."""
     source = Source.DYNAMIC_DEFAULT_BROKER
     for name, text in dynamic_default.items():
         if name in BROKER_KEYS:
-            yield Entry(BROKER_KEYS[name], text, source, False, (Synonym(name, text, source),))
+            yield DescribedConfig(
+                BROKER_KEYS[name], text, source, False, (Synonym(name, text, source),)
+            )
         else:
-            yield Entry(unknown_key(name), None, source, True, ())
+            yield DescribedConfig(unknown_key(name), None, source, True, ())

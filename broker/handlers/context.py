@@ -1,6 +1,6 @@
-"""What a handler gets beside its request: who asks, in which version, and the rooms below.
+"""What a handler gets beside its request: the client, the version, and the broker's services.
 
-Never: sockets. A handler returns its response, or None when `context.reply` will be called.
+Never: sockets. A handler returns its response, or None when it calls `context.reply` later.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.controller.decisions.topics import Defaults
 from broker.controller.port import Controller
-from broker.controller.producer_ids import ProducerIds
-from broker.coordinator.service import GroupCoordinator
-from broker.handlers.refusals import refusal
-from broker.handlers.sides import Side
-from broker.handlers.topic_blocks import TopicBlocks
+from broker.controller.producer_ids import ProducerIdManager
+from broker.coordinator.group.service import GroupCoordinator
+from broker.handlers.error_responses import error_response
+from broker.handlers.listener_type import ListenerType
+from broker.handlers.metadata_cache import EncodedTopicCache
 from broker.log.manager import LogManager
-from broker.metadata.departures import Departures
+from broker.metadata.failover_gate import FailoverGate
 from broker.metadata.image import MetadataImage
-from broker.peer.controller_link import ControllerLink
+from broker.peer.controller_channel import ControllerChannel
 from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer, Operation, Resource
 from broker.security.principal import ANONYMOUS, Principal
@@ -32,70 +32,71 @@ from bus.protocol.generated.api_versions import ApiVersionsResponse
 if TYPE_CHECKING:
     from broker.controller.active import ActiveController
     from broker.controller.kraft.node import RaftNode
-    from broker.handlers.auto_topics import AutoTopics
+    from broker.handlers.auto_topic_creation import AutoTopicCreation
 
 Chunks = Sequence["bytes | bytearray | memoryview"]
 
 
-class Line(Protocol):
-    """What a request may ask of the connection it came on, which knows no requests."""
+class ConnectionControl(Protocol):
+    """What a handler may control on the connection of its request."""
 
-    def hold(self) -> None:
-        """Take no further request before the newest one is answered (as Kafka does for all): its
-        answer may be large, and nobody knows when it comes."""
+    def pause_requests(self) -> None:
+        """Accept no further request before the newest one is answered (Kafka does so for all): its
+        response may be large, and may come at any time."""
 
-    def cut(self, wanted_bytes: int) -> int:
-        """How many bytes a read for this connection may bring now; 0 still means one batch."""
+    def limit_read(self, wanted_bytes: int) -> int:
+        """How many bytes a read for this connection may return now; 0 still means one batch."""
 
-    def expects(self, size_bytes: int) -> None:
-        """A read of so many bytes is under way elsewhere; 0: it is over, its answer comes now."""
+    def expect_response(self, size_bytes: int) -> None:
+        """A read of this size is under way elsewhere; 0: it is over, its response follows."""
 
-    def is_from_broker(self, broker_id: int, most_bytes: int) -> None:
-        """A broker speaks; from 0 on it fetches as this one, at most so much at a time."""
+    def mark_as_broker(self, broker_id: int, most_bytes: int) -> None:
+        """The client is a broker; an id from 0 on says which one fetches, at most `most_bytes` at a
+        time."""
 
 
-class NoLine:
-    """Requests of this process to itself, and those that come in envelopes: nothing is held."""
+class NoConnection:
+    """For requests of this process to itself and for those in envelopes: controls nothing."""
 
-    def hold(self) -> None:
-        """There is nothing behind it."""
+    def pause_requests(self) -> None:
+        """No other request follows."""
 
-    def cut(self, wanted_bytes: int) -> int:
+    def limit_read(self, wanted_bytes: int) -> int:
         """All of it."""
         return wanted_bytes
 
-    def expects(self, size_bytes: int) -> None:
-        """It is not counted."""
+    def expect_response(self, size_bytes: int) -> None:
+        """Not counted."""
 
-    def is_from_broker(self, broker_id: int, most_bytes: int) -> None:
-        """It has no turn."""
+    def mark_as_broker(self, broker_id: int, most_bytes: int) -> None:
+        """It has no service class."""
 
 
-_NO_LINE = NoLine()
+_NO_CONNECTION = NoConnection()
 
 
 @dataclass(slots=True)
 class Session:
-    """What is known of a connection: its client, not its socket."""
+    """What handlers know about a connection: its client, not its socket."""
 
     host: str
     listener: str = "PLAINTEXT"
     principal: Principal = ANONYMOUS
     software_name: str = "unknown"
     software_version: str = "unknown"
-    side: Side = Side.BROKER
+    listener_type: ListenerType = ListenerType.BROKER
     broker_id: int = -1
-    """The broker that reports on this connection, for a probe when it is lost."""
-    line: Line = _NO_LINE
+    """The broker that sends heartbeats here, for a probe when the connection is lost."""
+    connection: ConnectionControl = _NO_CONNECTION
     on_not_controller: Callable[[], None] | None = None
-    """For a request in an envelope: its broker shall ask another controller."""
-    hang_up: Callable[[], None] | None = None
-    """Ends this client's connection: what it asked cannot be answered, others are not concerned."""
+    """For a request in an envelope: makes its broker try another controller."""
+    close_connection: Callable[[], None] | None = None
+    """Closes this client's connection because its request cannot be answered."""
 
 
 @dataclass(slots=True)
 class Services:
-    """The rooms of one broker that handlers walk down to."""
+    """The components of one broker that handlers use."""
 
     node_id: int
     config: BrokerConfig
@@ -104,68 +105,64 @@ class Services:
     replicas: ReplicaManager
     logs: LogManager
     groups: GroupCoordinator
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdManager
     authorizer: Authorizer
     topic_defaults: Callable[[], Defaults]
     topic_config: Callable[[str], TopicConfig]
     volume_bytes: Callable[[str], tuple[int, int]]
     image: MetadataImage
-    """The newest metadata this broker acts on; put here by the publisher, before all others."""
+    """The newest metadata this broker acts on; the publisher sets it before all else."""
     forward: Callable[[int, object, RequestContext], None]
     """Sends a request of this API to the active controller, which answers the client."""
-    dispatch_inner: Callable[[memoryview, Session, Callable[[Chunks], None]], None]
-    """Handles a request that came in an envelope."""
-    link: ControllerLink
+    dispatch_envelope: Callable[[memoryview, Session, Callable[[Chunks], None]], None]
+    """Dispatches the request inside an envelope."""
+    controller_channel: ControllerChannel
     """This broker's own requests to the active controller."""
-    departures: Departures
-    """Brokers that are just going, as clients are told."""
-    auto_topics: AutoTopics
-    """Topics asked for by using them, where another node is the active controller."""
-    api_versions: dict[tuple[Side, int], tuple[object, ApiVersionsResponse]] = field(
+    failover_gate: FailoverGate
+    """Delays Metadata responses while a broker fails over."""
+    auto_topic_creation: AutoTopicCreation
+    """Creates topics on first use, where another node is the active controller."""
+    api_versions: dict[tuple[ListenerType, int], tuple[object, ApiVersionsResponse]] = field(
         default_factory=dict
     )
-    """Answers of ApiVersions that are made already, with what they were made from."""
-    topic_blocks: TopicBlocks = field(default_factory=TopicBlocks)
-    """Topics as clients were told them that asked for all."""
+    """Responses of ApiVersions, with the image they were made from."""
+    topic_cache: EncodedTopicCache = field(default_factory=EncodedTopicCache)
+    """Encoded topics for Metadata responses about all topics."""
     site_number: int = 0
-    """In bits 48-55 of every producer id this cluster hands out."""
+    """Stands in bits 48-55 of every producer id of this cluster."""
     is_alone: bool = False
     """Whether the whole cluster is this one process."""
     quorum: RaftNode | None = None
     """This process' replica of the metadata log; None under ZooKeeper."""
     zookeeper: Any | None = None
-    """The ZooKeeper plane's controller side; None under KRaft."""
+    """The ZooKeeper control plane; None under KRaft."""
     active: ActiveController | None = None
-    """What the active controller remembers; idle elsewhere."""
+    """The state of the active controller; idle elsewhere."""
     connection_lost: Callable[[int], None] | None = None
-    """Who hears of a broker's lost connection, if not `active` (the ZooKeeper plane)."""
+    """Called when a broker's connection is lost, instead of `active` (under ZooKeeper)."""
 
     @property
     def knows_topics(self) -> bool:
         """Whether a topic that is not in the image does not exist. Under ZooKeeper the controller
-        names them only after this broker serves."""
+        sends them only after this broker serves."""
         return self.zookeeper is None or bool(self.zookeeper.knows_topics)
 
     @property
-    def shown_controller_id(self) -> int:
-        """Whom clients shall ask for changes: the elected broker under ZooKeeper; under KRaft
-        this one, which carries them to the controllers that no client may reach."""
+    def advertised_controller_id(self) -> int:
+        """The controller for clients: the elected broker under ZooKeeper; under KRaft this broker,
+        which forwards requests to the controllers that no client may reach."""
         return self.node_id if self.zookeeper is None else self.controller.leader_id
 
 
 log = logging.getLogger("broker.handlers")
 
 
-class CloseClient(Exception):
-    """This client can only be answered by closing its connection; the text is the log line."""
-
-
 class RequestContext:
-    """One request's surroundings."""
+    """The context of one request."""
 
     __slots__ = (
         "_encode",
-        "_fill",
+        "_set_response",
         "api_version",
         "client_id",
         "correlation_id",
@@ -181,7 +178,7 @@ class RequestContext:
         correlation_id: int,
         client_id: str | None,
         encode: Callable[[int, Any], Chunks],
-        fill: Callable[[Chunks], None],
+        set_response: Callable[[Chunks], None],
     ) -> None:
         self.services = services
         self.session = session
@@ -189,40 +186,40 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self._encode = encode
-        self._fill = fill
+        self._set_response = set_response
 
     def reply(self, response: object) -> None:
-        """Answer, now or later; exactly once.
+        """Send the response, now or later; exactly once.
 
-        Whatever cannot be written is due to what this client asked. Later there is nobody above
-        us who could close its connection: an error would end a timer, and so the process.
+        A response that cannot be encoded is caused by this client's request. Later no caller could
+        close the connection: an error would end a timer, and so the process.
         """
         try:
             chunks = self._encode(self.correlation_id, response)
         except Exception:
-            if self.session.hang_up is None:
+            if self.session.close_connection is None:
                 raise
             log.exception("the response to %s cannot be written", self.session.host)
-            self.session.hang_up()
+            self.session.close_connection()
             return
-        self._fill(chunks)
+        self._set_response(chunks)
 
     def reply_frame(self, chunks: Chunks) -> None:
-        """Answer with a whole frame, made elsewhere for this very request."""
-        self._fill(chunks)
+        """Respond with a whole frame that another node made for this request."""
+        self._set_response(chunks)
 
-    def refuse(self, key: int, request: object, error: ErrorCode) -> None:
-        """Answer that nothing of the request could be done. In an envelope NOT_CONTROLLER is
-        told to the broker that carries it."""
+    def reply_error(self, key: int, request: object, error: ErrorCode) -> None:
+        """Respond that nothing of the request could be done. In an envelope, NOT_CONTROLLER goes to
+        the broker that forwards it."""
         if error is ErrorCode.NOT_CONTROLLER and self.session.on_not_controller is not None:
             self.session.on_not_controller()
             return
-        self.reply(refusal(key, request, error))
+        self.reply(error_response(key, request, error))
 
     def no_reply(self) -> None:
         """The protocol allows no response (acks=0)."""
-        self._fill(())
+        self._set_response(())
 
-    def may(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether the client may do this."""
-        return self.services.authorizer.authorise(self.session.principal, operation, resource, name)
+    def is_authorized(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether the client may perform this operation."""
+        return self.services.authorizer.authorize(self.session.principal, operation, resource, name)

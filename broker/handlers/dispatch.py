@@ -1,7 +1,7 @@
-"""From a frame to its handler and back to a frame.
+"""Decodes a frame, calls the API's handler and encodes its response.
 
-In: one frame, the session it came on, where the response goes. Out: the response, now or later.
-Never: sockets. Raises `CloseClient` or the codec's `ProtocolError` for what cannot be answered.
+In: one frame, its session, where the response goes. Out: the response, now or later.
+Never: sockets. Raises `CloseConnection` or the codec's `ProtocolError` for what cannot be answered.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from broker.handlers.context import Chunks, CloseClient, RequestContext, Services, Session
+from broker.handlers.context import Chunks, RequestContext, Services, Session
 from broker.handlers.forward import or_forward
+from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, Handle, is_served, load_handler, version_range
-from broker.handlers.sides import Side
 from broker.metrics.registry import Histogram, Meter, Metrics
+from bus.errors import CloseConnection
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import LENGTH, encode_response, request_header
 
 API_VERSIONS = ApiKey.API_VERSIONS
 LOCALHOST = "127.0.0.1"
-NOBODY = -1
+NO_BROKER = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ApiHandler:
     """One API in one version, ready to be called."""
 
     decode: Callable[[memoryview, int], tuple[Any, int]]
@@ -37,8 +38,8 @@ class Endpoint:
 
 
 class EncodeOnce:
-    """The encoder of an API whose handler gives the same object again and again: only the
-    correlation id, which begins a response behind its length, is new."""
+    """The encoder of an API whose handler returns the same object repeatedly: only the correlation
+    id, which begins a response after its length, is new."""
 
     def __init__(self, key: int, version: int) -> None:
         self._key, self._version = key, version
@@ -54,67 +55,70 @@ class EncodeOnce:
 
 
 class Dispatcher:
-    """Finds the endpoint of a request; endpoints are made on their first use.
+    """Finds the handler of a request; handlers are created on their first use.
 
-    One per kind of listener: what a side does not serve, and what it sends on to the active
-    controller, is settled when the endpoint is made and costs a request nothing.
+    One per type of listener: which APIs it does not serve, and which it forwards to the active
+    controller, is decided when the handler is created and costs a request nothing.
     """
 
     def __init__(
-        self, services: Services, metrics: Metrics, side: Side = Side.BROKER
+        self,
+        services: Services,
+        metrics: Metrics,
+        listener_type: ListenerType = ListenerType.BROKER,
     ) -> None:
         self._services = services
         self._metrics = metrics
-        self._side = side
+        self._listener_type = listener_type
         self._now = services.clock.monotonic
-        self._endpoints: dict[tuple[int, int], Endpoint] = {}
+        self._handlers: dict[tuple[int, int], ApiHandler] = {}
 
     def dispatch(
-        self, frame: memoryview, session: Session, fill: Callable[[Chunks], None]
+        self, frame: memoryview, session: Session, set_response: Callable[[Chunks], None]
     ) -> None:
-        """Handle one request. Bytes behind its body are ignored, as Kafka does: librdkafka sends
-        a few after some Metadata requests."""
+        """Handle one request. Bytes after its body are ignored, as Kafka does: librdkafka sends a
+        few after some Metadata requests."""
         header, offset = request_header(frame)
         key, version = header.api_key, header.api_version
-        endpoint = self._endpoints.get((key, version)) or self._resolve(key, version)
-        if endpoint is None:
-            fill(self._unknown_api_versions(header.correlation_id))
+        handler = self._handlers.get((key, version)) or self._resolve(key, version)
+        if handler is None:
+            set_response(self._unknown_api_versions(header.correlation_id))
             return
-        endpoint.requests.count += 1
-        request, _ = endpoint.decode(frame, offset)
+        handler.requests.count += 1
+        request, _ = handler.decode(frame, offset)
         context = RequestContext(
             self._services, session, version, header.correlation_id, header.client_id,
-            endpoint.encode, self._timed(endpoint.total_time_ms, fill),
+            handler.encode, self._timed(handler.total_time_ms, set_response),
         )
-        response = endpoint.handle(request, context)
+        response = handler.handle(request, context)
         if response is not None:
             context.reply(response)
 
     def _timed(
-        self, total_time_ms: Histogram, fill: Callable[[Chunks], None]
+        self, total_time_ms: Histogram, set_response: Callable[[Chunks], None]
     ) -> Callable[[Chunks], None]:
-        """Measures until the answer is there, waiting included; about half a microsecond."""
+        """Measure until the response is ready, waiting included; costs about half a microsecond."""
         now = self._now
         began = now()
 
         def filled(chunks: Chunks) -> None:
             total_time_ms.update((now() - began) * 1000)
-            fill(chunks)
+            set_response(chunks)
 
         return filled
 
-    def _resolve(self, key: int, version: int) -> Endpoint | None:
-        """Make the endpoint; None for a version of ApiVersions that we do not know."""
-        if not is_served(key, self._side):
-            raise CloseClient(f"API {key} is not served here")
+    def _resolve(self, key: int, version: int) -> ApiHandler | None:
+        """Create the handler; None for a version of ApiVersions that we do not know."""
+        if not is_served(key, self._listener_type):
+            raise CloseConnection(f"API {key} is not served here")
         low, high = version_range(key)
         if not low <= version <= high:
             if key == API_VERSIONS:
                 return None
-            raise CloseClient(f"{APIS[key].name} version {version} is not in {low}-{high}")
-        endpoint = Endpoint(
+            raise CloseConnection(f"{APIS[key].name} version {version} is not in {low}-{high}")
+        handler = ApiHandler(
             decode=APIS[key].request_decoder(version),
-            handle=self._handler(key),
+            handle=self._load_handler(key),
             encode=(
                 EncodeOnce(key, version)
                 if key == API_VERSIONS
@@ -127,18 +131,18 @@ class Dispatcher:
                 "RequestMetrics", "TotalTimeMs", request=APIS[key].name
             ),
         )
-        self._endpoints[key, version] = endpoint
-        return endpoint
+        self._handlers[key, version] = handler
+        return handler
 
     def call(self, key: int, body: Any) -> asyncio.Future[Any]:
-        """A request of this process to itself, in the newest version and without a wire."""
+        """A request of this process to itself, in the newest version and without encoding."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def fill(chunks: Any) -> None:
             if not answer.done():
                 answer.set_result(chunks)
 
-        session = Session(host=LOCALHOST, side=self._side)
+        session = Session(host=LOCALHOST, listener_type=self._listener_type)
         context = RequestContext(
             self._services, session, APIS[key].latest, 0, None, lambda _, body: body, fill
         )
@@ -147,27 +151,31 @@ class Dispatcher:
             context.reply(response)
         return answer
 
-    def _handler(self, key: int) -> Handle:
+    def _load_handler(self, key: int) -> Handle:
         handle = load_handler(key)
         served = SERVED[key]
         if "broker" not in APIS[key].listeners:
             handle = _as_broker(handle)
-        if served.forwarded and not served.decides and self._side is not Side.CONTROLLER:
+        if (
+            served.forwarded
+            and not served.decides_forwarding
+            and self._listener_type is not ListenerType.CONTROLLER
+        ):
             return or_forward(handle, key)
         return handle
 
     def _unknown_api_versions(self, correlation_id: int) -> Chunks:
-        """A client from the future is told in version 0 what there is (KIP-511)."""
+        """A client newer than this broker gets the served versions in version 0 (KIP-511)."""
         from broker.handlers.k18_api_versions import unsupported
 
         return encode_response(API_VERSIONS, 0, correlation_id, unsupported())
 
 
 def _as_broker(handle: Handle) -> Handle:
-    """Brokers and controllers alone send this: their connections wait for no client's turn."""
+    """Only brokers and controllers send this: their connections wait for no client's turn."""
 
     def handle_as_broker(request: Any, context: RequestContext) -> object | None:
-        context.session.line.is_from_broker(NOBODY, 0)
+        context.session.connection.mark_as_broker(NO_BROKER, 0)
         return handle(request, context)
 
     return handle_as_broker

@@ -1,8 +1,7 @@
-"""Requests for the controller that came to a broker which is not the active one (KIP-590).
+"""Forwards requests for the controller from a broker that is not the active one (KIP-590).
 
-In: a request and its context. Out: the active controller's answer, to the client as it is.
-Never: a decision here; the broker only carries, inside an Envelope that says who asked and from
-where.
+The client gets the active controller's response unchanged. The broker decides nothing: it sends
+the request in an Envelope that names the client's principal and address.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 from broker.clock.port import Clock, TaskHandle
 from broker.handlers.context import RequestContext
 from broker.handlers.registry import Handle
-from broker.peer.controller_link import ControllerLink
-from broker.peer.errors import PeerError, PeerErrorKind
+from broker.peer.controller_channel import ControllerChannel
+from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.frames import LENGTH, encode_request
@@ -24,12 +23,12 @@ from bus.protocol.frames import LENGTH, encode_request
 log = logging.getLogger("broker.handlers")
 
 MAX_FORWARDED = 512
-"""Requests on their way at a time. Administrators' requests are few; a client in a loop must not
-fill the broker with waiting tasks, it is told to come again."""
+"""Requests under way at a time. Administrators' requests are few; a client in a loop must not fill
+the broker with waiting tasks and gets a retriable error."""
 
 
 def or_forward(handle: Handle, key: int) -> Handle:
-    """`handle` where this node is the active controller, the way to it elsewhere."""
+    """`handle` where this node is the active controller, forwarding elsewhere."""
 
     def handle_or_forward(request: Any, context: RequestContext) -> object | None:
         if context.services.controller.is_active:
@@ -40,13 +39,15 @@ def or_forward(handle: Handle, key: int) -> Handle:
     return handle_or_forward
 
 
-class Forwarder:
-    """Carries requests to the active controller.
+class ForwardingManager:
+    """Forwards requests to the active controller.
 
-    Invariant: each request is answered exactly once, by the controller or by a refusal.
+    Invariant: each request is answered exactly once, by the controller or with an error.
     """
 
-    def __init__(self, clock: Clock, link: ControllerLink, timeout_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, clock: Clock, link: ControllerChannel, timeout_ms: Callable[[], int]
+    ) -> None:
         self._clock = clock
         self._link = link
         self._timeout_ms = timeout_ms
@@ -54,33 +55,35 @@ class Forwarder:
         self._next = 0
 
     def forward(self, key: int, request: object, context: RequestContext) -> None:
-        """Send `request` on; the client is answered when the controller has."""
+        """Forward `request`; the client gets the controller's response."""
         if len(self._tasks) >= MAX_FORWARDED:
-            context.refuse(key, request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            context.reply_error(key, request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             return
         number = self._next = self._next + 1
         self._tasks[number] = self._clock.spawn(
-            self._carry(number, key, request, context), name="forwarded request"
+            self._forward(number, key, request, context), name="forwarded request"
         )
 
     def stop(self) -> None:
-        """Give up what is on its way."""
+        """Cancel all requests under way."""
         for task in list(self._tasks.values()):
             task.cancel()
 
-    async def _carry(self, number: int, key: int, request: object, context: RequestContext) -> None:
+    async def _forward(
+        self, number: int, key: int, request: object, context: RequestContext
+    ) -> None:
         try:
             answer = await self._link.request(
                 ApiKey.ENVELOPE, _envelope(key, request, context), timeout_ms=self._timeout_ms()
             )
         except PeerError as error:
-            context.refuse(key, request, _as_error_code(error))
+            context.reply_error(key, request, _as_error_code(error))
         except Exception:  # what a client sent cannot be put into an envelope
             log.exception("a request of %s cannot be forwarded", context.session.host)
-            context.refuse(key, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            context.reply_error(key, request, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             if answer.error_code or answer.response_data is None:
-                context.refuse(key, request, ErrorCode.of(answer.error_code))
+                context.reply_error(key, request, ErrorCode.of(answer.error_code))
             else:
                 data = answer.response_data
                 context.reply_frame((LENGTH.pack(len(data)), data))
@@ -89,7 +92,7 @@ class Forwarder:
 
 
 def _envelope(key: int, request: object, context: RequestContext) -> object:
-    # Imported at the first use: a broker that is alone never carries anything.
+    # Imported at the first use: a broker that is alone never forwards.
     from broker.security.principal_data import encode_principal
     from bus.protocol.generated.envelope import EnvelopeRequest
 

@@ -1,12 +1,12 @@
 """Produce (0).
 
-Behaviour: appends each partition's batch as it is, without unpacking it. acks=0 is never answered,
-and its connection is closed if anything failed, so that the client looks for the leader anew.
+Behaviour: appends each partition's batch as it is, without unpacking it. acks=0 gets no response,
+and its connection is closed if anything failed, so that the client looks up the leader again.
 acks=1 is answered after the append, acks=-1 when every in-sync replica has the batch or the
-request's time is over. Clients may not write internal topics, nor inside transactions, which are
-not served yet. Where this broker leads no more the answer names who does (KIP-951). A batch out of
-order is only called that once the followers have shown that nobody else leads: a leader that was
-deposed unawares lacks what the new one has taken.
+request times out. Clients may not write internal topics, nor inside transactions, which are not
+served yet. Where this broker is no longer the leader, the response names the new one (KIP-951). A
+sequence gap is an error only once the followers have confirmed this leader: a leader that was
+deposed without knowing it lacks what the new one has appended.
 
 Versions: 3-13, advertised from 0 (KAFKA-18659). 7 allows zstd, 8 has record errors, 10 names the
 new leader, 13 has topic ids instead of names.
@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.handlers.context import CloseClient, RequestContext, Services
+from broker.handlers.context import RequestContext, Services
 from broker.handlers.topics import METADATA_TOPIC, is_internal, leader_of, node_endpoints
 from broker.log.errors import LogError, NotOneBatch
 from broker.replica.partition import Partition
 from broker.security.authorizer import Operation, Resource
-from bus.errors import ErrorCode
+from bus.errors import CloseConnection, ErrorCode
 from bus.protocol.generated.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -55,27 +55,27 @@ _WITHOUT_LOG_START = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""Refusals that do not say where the log begins, as in Kafka; the others do."""
+"""Errors whose response has no log start offset, as in Kafka; the others have it."""
 
-PROOF_TIMEOUT_MS = 1000
-"""How long a verdict waits for the followers; a woken follower asks again within milliseconds."""
+CONFIRMATION_TIMEOUT_MS = 1000
+"""How long an error waits for the followers' confirmation; they fetch again within milliseconds."""
 
 
 @dataclass(slots=True)
-class Pending:
-    """One partition's answer that has to wait; `outcome` says what it is, None: not yet."""
+class DelayedProduce:
+    """One partition's response that has to wait; `outcome` returns it, None: not yet."""
 
     key: tuple[str, int]
     outcome: Callable[[], ErrorCode | None]
     response: PartitionProduceResponse
-    late: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+    timeout_error: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
 
-Waiting = list[Pending]
+Waiting = list[DelayedProduce]
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    """Append, then answer as `acks` says."""
+    """Append, then respond according to `acks`."""
     waiting: Waiting = []
     responses = []
     failed = False
@@ -96,7 +96,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
             TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=results)
         )
     if request.acks == ACKS_NONE:
-        _without_answer(failed, context)
+        _no_response(failed, context)
         return None
     response = ProduceResponse(responses=responses)
     if not waiting:
@@ -113,7 +113,7 @@ def _topic_name(name: str, topic_id: bytes, context: RequestContext) -> tuple[st
         if topic is None:
             return "", ErrorCode.UNKNOWN_TOPIC_ID
         name = topic.name
-    if not context.may(Operation.WRITE, Resource.TOPIC, name):
+    if not context.is_authorized(Operation.WRITE, Resource.TOPIC, name):
         return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if name == METADATA_TOPIC:  # to clients there is no such topic
         return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -148,7 +148,7 @@ def _append(
         failure = _log_failure(data.index, error, partition)
         out_of_order = error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if out_of_order and partition is not None and len(partition.replicas) > 1:
-            waiting.append(_unproved(partition, failure, services))
+            waiting.append(_await_leader_confirmation(partition, failure, services))
         return failure
     services.replicas.count_produced(name, info)
     response = PartitionProduceResponse(
@@ -162,7 +162,7 @@ def _append(
         error_code = partition.is_acknowledged(end_offset)
         if error_code is None:
             waiting.append(
-                Pending(
+                DelayedProduce(
                     partition.key, lambda: partition.is_acknowledged(end_offset, epoch), response
                 )
             )
@@ -176,32 +176,36 @@ def _append(
 def _wait_for_flush(
     partition: Partition, end_offset: int, response: PartitionProduceResponse, waiting: Waiting
 ) -> None:
-    """acks=1 under flush.messages: the answer says that the device has it."""
+    """acks=1 under flush.messages: respond once the device has the batch."""
     epoch = partition.leader_epoch
-    waiting.append(Pending(partition.key, lambda: partition.is_stored(end_offset, epoch), response))
+    waiting.append(
+        DelayedProduce(partition.key, lambda: partition.is_stored(end_offset, epoch), response)
+    )
 
 
-def _unproved(
+def _await_leader_confirmation(
     partition: Partition, verdict: PartitionProduceResponse, services: Services
-) -> Pending:
-    """A verdict that stands if no other leader can have taken batches meanwhile."""
-    proofs = services.replicas.proofs
-    since, epoch = proofs.want(partition), partition.leader_epoch
+) -> DelayedProduce:
+    """An error that is final once no other leader can have appended batches meanwhile."""
+    proofs = services.replicas.leader_confirmation
+    since, epoch = proofs.request(partition), partition.leader_epoch
 
     def outcome() -> ErrorCode | None:
         if not partition.is_leader or partition.leader_epoch != epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if proofs.is_proved(partition, since):
+        if proofs.is_confirmed(partition, since):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return None
 
-    return Pending(partition.key, outcome, verdict, late=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return DelayedProduce(
+        partition.key, outcome, verdict, timeout_error=ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
 
 
 def _is_transactional(request: ProduceRequest) -> bool:
     """Whether any batch belongs to a transaction. Kafka refuses the whole request unless it names a
-    transactional id that may write; as long as there are no transactions here, none may. Stored,
-    such a batch would hold back every read_committed consumer for ever: nobody ends it."""
+    transactional id that may write; without transactions here, none may. Such a batch would hold
+    back every read_committed consumer for ever, because no marker ends its transaction."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
@@ -240,18 +244,19 @@ def _log_failure(
     )
 
 
-def _without_answer(failed: bool, context: RequestContext) -> None:
+def _no_response(failed: bool, context: RequestContext) -> None:
     if failed:
-        raise CloseClient(f"a produce of {context.client_id} with acks=0 failed")
+        raise CloseConnection(f"a produce of {context.client_id} with acks=0 failed")
     context.no_reply()
 
 
 def _wait(
     waiting: Waiting, response: ProduceResponse, timeout_ms: int, context: RequestContext
 ) -> None:
-    """Answer when all partitions are acknowledged, or say which were not in time."""
-    if any(held.late is not ErrorCode.REQUEST_TIMED_OUT for held in waiting):
-        timeout_ms = min(timeout_ms, PROOF_TIMEOUT_MS)
+    """Respond when all partitions are acknowledged, or with an error for those that were not in
+    time."""
+    if any(held.timeout_error is not ErrorCode.REQUEST_TIMED_OUT for held in waiting):
+        timeout_ms = min(timeout_ms, CONFIRMATION_TIMEOUT_MS)
 
     def answer() -> None:
         _name_leaders(response, context)
@@ -273,7 +278,7 @@ def _wait(
 
     def on_expire() -> None:
         for held in waiting:
-            held.response.error_code = held.late
+            held.response.error_code = held.timeout_error
         answer()
 
     context.services.replicas.produce_purgatory.watch(
@@ -282,7 +287,7 @@ def _wait(
 
 
 def _name_leaders(response: ProduceResponse, context: RequestContext) -> None:
-    """KIP-951: whoever asked the wrong broker hears which is the right one."""
+    """KIP-951: a client that asked the wrong broker gets the right one."""
     if context.api_version < FIRST_LEADER_VERSION:
         return
     nodes = []

@@ -1,18 +1,18 @@
 """ListOffsets (2).
 
-Behaviour: the first offset whose record is at or after a time, or one of the special places:
+Behaviour: the first offset whose record is at or after a time, or one of the special timestamps:
 latest (-1), earliest (-2), the record with the largest time (-3), earliest local (-4), latest
 tiered (-5) and earliest pending upload (-6). Consumers see nothing above the high watermark, or
 with read_committed above the last stable offset. No record after the time: offset -1 without an
 error. Nothing is tiered here, so -5 and -6 are answered with -1. A partition that is named twice is
-refused; an isolation level that does not exist is Kafka's unforeseen error, per partition.
+refused; an isolation level that does not exist is UNKNOWN_SERVER_ERROR, per partition.
 
 Versions: 1-11. 2 has the isolation level, 4 leader epochs, 7 allows -3, 8 -4, 9 -5, 11 -6.
 """
 
 from __future__ import annotations
 
-from broker.disk.port import WouldWait
+from broker.disk.port import WouldBlock
 from broker.handlers.context import RequestContext
 from broker.log.errors import LogError
 from broker.replica.partition import Isolation, Partition
@@ -34,10 +34,10 @@ _LEVELS = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse | None:
-    """Look each partition up; again when what it takes has been brought into memory."""
+    """Look up each partition; again once the needed pages have been read into memory."""
     try:
         return _look_all_up(request, context)
-    except WouldWait as waiting:
+    except WouldBlock as waiting:
 
         def again() -> None:
             response = handle(request, context)
@@ -69,7 +69,7 @@ def _look_all_up(request: ListOffsetsRequest, context: RequestContext) -> ListOf
 
 
 def _asked(request: ListOffsetsRequest) -> dict[str, dict[int, list[ListOffsetsPartition]]]:
-    """What is asked of each partition: more than one thing is refused, and answered once."""
+    """The query of each partition: more than one is refused, with a single response."""
     asked: dict[str, dict[int, list[ListOffsetsPartition]]] = {}
     for topic in request.topics:
         for ask in topic.partitions:
@@ -81,7 +81,7 @@ def _asked(request: ListOffsetsRequest) -> dict[str, dict[int, list[ListOffsetsP
 def _look_up(
     name: str, ask: ListOffsetsPartition, isolation: Isolation | None, context: RequestContext
 ) -> ListOffsetsPartitionResponse:
-    if not context.may(Operation.DESCRIBE, Resource.TOPIC, name):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
         return _failure(ask, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if isolation is None:
         return _failure(ask, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -107,8 +107,8 @@ def _look_up(
 
 
 def _unsettled(api_version: int) -> ErrorCode:
-    """KIP-207: a new leader does not know yet how far its predecessor's watermark was; what it
-    would say could be less than what was read before."""
+    """KIP-207: a new leader does not know its predecessor's high watermark yet; its answer could be
+    lower than what clients have already read."""
     if api_version >= FIRST_NOT_AVAILABLE_VERSION:
         return ErrorCode.OFFSET_NOT_AVAILABLE
     return ErrorCode.LEADER_NOT_AVAILABLE

@@ -2,22 +2,22 @@
 
 Behaviour: brokers and topics from the image. A null list (version 0: an empty one) means all
 topics. A topic that does not exist is created if both the client and `auto.create.topics.enable`
-allow it; the answer waits a moment for it where this node is the active controller, and where it
-is not there by then LEADER_NOT_AVAILABLE lets the client ask again.
+allow it; the response waits a moment for it where this node is the active controller, and if the
+topic is still missing, LEADER_NOT_AVAILABLE lets the client retry.
 
-Topics in an answer about all of them are encoded once for all clients (`topic_blocks`).
+Topics in a response about all topics are encoded once for all clients (`metadata_cache`).
 
-While a broker that leads is just going, the answer waits for the news of it (`Departures`).
+While a leading broker fails over, the response waits for the new leaders (`FailoverGate`).
 
-Versions: 0-13. 4 lets the client forbid creation, 10 has topic ids, 12 may ask by id alone, 13 has
-an error for the whole response.
+Versions: 0-13. 4 lets the client forbid creation, 10 has topic ids, 12 may name topics by id alone,
+13 has an error for the whole response.
 """
 
 from __future__ import annotations
 
 from typing import cast
 
-from broker.controller.decisions.names import name_fault
+from broker.controller.decisions.topic_names import name_fault
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import (
     after_creation,
@@ -44,9 +44,11 @@ FIRST_ID_VERSION = 12
 
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | None:
-    """At once, or when it is known who leads now."""
+    """Respond at once, or when the new leaders are known."""
     services = context.services
-    if services.departures.hold(services.image, lambda: context.reply(_describe(request, context))):
+    if services.failover_gate.delay(
+        services.image, lambda: context.reply(_describe(request, context))
+    ):
         return None
     found = _describe(request, context)
     if request.topics and services.controller.is_active and _is_creating(found, context):
@@ -56,7 +58,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
 
 
 def _is_creating(found: MetadataResponse, context: RequestContext) -> bool:
-    """Whether a topic is made because this request has asked for it."""
+    """Whether a topic is being created because of this request."""
     existing = context.services.image.topics
     return any(
         topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE and topic.name not in existing
@@ -74,8 +76,8 @@ def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResp
     if needs_ids and context.api_version < FIRST_ID_VERSION:
         return _refused(asked)
     if by_id:
-        # One id, and every name in the request counts for nothing: a name may have passed to
-        # another topic by now, an id never does.
+        # With one id, all names in the request are ignored: another topic may have a name by now,
+        # but never an id.
         topics = [_topic_by_id(topic_id, request, context) for topic_id in by_id]
     else:
         topics = [
@@ -88,18 +90,22 @@ def _describe(request: MetadataRequest, context: RequestContext) -> MetadataResp
 
 
 def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
-    """Ids before the version that has them: the fields were there, their meaning was not."""
+    """Ids before the version that supports them: the fields existed without a meaning."""
     error = ErrorCode.INVALID_REQUEST
     return MetadataResponse(topics=[_failed(ask.name or "", error, ask.topic_id) for ask in asked])
 
 
 def _all_topics(request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
-    """All that the client may see; as they are on the wire, where nothing of them is its own."""
+    """All topics the client may see; encoded already where they are the same for all clients."""
     image = context.services.image
-    names = (name for name in image.topics if context.may(Operation.DESCRIBE, Resource.TOPIC, name))
+    names = (
+        name
+        for name in image.topics
+        if context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name)
+    )
     if request.include_topic_authorized_operations:
         return [_topic(image.topics[name], request, context) for name in names]
-    blocks = context.services.topic_blocks.of(
+    blocks = context.services.topic_cache.get(
         image, names, context.api_version, lambda topic: _topic(topic, request, context)
     )
     return cast(list[MetadataResponseTopic], blocks)  # the encoder takes items that are encoded
@@ -111,23 +117,23 @@ def _response(
     image = context.services.image
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
-        authorized = context.services.authorizer.allowed(
+        authorized = context.services.authorizer.allowed_operations(
             context.session.principal, Resource.CLUSTER, CLUSTER_NAME
         )
     return MetadataResponse(
         brokers=brokers(context),
         cluster_id=image.cluster_id,
-        controller_id=context.services.shown_controller_id,
+        controller_id=context.services.advertised_controller_id,
         topics=topics,
         cluster_authorized_operations=authorized,
     )
 
 
 def brokers(context: RequestContext) -> list[MetadataResponseBroker]:
-    """Live brokers as this client reaches them."""
+    """Live brokers, with the endpoints of this client's listener."""
     image = context.services.image
     found = []
-    for broker in context.services.departures.shown(image):
+    for broker in context.services.failover_gate.visible_brokers(image):
         endpoint = endpoint_of(image, broker.broker_id, context.session.listener)
         if endpoint is not None:
             found.append(
@@ -154,7 +160,7 @@ def _topic_by_name(
     name: str, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponseTopic:
     services = context.services
-    if not context.may(Operation.DESCRIBE, Resource.TOPIC, name):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
         return _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name not in services.image.topics:
         error = _create(name, request, context)
@@ -173,7 +179,7 @@ def _create(name: str, request: MetadataRequest, context: RequestContext) -> Err
     wanted = request.allow_auto_topic_creation and services.config["auto.create.topics.enable"]
     if not wanted or (is_internal(name) and name != "__consumer_offsets"):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not context.may(Operation.CREATE, Resource.TOPIC, name):
+    if not context.is_authorized(Operation.CREATE, Resource.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return auto_create(services, name)
 
@@ -183,7 +189,7 @@ def _topic(
 ) -> MetadataResponseTopic:
     authorized = NOT_ASKED
     if request.include_topic_authorized_operations:
-        authorized = context.services.authorizer.allowed(
+        authorized = context.services.authorizer.allowed_operations(
             context.session.principal, Resource.TOPIC, topic.name
         )
     return MetadataResponseTopic(

@@ -1,8 +1,8 @@
-"""LeaderAndIsr (4), of the ZooKeeper controller to this broker.
+"""LeaderAndIsr (4), from the ZooKeeper controller to this broker.
 
-Behaviour: carried out in its turn, one request of the controller after the other; refused with
-STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH when another controller, or an earlier life of this
-broker, is meant (chapter 5, KIP-380). Whatever the request changes, it changes the image.
+Behaviour: requests of the controller are applied one after the other; refused with
+STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH when another controller, or an earlier registration of
+this broker, is meant (chapter 5, KIP-380). The request changes only the image.
 
 Versions: 0-7, those of Kafka 3.9. Below 2 partitions come one by one, without topic
 ids: such a controller cannot lead this cluster, its request changes nothing.
@@ -18,9 +18,10 @@ from bus.protocol.generated.leader_and_isr import LeaderAndIsrRequest
 
 
 def handle(request: LeaderAndIsrRequest, context: RequestContext) -> Any:
-    """Queue it; the answer follows. If this connection is reset, the controller may have died."""
+    """Queue the request; the response follows. If this connection is reset, the controller may have
+    died."""
     context.session.broker_id = request.controller_id
-    plane: Any = context.services.zookeeper
-    check(plane is not None, "served on the listeners of ZooKeeper's brokers only")
-    plane.take(request, context.reply)
+    control_plane: Any = context.services.zookeeper
+    check(control_plane is not None, "served on the listeners of ZooKeeper's brokers only")
+    control_plane.handle_controller_request(request, context.reply)
     return None

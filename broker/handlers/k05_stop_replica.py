@@ -1,11 +1,11 @@
-"""StopReplica (5), of the ZooKeeper controller to this broker.
+"""StopReplica (5), from the ZooKeeper controller to this broker.
 
-Behaviour: carried out in its turn, one request of the controller after the other; refused with
-STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH when another controller, or an earlier life of this
-broker, is meant (chapter 5, KIP-380). Whatever the request changes, it changes the image.
+Behaviour: requests of the controller are applied one after the other; refused with
+STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH when another controller, or an earlier registration of
+this broker, is meant (chapter 5, KIP-380). The request changes only the image.
 
-Versions: 0-4, those of Kafka 3.9. From 3 on partitions are grouped
-by topic, each with its own wish.
+Versions: 0-4, those of Kafka 3.9. From 3 on partitions are grouped by
+topic, each with its own delete flag.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bus.protocol.generated.stop_replica import StopReplicaRequest
 def handle(request: StopReplicaRequest, context: RequestContext) -> Any:
     """Queue it; the answer follows. If this connection is reset, the controller may have died."""
     context.session.broker_id = request.controller_id
-    plane: Any = context.services.zookeeper
-    check(plane is not None, "served on the listeners of ZooKeeper's brokers only")
-    plane.take(request, context.reply)
+    control_plane: Any = context.services.zookeeper
+    check(control_plane is not None, "served on the listeners of ZooKeeper's brokers only")
+    control_plane.handle_controller_request(request, context.reply)
     return None

@@ -1,8 +1,9 @@
-"""ControlledShutdown (7), of a broker that is about to stop, to the ZooKeeper controller.
+"""ControlledShutdown (7), from a broker that is about to stop to the ZooKeeper controller.
 
-Behaviour: what the broker leads is given to others in sync, and it leaves the in-sync sets; the
-answer names what it still leads because nobody else may (C-BRK-13). The broker asks again until
-nothing is left. NOT_CONTROLLER elsewhere, STALE_BROKER_EPOCH for an earlier life.
+Behaviour: other in-sync replicas become leaders of what the broker leads, and it leaves the in-sync
+sets; the response names what it still leads because no other replica may (C-BRK-13). The broker
+retries until nothing is left. NOT_CONTROLLER elsewhere, STALE_BROKER_EPOCH for an earlier
+registration.
 
 Versions: 0-3. From 2 on the broker says its epoch.
 """
@@ -35,8 +36,8 @@ def handle(request: ControlledShutdownRequest, context: RequestContext) -> None:
     def failed(error: ErrorCode) -> None:
         context.reply(ControlledShutdownResponse(error_code=error))
 
-    plane: Any = context.services.zookeeper
-    check(plane is not None, "served on the listeners of ZooKeeper's brokers only")
-    plane.leave_orderly(
+    control_plane: Any = context.services.zookeeper
+    check(control_plane is not None, "served on the listeners of ZooKeeper's brokers only")
+    control_plane.handle_controlled_shutdown(
         request.broker_id, request.broker_epoch, done, failed
     )

@@ -2,12 +2,12 @@
 
 Behaviour: stores a group's offsets in `__consumer_offsets` and answers when every in-sync replica
 has them. A partition that does not exist, or whose metadata is too long, fails for itself; the
-group's own error holds for all others. A topic that a broker in ZooKeeper mode has not been told
-of yet, seconds after its start, is COORDINATOR_LOAD_IN_PROGRESS: clients ask again. The metadata
-string comes back as it was given.
+group's own error applies to all others. A topic that a broker in ZooKeeper mode does not know yet,
+seconds after its start, is COORDINATOR_LOAD_IN_PROGRESS: clients retry. The metadata string is
+returned unchanged.
 
-Versions: 2-10. 2-4 may bring their own retention time, 5 leaves it out, 7 has static members, 9
-may come from KIP-848 groups, 10 has topic ids.
+Versions: 2-10. 2-4 may set their own retention time, 5 leaves it out, 7 has static members, 9 may
+come from KIP-848 groups, 10 has topic ids.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.config.key import MAX_LONG
-from broker.coordinator.commits import CommitRequest
-from broker.coordinator.records import CommittedOffset
+from broker.coordinator.group.offsets import CommitRequest
+from broker.coordinator.group.records import CommittedOffset
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
@@ -87,9 +87,9 @@ def _topic(
         missing = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     error = ErrorCode.NONE if known is not None else missing
     name = topic.name if known is None else known.name
-    if not context.may(Operation.READ, Resource.GROUP, request.group_id):
+    if not context.is_authorized(Operation.READ, Resource.GROUP, request.group_id):
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    elif not error and not context.may(Operation.READ, Resource.TOPIC, name):
+    elif not error and not context.is_authorized(Operation.READ, Resource.TOPIC, name):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     count = 0 if known is None else len(known.partitions)
     results = []
@@ -128,6 +128,6 @@ def _offset(
         leader_epoch=ask.committed_leader_epoch,
         metadata=ask.committed_metadata or "",
         commit_timestamp_ms=now_ms,
-        # "For ever" is often said as the largest number there is; the sum must still be one.
+        # "For ever" is often sent as the largest int64; the sum must still fit.
         expire_timestamp_ms=-1 if kept_ms == NO_RETENTION else min(now_ms + kept_ms, MAX_LONG),
     )

@@ -10,7 +10,7 @@ of no meaning to a classic group), 10 has topic ids.
 
 from __future__ import annotations
 
-from broker.coordinator.records import CommittedOffset
+from broker.coordinator.group.records import CommittedOffset
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
@@ -81,7 +81,7 @@ def _group(ask: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetch
 
 
 def _group_error(group_id: str, context: RequestContext) -> ErrorCode:
-    if not context.may(Operation.DESCRIBE, Resource.GROUP, group_id):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return context.services.groups.check_fetch(group_id)
 

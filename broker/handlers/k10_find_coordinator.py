@@ -1,9 +1,10 @@
 """FindCoordinator (10).
 
 Behaviour: the broker that leads the partition of `__consumer_offsets` a group belongs to; the
-topic is made when it is first needed. Share groups have no coordinator here yet, as in a Kafka
-that has them switched off. A transactional id has none either: it is not authorized, which is what
-librdkafka and Java's client take as final; any other error has librdkafka ask until its own limit.
+topic is created when it is first needed. Share groups have no coordinator here yet, as in a Kafka
+with that feature disabled. A transactional id has none either: the error is that it is not
+authorized, which librdkafka and Java's client treat as final; with any other error librdkafka
+retries until its own limit.
 
 Versions: 0-6. 1 has the key's type, 4 asks for several keys, 6 knows share groups.
 """
@@ -30,7 +31,7 @@ NO_TRANSACTIONS = "transactions are not served here"
 def handle(
     request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | None:
-    """At once, or as soon as the topic is there if this controller has just made it."""
+    """Respond at once, or as soon as the topic exists if this controller has just created it."""
     services = context.services
     found = _find_all(request, context)
     codes = (found.error_code, *(one.error_code for one in found.coordinators))
@@ -65,7 +66,7 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     if key_type != GROUP:
         silent = key_type == SHARE and context.api_version >= FIRST_BATCHED_VERSION
         return _failure(key, ErrorCode.INVALID_REQUEST, "" if silent else None)
-    if not context.may(Operation.DESCRIBE, Resource.GROUP, key):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.GROUP, key):
         return _failure(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     services = context.services
     if OFFSETS_TOPIC not in services.image.topics:

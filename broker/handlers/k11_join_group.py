@@ -1,7 +1,7 @@
 """JoinGroup (11).
 
-Behaviour: takes part in the group's next generation; answered when everybody has joined or their
-time is over. From version 4 on a new dynamic member is first given its id and asked to come again
+Behaviour: the member joins the group's next generation; answered when all members have joined or
+timed out. From version 4 on a new dynamic member first gets its id and must join again with it
 (KIP-394).
 
 Versions: 0-9. 1 has the rebalance time-out, 5 static members, 7 the protocol's type, 9 lets a
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 
-from broker.coordinator.effects import JoinRequest, JoinResult
+from broker.coordinator.group.effects import JoinRequest, JoinResult
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
@@ -29,8 +29,8 @@ FIRST_SKIP_ASSIGNMENT_VERSION = 9
 
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> None:
-    """Hand the member to its group; the group answers."""
-    if not context.may(Operation.READ, Resource.GROUP, request.group_id):
+    """Pass the request to the group, which responds."""
+    if not context.is_authorized(Operation.READ, Resource.GROUP, request.group_id):
         refused = JoinResult(ErrorCode.GROUP_AUTHORIZATION_FAILED, request.member_id)
         context.reply(_response(refused, context.api_version))
         return
@@ -51,7 +51,7 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> None:
             protocols=tuple(
                 (protocol.name, bytes(protocol.metadata)) for protocol in request.protocols
             ),
-            token=lambda result: context.reply(_response(result, version)),
+            reply=lambda result: context.reply(_response(result, version)),
             fresh_member_id=_fresh_id(request, context),
             require_known_member_id=version >= FIRST_MEMBER_ID_REQUIRED_VERSION,
             supports_skip_assignment=version >= FIRST_SKIP_ASSIGNMENT_VERSION,
@@ -60,7 +60,7 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> None:
 
 
 def _fresh_id(request: JoinGroupRequest, context: RequestContext) -> str:
-    """An id for a new member, in Kafka's form: who it is, then something unique."""
+    """An id for a new member, in Kafka's form: its client or instance id, then a unique part."""
     name = request.group_instance_id
     if name is None:
         name = context.client_id or ""

@@ -1,6 +1,6 @@
 """Heartbeat (12).
 
-Behaviour: a member lives; it hears whether the group rebalances.
+Behaviour: keeps a member alive; the response says whether the group rebalances.
 
 Versions: 0-4. 3 has static members.
 """
@@ -14,8 +14,8 @@ from bus.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-    """Note the sign of life."""
-    if not context.may(Operation.READ, Resource.GROUP, request.group_id):
+    """Record the heartbeat."""
+    if not context.is_authorized(Operation.READ, Resource.GROUP, request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     error = context.services.groups.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id

@@ -1,6 +1,6 @@
 """LeaveGroup (13).
 
-Behaviour: members go at once instead of by time-out. From version 3 on several may be named, also
+Behaviour: members leave at once instead of by timeout. From version 3 on several may be named, also
 static ones by their instance id alone, each with its own error.
 
 Versions: 0-5. 3 has the list of members, 5 their reasons.
@@ -28,8 +28,8 @@ _OF_THE_GROUP = (
 
 
 def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-    """Let each member go."""
-    if not context.may(Operation.READ, Resource.GROUP, request.group_id):
+    """Remove each member."""
+    if not context.is_authorized(Operation.READ, Resource.GROUP, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = context.services.groups
     if not request.group_id:

@@ -1,14 +1,14 @@
 """SyncGroup (14).
 
-Behaviour: the leader brings everybody's assignment, each member gets its own once the assignment
-is stored. Who can name the protocol must.
+Behaviour: the leader sends all assignments; each member gets its own once they are stored. From
+version 5 on the protocol must be named.
 
 Versions: 0-5. 3 has static members, 5 the protocol's type and name.
 """
 
 from __future__ import annotations
 
-from broker.coordinator.effects import SyncRequest, SyncResult
+from broker.coordinator.group.effects import SyncRequest, SyncResult
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
@@ -18,8 +18,8 @@ FIRST_NAMED_PROTOCOL_VERSION = 5
 
 
 def handle(request: SyncGroupRequest, context: RequestContext) -> None:
-    """Hand the member to its group; the group answers."""
-    if not context.may(Operation.READ, Resource.GROUP, request.group_id):
+    """Pass the request to the group, which responds."""
+    if not context.is_authorized(Operation.READ, Resource.GROUP, request.group_id):
         context.reply(_response(SyncResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
         return
     named = request.protocol_type is not None and request.protocol_name is not None
@@ -32,7 +32,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> None:
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             generation=request.generation_id,
-            token=lambda result: context.reply(_response(result)),
+            reply=lambda result: context.reply(_response(result)),
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignments={given.member_id: bytes(given.assignment) for given in request.assignments},

@@ -1,15 +1,15 @@
 """DescribeGroups (15).
 
-Behaviour: state, protocol and members of groups. A group nobody knows is answered as Dead, from
-version 6 on with GROUP_ID_NOT_FOUND.
+Behaviour: state, protocol and members of groups. An unknown group is reported as Dead, from version
+6 on with GROUP_ID_NOT_FOUND.
 
 Versions: 0-6. 3 may ask for authorized operations, 4 has static members, 6 error messages.
 """
 
 from __future__ import annotations
 
-from broker.coordinator.group import ClassicGroup
-from broker.coordinator.states import GroupState
+from broker.coordinator.group.classic_group import ClassicGroup
+from broker.coordinator.group.states import GroupState
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import NOT_ASKED, Operation, Resource
 from bus.errors import ErrorCode
@@ -30,14 +30,14 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeG
         for group in groups:
             if group.error_code:
                 continue
-            group.authorized_operations = context.services.authorizer.allowed(
+            group.authorized_operations = context.services.authorizer.allowed_operations(
                 context.session.principal, Resource.GROUP, group.group_id
             )
     return DescribeGroupsResponse(groups=groups)
 
 
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
-    if not context.may(Operation.DESCRIBE, Resource.GROUP, group_id):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.GROUP, group_id):
         return _failure(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
     group = context.services.groups.describe(group_id)
     if group is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -70,7 +70,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
                 member_metadata=member.metadata(shown) if stable else b"",
                 member_assignment=member.assignment,
             )
-            for member in group.roster
+            for member in group.members
         ],
         authorized_operations=NOT_ASKED,
     )

@@ -34,6 +34,6 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
             )
             for group in groups.groups()
             if (not states or group.state.value.lower() in states)
-            and context.may(Operation.DESCRIBE, Resource.GROUP, group.group_id)
+            and context.is_authorized(Operation.DESCRIBE, Resource.GROUP, group.group_id)
         ]
     )

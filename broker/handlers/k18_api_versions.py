@@ -1,11 +1,10 @@
 """ApiVersions (18).
 
-Behaviour: what is served on this kind of listener, computed from the registry, and the features
-it has. A feature
-is finalized only if it is true of this cluster; `transaction.version` is absent until
-transactions are served, `group.version` until KIP-848 is. A version we do not know is answered in
-version 0 with error 35 and the range, and the response header is always version 0 (KIP-511).
-The answer is made once per version and image: every connection begins with this request.
+Behaviour: the APIs served on this type of listener, computed from the registry, and the features.
+A feature is finalized only if this cluster has it; `transaction.version` is absent until
+transactions are served, `group.version` until KIP-848 is. An unknown version is answered in version
+0 with error 35 and the range, and the response header is always version 0 (KIP-511). The response
+is built once per version and image: every connection begins with this request.
 
 Versions: 0-4. 3 has client software names and features, 4 allows feature minimum 0.
 """
@@ -15,8 +14,8 @@ from __future__ import annotations
 import re
 
 from broker.handlers.context import RequestContext
+from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import advertised_ranges, version_range
-from broker.handlers.sides import Side
 from broker.metadata.versions import KRAFT_VERSION, SUPPORTED
 from bus.errors import ErrorCode
 from bus.protocol.generated.api_versions import (
@@ -33,7 +32,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Remember the client's software, list what is served."""
+    """Record the client's software, list what is served."""
     if context.api_version >= FIRST_NAMED_VERSION:
         named = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(part) for part in named):
@@ -43,8 +42,8 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 
 
 def _known_answer(context: RequestContext) -> ApiVersionsResponse:
-    """The same object as long as it would say the same, so that it is encoded once too."""
-    services, side, version = context.services, context.session.side, context.api_version
+    """Return the same object while nothing changes, so that it is encoded only once too."""
+    services, side, version = context.services, context.session.listener_type, context.api_version
     image, quorum = services.image, services.quorum
     made_from = image.offset, image.features, 0 if quorum is None else quorum.kraft_version
     known = services.api_versions.get((side, version))
@@ -56,14 +55,14 @@ def _known_answer(context: RequestContext) -> ApiVersionsResponse:
 
 
 def _answer(context: RequestContext) -> ApiVersionsResponse:
-    if context.session.side is Side.ZOOKEEPER_BROKER:
-        return ApiVersionsResponse(api_keys=_keys(context.session.side))
+    if context.session.listener_type is ListenerType.ZOOKEEPER_BROKER:
+        return ApiVersionsResponse(api_keys=_keys(context.session.listener_type))
     image = context.services.image
     levels = dict(image.features)
     if context.services.quorum is not None and context.services.quorum.kraft_version:
         levels[KRAFT_VERSION] = context.services.quorum.kraft_version
     return ApiVersionsResponse(
-        api_keys=_keys(context.session.side),
+        api_keys=_keys(context.session.listener_type),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED.items()
@@ -78,7 +77,7 @@ def _answer(context: RequestContext) -> ApiVersionsResponse:
 
 
 def unsupported() -> ApiVersionsResponse:
-    """The answer to a version we do not know."""
+    """The response to an unknown version."""
     low, high = version_range(18)
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
@@ -86,8 +85,8 @@ def unsupported() -> ApiVersionsResponse:
     )
 
 
-def _keys(side: Side) -> list[ApiVersion]:
+def _keys(listener_type: ListenerType) -> list[ApiVersion]:
     return [
         ApiVersion(api_key=key, min_version=low, max_version=high)
-        for key, (low, high) in advertised_ranges(side).items()
+        for key, (low, high) in advertised_ranges(listener_type).items()
     ]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from broker.controller.decisions.topics import NewTopic, TopicResult
-from broker.handlers.configs import Entry, topic_entries
+from broker.handlers.configs import DescribedConfig, topic_entries
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import create
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -30,9 +30,9 @@ from bus.protocol.generated.create_topics import (
 def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse | None:
     """Ask the controller."""
     allowed, refused = [], []
-    everything = context.may(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+    everything = context.is_authorized(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     for topic in request.topics:
-        if everything or context.may(Operation.CREATE, Resource.TOPIC, topic.name):
+        if everything or context.is_authorized(Operation.CREATE, Resource.TOPIC, topic.name):
             allowed.append(_asked(topic))
         else:
             refused.append(_refused(topic.name))
@@ -47,7 +47,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
         allowed,
         done,
         request.validate_only,
-        lambda error: context.refuse(ApiKey.CREATE_TOPICS, request, error),
+        lambda error: context.reply_error(ApiKey.CREATE_TOPICS, request, error),
     )
     return None
 
@@ -97,6 +97,6 @@ def _result(
     )
 
 
-def _sorted(entries: Iterable[Entry]) -> list[Entry]:
+def _sorted(entries: Iterable[DescribedConfig]) -> list[DescribedConfig]:
     """As Kafka shows a new topic's configuration: by name."""
     return sorted(entries, key=lambda entry: entry.key.name)

@@ -1,8 +1,8 @@
 """DeleteTopics (20).
 
-Behaviour: removes topics by name, from version 6 on also by id; a topic made again under the same
-name has another id. Name and id together are refused, never guessed at: who guards a deletion by
-id would lose another topic of that name. Refused altogether where `delete.topic.enable` is false.
+Behaviour: removes topics by name, from version 6 on also by id; a topic created again under the
+same name has another id. Name and id together are refused: a client that deletes by id would
+otherwise lose a newer topic of that name. Refused altogether where `delete.topic.enable` is false.
 
 Versions: 1-6. 5 has error messages, 6 topic ids.
 """
@@ -38,11 +38,13 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         disabled = _all_failed(names, ids, ErrorCode.TOPIC_DELETION_DISABLED)
         return DeleteTopicsResponse(responses=disabled + faults)
     named = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
-    allowed = [name for name in names if context.may(Operation.DELETE, Resource.TOPIC, name)]
+    allowed = [
+        name for name in names if context.is_authorized(Operation.DELETE, Resource.TOPIC, name)
+    ]
     allowed_ids = [
         topic_id
         for topic_id, topic in named.items()
-        if topic is None or context.may(Operation.DELETE, Resource.TOPIC, topic.name)
+        if topic is None or context.is_authorized(Operation.DELETE, Resource.TOPIC, topic.name)
     ]
     refused = _all_failed(
         [name for name in names if name not in allowed],
@@ -57,7 +59,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
     context.services.controller.write(
         lambda newest: delete_topics(newest, allowed, allowed_ids),
         done,
-        lambda error: context.refuse(ApiKey.DELETE_TOPICS, request, error),
+        lambda error: context.reply_error(ApiKey.DELETE_TOPICS, request, error),
     )
     return None
 
@@ -69,7 +71,7 @@ def _states(request: DeleteTopicsRequest, context: RequestContext) -> list[Delet
 
 
 def _fault(state: DeleteTopicState) -> DeletableTopicResult | None:
-    """What is wrong with one entry, whatever the others say."""
+    """The error of one entry on its own."""
     if state.name is not None and state.topic_id != NO_UUID:
         message = "You may not specify both topic name and topic id."
     elif state.name is None and state.topic_id == NO_UUID:
@@ -80,7 +82,7 @@ def _fault(state: DeleteTopicState) -> DeletableTopicResult | None:
 
 
 def _repeated(states: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
-    """One answer for everything that stands more than once."""
+    """One result for each name or id that is given more than once."""
     counted = Counter(_key(state) for state in states if _fault(state) is None)
     return [
         _invalid(None, key, "Duplicate topic id.")
@@ -92,7 +94,7 @@ def _repeated(states: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
 
 
 def _once(states: Sequence[DeleteTopicState]) -> tuple[list[str], list[bytes]]:
-    """Names and ids that stand exactly once."""
+    """Names and ids that are given exactly once."""
     counted = Counter(_key(state) for state in states if _fault(state) is None)
     once = [key for key, count in counted.items() if count == 1]
     return (

@@ -1,9 +1,9 @@
 """DeleteRecords (21).
 
 Behaviour: moves the log start of partitions forward, at most to the high watermark (-1 means just
-that); answers the new low watermark once every live replica has heard of it, or when the request's
-time is over. What lies before it can no longer be read and is removed with its segments. Refused
-where the topic's cleanup policy does not delete.
+that); responds with the new low watermark once every live replica has applied it, or at the
+request's timeout. Records before it can no longer be read and are removed with their segments.
+Refused where the topic's cleanup policy does not delete.
 
 Versions: 0-2.
 """
@@ -30,8 +30,8 @@ NO_WATERMARK = -1
 
 
 @dataclass(slots=True)
-class Pending:
-    """A partition whose followers have not all heard of the new start."""
+class DelayedDeleteRecords:
+    """A partition whose followers have not all applied the new start."""
 
     partition: Partition
     start_offset: int
@@ -40,7 +40,7 @@ class Pending:
 
 def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse | None:
     """Delete in each partition, then wait for the followers."""
-    waiting: list[Pending] = []
+    waiting: list[DelayedDeleteRecords] = []
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -57,9 +57,12 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteReco
 
 
 def _delete(
-    name: str, ask: DeleteRecordsPartition, context: RequestContext, waiting: list[Pending]
+    name: str,
+    ask: DeleteRecordsPartition,
+    context: RequestContext,
+    waiting: list[DelayedDeleteRecords],
 ) -> DeleteRecordsPartitionResult:
-    if not context.may(Operation.DELETE, Resource.TOPIC, name):
+    if not context.is_authorized(Operation.DELETE, Resource.TOPIC, name):
         return _failure(ask, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         partition = context.services.replicas.get(name, ask.partition_index)
@@ -69,17 +72,17 @@ def _delete(
     result = DeleteRecordsPartitionResult(
         partition_index=ask.partition_index, low_watermark=start_offset
     )
-    waiting.append(Pending(partition, start_offset, result))
+    waiting.append(DelayedDeleteRecords(partition, start_offset, result))
     return result
 
 
 def _wait(
-    waiting: list[Pending],
+    waiting: list[DelayedDeleteRecords],
     response: DeleteRecordsResponse,
     timeout_ms: int,
     context: RequestContext,
 ) -> None:
-    """Answer when all have heard of it, or say where that was not in time."""
+    """Respond when all followers have applied it, with an error for those that were not in time."""
     replicas = context.services.replicas
 
     def try_complete() -> bool:
@@ -100,7 +103,7 @@ def _wait(
     )
 
 
-def _is_done(one: Pending, low_watermark: Callable[[Partition], int | None]) -> bool:
+def _is_done(one: DelayedDeleteRecords, low_watermark: Callable[[Partition], int | None]) -> bool:
     low = low_watermark(one.partition)
     if low is None:
         one.result.low_watermark = NO_WATERMARK

@@ -1,6 +1,6 @@
 """InitProducerId (22).
 
-Behaviour: a new producer id from this broker's block, epoch 0; an idempotent producer that brings
+Behaviour: a new producer id from this broker's block, epoch 0; an idempotent producer that sends
 its id and epoch (KIP-360) gets a new id too, as in Kafka. Transactional ids are refused: this
 broker does not serve transactions yet and does not advertise their APIs.
 
@@ -18,14 +18,14 @@ from bus.protocol.generated.init_producer_id import InitProducerIdRequest, InitP
 def handle(
     request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse | None:
-    """Hand out an id."""
+    """Assign an id."""
     if request.transactional_id is not None:
         return _failure(_transactional_error(request, context))
-    if not context.may(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _failure(ErrorCode.INVALID_REQUEST)
-    context.services.producer_ids.take(
+    context.services.producer_ids.allocate(
         lambda producer_id: context.reply(
             InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
         ),

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23).
 
-Behaviour: where an epoch ended here, so that a reader finds out what it must give up (KIP-101,
-KIP-320). An epoch nobody knows is answered with -1.
+Behaviour: the end offset of an epoch, so that a reader learns what it must truncate (KIP-101,
+KIP-320). An unknown epoch is answered with -1.
 
 Versions: 2-4. 3 has the replica's id.
 """
@@ -39,7 +39,7 @@ def handle(
 def _look_up(
     name: str, ask: OffsetForLeaderPartition, context: RequestContext
 ) -> EpochEndOffset:
-    if not context.may(Operation.DESCRIBE, Resource.TOPIC, name):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
         return EpochEndOffset(
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=ask.partition
         )

@@ -1,7 +1,7 @@
 """DescribeAcls (29).
 
-Behaviour: the rules of access that fit a filter, from the image. Without `authorizer.class.name`
-there are none to speak of: SECURITY_DISABLED, as in Kafka.
+Behaviour: the ACLs that match a filter, from the image. Without `authorizer.class.name`:
+SECURITY_DISABLED, as in Kafka.
 
 Versions: 1-3. 3 has user resources.
 """
@@ -9,8 +9,8 @@ Versions: 1-3. 3 has user resources.
 from __future__ import annotations
 
 from broker.controller.decisions.acls import AclFilter, find_acls
-from broker.handlers.acls import security_is_off
 from broker.handlers.context import RequestContext
+from broker.handlers.preconditions import security_is_off
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.describe_acls import (
@@ -22,8 +22,8 @@ from bus.protocol.generated.describe_acls import (
 
 
 def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    """Look through the rules."""
-    if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    """List the matching ACLs."""
+    if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if security_is_off(context):
         return _failed(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

@@ -1,7 +1,7 @@
 """CreateAcls (30).
 
-Behaviour: keeps rules of access as records; each succeeds or fails for itself, one that is there
-already is no error. Without `authorizer.class.name`: SECURITY_DISABLED, as in Kafka.
+Behaviour: stores ACLs as records; each succeeds or fails for itself, an existing one is no error.
+Without `authorizer.class.name`: SECURITY_DISABLED, as in Kafka.
 
 Versions: 1-3. 3 has user resources.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 from itertools import repeat
 
 from broker.controller.decisions.acls import AclResult, create_acls
-from broker.handlers.acls import NO_AUTHORIZER, security_is_off
 from broker.handlers.context import RequestContext
+from broker.handlers.preconditions import NO_AUTHORIZER, security_is_off
 from broker.metadata.image import AclImage
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
@@ -27,7 +27,7 @@ from bus.protocol.generated.create_acls import (
 
 def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         return _all_failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if security_is_off(context):
         return _all_failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
@@ -48,7 +48,7 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsRes
     context.services.controller.write(
         lambda image: create_acls(image, asked, ids),
         done,
-        lambda error: context.refuse(ApiKey.CREATE_ACLS, request, error),
+        lambda error: context.reply_error(ApiKey.CREATE_ACLS, request, error),
     )
     return None
 

@@ -1,6 +1,6 @@
 """DeleteAcls (31).
 
-Behaviour: removes the rules that fit each filter and names them. Without `authorizer.class.name`:
+Behaviour: removes the ACLs that match each filter and lists them. Without `authorizer.class.name`:
 SECURITY_DISABLED, as in Kafka.
 
 Versions: 1-3. 3 has user resources.
@@ -9,8 +9,8 @@ Versions: 1-3. 3 has user resources.
 from __future__ import annotations
 
 from broker.controller.decisions.acls import AclFilter, delete_acls
-from broker.handlers.acls import NO_AUTHORIZER, security_is_off
 from broker.handlers.context import RequestContext
+from broker.handlers.preconditions import NO_AUTHORIZER, security_is_off
 from broker.metadata.image import AclImage
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
@@ -26,7 +26,7 @@ from bus.protocol.generated.delete_acls import (
 
 def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         return _all_failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if security_is_off(context):
         return _all_failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
@@ -38,7 +38,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
     context.services.controller.write(
         lambda image: delete_acls(image, filters),
         done,
-        lambda error: context.refuse(ApiKey.DELETE_ACLS, request, error),
+        lambda error: context.reply_error(ApiKey.DELETE_ACLS, request, error),
     )
     return None
 

@@ -1,8 +1,8 @@
 """DescribeConfigs (32).
 
 Behaviour: every key with its value, where that comes from, and all keys if none is named. Values
-of sensitive keys are never told. The loggers of a broker are told by that broker only, with the
-levels in force. Groups and client metrics have no configuration here yet.
+of sensitive keys are never returned. The loggers of a broker are described by that broker only,
+with their effective levels. Groups and client metrics have no configuration here yet.
 
 Versions: 1-4. 3 has types and documentation.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.config.without_effect import explained
-from broker.controller.decisions.names import name_fault
-from broker.handlers.configs import Entry, broker_entries, shared_entries, topic_entries
+from broker.config.ignored_keys import explain_ignored
+from broker.controller.decisions.topic_names import name_fault
+from broker.handlers.configs import DescribedConfig, broker_entries, shared_entries, topic_entries
 from broker.handlers.context import RequestContext
 from broker.handlers.loggers import levels
 from broker.metadata.image import ResourceType
@@ -35,7 +35,7 @@ NAMED: dict[int, str] = {
     ResourceType.CLIENT_METRICS: "Client metrics subscription",
     ResourceType.GROUP: "Group",
 }
-"""Kinds of which nothing is configured here yet, as Kafka calls them."""
+"""Resource types without a configuration here yet, by Kafka's names."""
 
 UNKNOWN_TYPE = (
     "This most likely occurs because of a request being malformed by the client library or the "
@@ -77,10 +77,10 @@ def _describe(
 
 def _entries(
     resource: DescribeConfigsResource, context: RequestContext
-) -> Iterable[Entry] | tuple[ErrorCode, str]:
+) -> Iterable[DescribedConfig] | tuple[ErrorCode, str]:
     services, name = context.services, resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
-        if not context.may(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name):
+        if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED, name
         misnamed = name_fault(name)
         if misnamed is not None:
@@ -88,7 +88,7 @@ def _entries(
         if name not in services.image.topics:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""
         return topic_entries(services.config, dict(services.image.topic_config(name)))
-    if not context.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, name
     if resource.resource_type == ResourceType.BROKER:
         if not name:
@@ -112,10 +112,10 @@ def _not_this_broker(node_id: int, name: str, expected: str) -> tuple[ErrorCode,
 
 
 def _loggers(resource: DescribeConfigsResource, context: RequestContext) -> DescribeConfigsResult:
-    """Of this broker only: no other knows its levels."""
+    """The loggers of this broker: no other knows their levels."""
     name, wanted = resource.resource_name, resource.configuration_keys
     error, message = ErrorCode.NONE, ""
-    if not context.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, name
     elif not name:
         error, message = ErrorCode.INVALID_REQUEST, "Broker id must not be empty"
@@ -138,7 +138,9 @@ def _loggers(resource: DescribeConfigsResource, context: RequestContext) -> Desc
     )
 
 
-def _result(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _result(
+    entry: DescribedConfig, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
     synonyms = []
     if request.include_synonyms and not entry.key.sensitive:
         synonyms = [
@@ -156,6 +158,8 @@ def _result(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsRes
         synonyms=synonyms,
         config_type=entry.key.type.value,
         documentation=(
-            explained(entry.key.name, entry.key.doc) if request.include_documentation else None
+            explain_ignored(entry.key.name, entry.key.doc)
+            if request.include_documentation
+            else None
         ),
     )

@@ -1,6 +1,6 @@
-"""AlterConfigs (33), the older way.
+"""AlterConfigs (33), the older API.
 
-Behaviour: what is given replaces everything that was set on the resource.
+Behaviour: the given values replace everything that was set on the resource.
 
 Versions: 0-2.
 """
@@ -13,7 +13,7 @@ from broker.controller.decisions.configs import (
     ConfigResult,
     ResourceAlteration,
 )
-from broker.handlers.alter import alter
+from broker.handlers.alter_configs import alter
 from broker.handlers.context import RequestContext
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.alter_configs import (
@@ -25,7 +25,7 @@ from bus.protocol.generated.alter_configs import (
 
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> None:
-    """Ask the controller, or send the request on to it."""
+    """Ask the controller, or forward the request to it."""
 
     alter(
         ApiKey.ALTER_CONFIGS,

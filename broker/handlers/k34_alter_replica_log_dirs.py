@@ -1,9 +1,9 @@
 """AlterReplicaLogDirs (34).
 
-Behaviour: replicas of this broker are to lie in the directories named. The answer comes at once,
-the copying goes on behind it (DescribeLogDirs shows it). A replica that lies there already stops
-moving elsewhere. One that is not here yet is answered with REPLICA_NOT_AVAILABLE and made there if
-it comes; a partition nobody knows, with UNKNOWN_TOPIC_OR_PARTITION. Other refusals:
+Behaviour: moves replicas of this broker to the named directories. The response is immediate, the
+copying continues in the background (DescribeLogDirs shows it). A replica that is there already
+stops moving elsewhere. One that is not on this broker yet gets REPLICA_NOT_AVAILABLE and is created
+in that directory if it arrives; an unknown partition gets UNKNOWN_TOPIC_OR_PARTITION. Other errors:
 LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (a failed directory), INVALID_REPLICA_ASSIGNMENT (a cordoned
 one), INVALID_TOPIC_EXCEPTION (the name is too long for a second directory).
 
@@ -27,14 +27,14 @@ from bus.protocol.generated.alter_replica_log_dirs import (
 def handle(
     request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:
-    """Begin the moves; one result per partition."""
+    """Start the moves; one result per partition."""
     wanted = {
         (topic.name, index): directory.path
         for directory in request.dirs
         for topic in directory.topics
         for index in topic.partitions
     }
-    allowed = context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+    allowed = context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for (name, index), path in wanted.items():
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -51,7 +51,7 @@ def handle(
 def _alter(name: str, index: int, path: str, context: RequestContext) -> ErrorCode:
     services = context.services
     try:
-        services.replicas.moves.alter(name, index, path)
+        services.replicas.log_dir_mover.alter(name, index, path)
     except LogError as error:
         topic = services.image.topics.get(name)
         is_known = topic is not None and 0 <= index < len(topic.partitions)

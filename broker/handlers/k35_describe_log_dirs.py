@@ -1,8 +1,9 @@
 """DescribeLogDirs (35).
 
 Behaviour: each log directory with the size of its partitions, how far they are behind the high
-watermark, and the size of its volume. A replica that moves to a directory is there as a future one,
-behind by what it has not copied yet. A directory whose disk failed answers KAFKA_STORAGE_ERROR.
+watermark, and the size of its volume. A replica that moves to a directory is listed there as a
+future replica, with the bytes not copied yet as its lag. A directory whose disk failed has
+KAFKA_STORAGE_ERROR.
 
 Versions: 1-5. 3 has an error for the whole response, 4 the volume's sizes, 5 cordoned directories.
 """
@@ -27,11 +28,11 @@ from bus.protocol.generated.describe_log_dirs import (
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     """Describe each directory."""
-    if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     logs = context.services.logs
     by_root: dict[str, list[Log]] = {root: [] for root in logs.directory_ids}
-    for log in _asked(request, [*logs.logs(), *logs.futures.logs()]):
+    for log in _asked(request, [*logs.logs(), *logs.future_logs.logs()]):
         by_root[log.directory.rpartition("/")[0]].append(log)
     return DescribeLogDirsResponse(
         results=[_directory(root, held, context) for root, held in by_root.items()]
@@ -66,7 +67,7 @@ def _directory(root: str, logs: list[Log], context: RequestContext) -> DescribeL
 
 
 def _replica(log: Log, logs: LogManager) -> DescribeLogDirsPartition:
-    is_future = logs.futures.get((log.topic, log.index)) is log
+    is_future = logs.future_logs.get((log.topic, log.index)) is log
     current = logs.get(log.topic, log.index)
     goal = current.end_offset if is_future and current is not None else log.high_watermark
     return DescribeLogDirsPartition(

@@ -7,7 +7,7 @@ Versions: 0-3.
 
 from __future__ import annotations
 
-from broker.controller.decisions.growth import Growth, create_partitions
+from broker.controller.decisions.create_partitions import NewPartitions, create_partitions
 from broker.controller.decisions.topics import TopicResult
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import Operation, Resource
@@ -29,12 +29,12 @@ def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
             name=topic.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
         )
         for topic in request.topics
-        if not context.may(Operation.ALTER, Resource.TOPIC, topic.name)
+        if not context.is_authorized(Operation.ALTER, Resource.TOPIC, topic.name)
     ]
     growths = [
         _growth(topic)
         for topic in request.topics
-        if context.may(Operation.ALTER, Resource.TOPIC, topic.name)
+        if context.is_authorized(Operation.ALTER, Resource.TOPIC, topic.name)
     ]
     start = services.clock.random.randrange(0, max(len(services.image.brokers), 1))
 
@@ -52,11 +52,11 @@ def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
             image, growths, services.topic_defaults(), start, request.validate_only
         ),
         done,
-        lambda error: context.refuse(ApiKey.CREATE_PARTITIONS, request, error),
+        lambda error: context.reply_error(ApiKey.CREATE_PARTITIONS, request, error),
     )
 
 
-def _growth(topic: CreatePartitionsTopic) -> Growth:
+def _growth(topic: CreatePartitionsTopic) -> NewPartitions:
     given = topic.assignments
     assignments = None if given is None else tuple(tuple(one.broker_ids) for one in given)
-    return Growth(topic.name, topic.count, assignments)
+    return NewPartitions(topic.name, topic.count, assignments)

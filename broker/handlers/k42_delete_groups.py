@@ -20,7 +20,7 @@ from bus.protocol.generated.delete_groups import (
 
 
 def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse | None:
-    """Delete each group; answer when all tombstones are stored."""
+    """Delete each group; respond when all tombstones are stored."""
     names = list(dict.fromkeys(request.groups_names))
     results = [DeletableGroupResult(group_id=name) for name in names]
     left = len(results)
@@ -39,7 +39,7 @@ def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroup
 
     for result in results:
         done = done_with(result)
-        if context.may(Operation.DELETE, Resource.GROUP, result.group_id):
+        if context.is_authorized(Operation.DELETE, Resource.GROUP, result.group_id):
             context.services.groups.delete(result.group_id, done)
         else:
             done(ErrorCode.GROUP_AUTHORIZATION_FAILED)

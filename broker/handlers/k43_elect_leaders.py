@@ -1,8 +1,8 @@
 """ElectLeaders (43).
 
-Behaviour: gives leadership to preferred replicas, or, with the unclean type, to any replica of a
-partition that nobody leads. Without a list all partitions are looked at, and only those are named
-that needed an election. Answered when the elections are committed.
+Behaviour: elects preferred replicas, or, with the unclean type, any replica of a partition without
+a leader. Without a list all partitions are considered, and the response names only those that
+needed an election. Answered when the elections are committed.
 
 Versions: 0-2. 1 has the election type and an error for all.
 """
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from broker.controller.decisions.elections import ElectionResult, elect_leaders
 from broker.controller.decisions.partition_change import Election
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
@@ -30,7 +30,7 @@ _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         return ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted = None
     if request.topic_partitions is not None:
@@ -43,11 +43,11 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
         response = _response([ElectionResult(*one, error, message) for one in wanted or ()])
         response.error_code = error
         return response
-    rules = Rules.of(context.services.config)
+    rules = PartitionPolicy.of(context.services.config)
     context.services.controller.write(
         lambda image: elect_leaders(image, rules, election, wanted),
         lambda results: context.reply(_response(results)),
-        lambda error: context.refuse(ApiKey.ELECT_LEADERS, request, error),
+        lambda error: context.reply_error(ApiKey.ELECT_LEADERS, request, error),
     )
     return None
 

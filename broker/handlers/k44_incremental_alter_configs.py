@@ -1,8 +1,8 @@
 """IncrementalAlterConfigs (44).
 
 Behaviour: sets, unsets, appends to or subtracts from single keys; a resource changes as a whole or
-not at all. A broker's loggers are that broker's own affair, everything else the controller's: a
-request about loggers alone is never sent on.
+not at all. A broker's loggers are changed by that broker, everything else by the controller: a
+request about loggers alone is never forwarded.
 
 Versions: 0-1.
 """
@@ -14,7 +14,7 @@ from broker.controller.decisions.configs import (
     ConfigResult,
     ResourceAlteration,
 )
-from broker.handlers.alter import alter
+from broker.handlers.alter_configs import alter
 from broker.handlers.context import RequestContext
 from broker.handlers.loggers import alter_levels
 from broker.metadata.image import ResourceType
@@ -31,7 +31,7 @@ from bus.protocol.generated.incremental_alter_configs import (
 
 
 def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> None:
-    """Ask the controller, or send the request on to it."""
+    """Ask the controller, or forward the request to it."""
 
     def own(resource: ResourceAlteration) -> ConfigResult | None:
         if resource.resource_type != ResourceType.BROKER_LOGGER:
@@ -53,7 +53,7 @@ def _alter_loggers(
     wanted: ResourceAlteration, validate_only: bool, context: RequestContext
 ) -> ConfigResult:
     services = context.services
-    if not context.may(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
     elif wanted.name != str(services.node_id):
         error = ErrorCode.INVALID_REQUEST

@@ -1,16 +1,20 @@
 """AlterPartitionReassignments (45).
 
-Behaviour: begins to move replicas, changes where they shall go, or cancels (no replicas named);
-each partition succeeds or fails for itself. Answered when that is committed, not when the moves
-are complete: ListPartitionReassignments tells.
+Behaviour: starts to move replicas, changes their targets, or cancels (no replicas named); each
+partition succeeds or fails for itself. Answered when that is committed, not when the moves are
+complete: ListPartitionReassignments shows that.
 
 Versions: 0-1. 1 may forbid a change of the replication factor.
 """
 
 from __future__ import annotations
 
-from broker.controller.decisions.reassignment import Move, MoveResult, alter_reassignments
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
+from broker.controller.decisions.reassignment import (
+    Reassignment,
+    ReassignmentResult,
+    alter_reassignments,
+)
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
@@ -27,11 +31,11 @@ def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return AlterPartitionReassignmentsResponse(error_code=error, error_message=error.text)
     moves = [
-        Move(
+        Reassignment(
             topic.name,
             partition.partition_index,
             None if partition.replicas is None else tuple(partition.replicas),
@@ -39,18 +43,18 @@ def handle(
         for topic in request.topics
         for partition in topic.partitions
     ]
-    rules = Rules.of(context.services.config)
+    rules = PartitionPolicy.of(context.services.config)
     may_change = request.allow_replication_factor_change
     context.services.controller.write(
         lambda image: alter_reassignments(image, rules, moves, may_change),
         lambda results: context.reply(_response(request, results)),
-        lambda error: context.refuse(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, error),
+        lambda error: context.reply_error(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, error),
     )
     return None
 
 
 def _response(
-    request: AlterPartitionReassignmentsRequest, results: tuple[MoveResult, ...]
+    request: AlterPartitionReassignmentsRequest, results: tuple[ReassignmentResult, ...]
 ) -> AlterPartitionReassignmentsResponse:
     topics: dict[str, list[ReassignablePartitionResponse]] = {
         topic.name: [] for topic in request.topics

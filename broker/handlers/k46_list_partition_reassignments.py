@@ -1,7 +1,7 @@
 """ListPartitionReassignments (46).
 
 Behaviour: partitions whose replicas are being moved, from the image. `kafka-topics --describe`
-asks for it.
+uses it.
 
 Versions: 0.
 """
@@ -23,8 +23,8 @@ from bus.protocol.generated.list_partition_reassignments import (
 def handle(
     request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
-    """List what moves."""
-    if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    """List the moving partitions."""
+    if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return ListPartitionReassignmentsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
         )

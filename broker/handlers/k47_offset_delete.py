@@ -21,7 +21,7 @@ from bus.protocol.generated.offset_delete import (
 
 def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse | None:
     """Delete what may be deleted."""
-    if not context.may(Operation.DELETE, Resource.GROUP, request.group_id):
+    if not context.is_authorized(Operation.DELETE, Resource.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     places = [
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions

@@ -1,6 +1,6 @@
 """DescribeClientQuotas (48).
 
-Behaviour: quotas of users, client ids and addresses that fit a filter, from the image (KIP-546).
+Behaviour: quotas of users, client ids and addresses that match a filter, from the image (KIP-546).
 
 Versions: 0-1.
 """
@@ -26,8 +26,8 @@ from bus.protocol.generated.describe_client_quotas import (
 def handle(
     request: DescribeClientQuotasRequest, context: RequestContext
 ) -> DescribeClientQuotasResponse:
-    """Look through the quotas."""
-    if not context.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    """List the matching quotas."""
+    if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     refused = _refusal(request.components)
     if refused is not None:
@@ -49,7 +49,7 @@ def handle(
 
 
 def _refusal(components: Sequence[ComponentData]) -> tuple[ErrorCode, str] | None:
-    """What is wrong with the first part that is, in Kafka's words."""
+    """The first error in the filter, in Kafka's words."""
     kinds = [one.entity_type for one in components]
     for at, one in enumerate(components):
         kind = one.entity_type

@@ -1,6 +1,6 @@
 """AlterClientQuotas (49).
 
-Behaviour: sets and takes back quotas of users, client ids and addresses; an entity changes as a
+Behaviour: sets and removes quotas of users, client ids and addresses; an entity changes as a
 whole or not at all (KIP-546).
 
 Versions: 0-1.
@@ -27,13 +27,13 @@ def handle(
 ) -> AlterClientQuotasResponse | None:
     """Ask the controller."""
     changes = [_change(entry) for entry in request.entries]
-    if not context.may(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return _response(tuple(QuotaResult(one.entity, error, error.text) for one in changes))
     context.services.controller.write(
         lambda image: alter_quotas(image, changes, request.validate_only),
         lambda results: context.reply(_response(results)),
-        lambda error: context.refuse(ApiKey.ALTER_CLIENT_QUOTAS, request, error),
+        lambda error: context.reply_error(ApiKey.ALTER_CLIENT_QUOTAS, request, error),
     )
     return None
 

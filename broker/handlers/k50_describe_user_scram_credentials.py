@@ -1,8 +1,8 @@
 """DescribeUserScramCredentials (50).
 
-Behaviour: which mechanisms a user has credentials for and how many iterations they cost, from the
-image; never salts or keys. kafka-configs asks it whenever users are described. A user without
-credentials who is asked for by name is RESOURCE_NOT_FOUND.
+Behaviour: the mechanisms and iterations of users' credentials, from the image; never salts or keys.
+kafka-configs requests it whenever it describes users. A named user without credentials is
+RESOURCE_NOT_FOUND.
 
 Versions: 0.
 """
@@ -25,7 +25,7 @@ def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
     """Describe the users named, or all that have credentials."""
-    if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeUserScramCredentialsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
         )

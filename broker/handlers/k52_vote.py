@@ -1,6 +1,6 @@
 """Vote (52).
 
-Behaviour: a voter asks whether this node votes, or would vote, for it (KIP-595, KIP-996).
+Behaviour: a candidate requests this node's vote or pre-vote (KIP-595, KIP-996).
 
 Versions: 0-2. 1 has directory ids (KIP-853), 2 the pre-vote.
 """
@@ -8,14 +8,14 @@ Versions: 0-2. 1 has directory ids (KIP-853), 2 the pre-vote.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.quorum import may_act, quorum
+from broker.handlers.preconditions import is_quorum_authorized, quorum
 from bus.errors import ErrorCode
 from bus.protocol.generated.vote import VoteRequest, VoteResponse
 
 
 def handle(request: VoteRequest, context: RequestContext) -> VoteResponse | None:
     """Vote."""
-    if not may_act(context):
+    if not is_quorum_authorized(context):
         return VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     quorum(context).vote(request, context.reply)
     return None

@@ -1,6 +1,6 @@
 """BeginQuorumEpoch (53).
 
-Behaviour: a leader says that it has been elected; voters fetch from it from now on.
+Behaviour: a leader announces its election; voters fetch from it from now on.
 
 Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
 """
@@ -8,7 +8,7 @@ Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.quorum import may_act, quorum
+from broker.handlers.preconditions import is_quorum_authorized, quorum
 from bus.errors import ErrorCode
 from bus.protocol.generated.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
@@ -20,7 +20,7 @@ def handle(
     request: BeginQuorumEpochRequest, context: RequestContext
 ) -> BeginQuorumEpochResponse | None:
     """Follow."""
-    if not may_act(context):
+    if not is_quorum_authorized(context):
         return BeginQuorumEpochResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     quorum(context).begin_epoch(request, context.reply)
     return None

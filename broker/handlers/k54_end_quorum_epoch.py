@@ -1,6 +1,6 @@
 """EndQuorumEpoch (54).
 
-Behaviour: a leader says that it leads no longer; the successors it prefers stand at once.
+Behaviour: a leader announces that it resigns; its preferred successors become candidates at once.
 
 Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
 """
@@ -8,7 +8,7 @@ Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.quorum import may_act, quorum
+from broker.handlers.preconditions import is_quorum_authorized, quorum
 from bus.errors import ErrorCode
 from bus.protocol.generated.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 
@@ -17,7 +17,7 @@ def handle(
     request: EndQuorumEpochRequest, context: RequestContext
 ) -> EndQuorumEpochResponse | None:
     """Elect another, soon."""
-    if not may_act(context):
+    if not is_quorum_authorized(context):
         return EndQuorumEpochResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     quorum(context).end_epoch(request, context.reply)
     return None

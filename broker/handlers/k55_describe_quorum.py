@@ -1,8 +1,8 @@
 """DescribeQuorum (55).
 
 Behaviour: the quorum of `__cluster_metadata-0` as its leader sees it: how far each voter and
-observer has fetched, when it last came and when it last had everything. Others answer
-NOT_LEADER_OR_FOLLOWER, a broker sends the request on to the leader. In ZooKeeper mode there is no
+observer has fetched, when it last fetched and when it was last caught up. Other nodes respond with
+NOT_LEADER_OR_FOLLOWER, a broker forwards the request to the leader. In ZooKeeper mode there is no
 quorum and Kafka 3.9's brokers do not know the API.
 
 Versions: 0-2. 1 has times, 2 directory ids, messages and the voters' endpoints.
@@ -10,10 +10,10 @@ Versions: 0-2. 1 has times, 2 directory ids, messages and the voters' endpoints.
 
 from __future__ import annotations
 
-from broker.controller.kraft.describe import Described, ReplicaDescribed, describe
-from broker.handlers.context import CloseClient, RequestContext
+from broker.controller.kraft.describe import QuorumInfo, QuorumReplicaInfo, describe
+from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
-from bus.errors import ErrorCode
+from bus.errors import CloseConnection, ErrorCode
 from bus.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -30,11 +30,11 @@ METADATA_TOPIC = "__cluster_metadata"
 
 def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
     """Describe the quorum."""
-    if not context.may(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     node = context.services.quorum
     if node is None:
-        raise CloseClient("there is no quorum in ZooKeeper mode")
+        raise CloseConnection("there is no quorum in ZooKeeper mode")
     found = describe(node)
     topics = [_topic(topic, found) for topic in request.topics]
     described = any(not one.error_code for topic in topics for one in topic.partitions)
@@ -43,9 +43,9 @@ def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQ
     )
 
 
-def _nodes(found: Described) -> list[Node]:
-    """Where the voters are; one alone in its process listens nowhere for other controllers, and a
-    port of 0 would be told as an address."""
+def _nodes(found: QuorumInfo) -> list[Node]:
+    """The endpoints of the voters; a voter alone in its process has no listener for controllers,
+    and a port of 0 is not an address."""
     return [
         Node(
             node_id=voter.key.id,
@@ -55,11 +55,11 @@ def _nodes(found: Described) -> list[Node]:
                 if end.port > 0
             ],
         )
-        for voter in found.places.voters
+        for voter in found.voter_set.voters
     ]
 
 
-def _topic(topic: TopicDataInRequest, found: Described) -> TopicDataInResponse:
+def _topic(topic: TopicDataInRequest, found: QuorumInfo) -> TopicDataInResponse:
     return TopicDataInResponse(
         topic_name=topic.topic_name,
         partitions=[
@@ -68,11 +68,11 @@ def _topic(topic: TopicDataInRequest, found: Described) -> TopicDataInResponse:
     )
 
 
-def _partition(name: str, index: int, found: Described) -> PartitionDataInResponse:
+def _partition(name: str, index: int, found: QuorumInfo) -> PartitionDataInResponse:
     error = ErrorCode.NONE
     if name != METADATA_TOPIC or index != 0:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif not found.leads:
+    elif not found.is_leader:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error:
         return PartitionDataInResponse(
@@ -89,7 +89,7 @@ def _partition(name: str, index: int, found: Described) -> PartitionDataInRespon
     )
 
 
-def _state(replica: ReplicaDescribed) -> ReplicaState:
+def _state(replica: QuorumReplicaInfo) -> ReplicaState:
     return ReplicaState(
         replica_id=replica.key.id,
         replica_directory_id=replica.key.directory_id,

@@ -1,9 +1,9 @@
 """AlterPartition (56).
 
 Behaviour: a leader changes the in-sync set of its partitions. Answered when that is committed,
-with the state that holds then; the asker checks epochs again, because more may have happened.
+with the state at that time; the leader checks epochs again, because more may have changed since.
 
-Versions: 2-3. 3 brings the brokers' epochs of the new set (KIP-903).
+Versions: 2-3. 3 has the brokers' epochs of the new set (KIP-903).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from broker.controller.decisions.alter_partition import (
     Reply,
     alter_partitions,
 )
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.handlers.context import RequestContext
-from broker.metadata.image import Recovery
+from broker.metadata.image import LeaderRecoveryState
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
@@ -34,20 +34,20 @@ def handle(
     request: AlterPartitionRequest, context: RequestContext
 ) -> AlterPartitionResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     changes = [
         _change(topic.topic_id, partition)
         for topic in request.topics
         for partition in topic.partitions
     ]
-    rules = Rules.of(context.services.config)
+    rules = PartitionPolicy.of(context.services.config)
     context.services.controller.write(
         lambda image: alter_partitions(
             image, rules, request.broker_id, request.broker_epoch, changes
         ),
         lambda reply: context.reply(_response(reply)),
-        lambda error: context.refuse(ApiKey.ALTER_PARTITION, request, error),
+        lambda error: context.reply_error(ApiKey.ALTER_PARTITION, request, error),
     )
     return None
 
@@ -60,7 +60,9 @@ def _change(topic_id: bytes, asked: PartitionDataInRequest) -> IsrChange:
         asked.leader_epoch,
         asked.partition_epoch,
         isr or dict.fromkeys(asked.new_isr, ANY_EPOCH),
-        Recovery.RECOVERING if asked.leader_recovery_state else Recovery.RECOVERED,
+        LeaderRecoveryState.RECOVERING
+        if asked.leader_recovery_state
+        else LeaderRecoveryState.RECOVERED,
     )
 
 

@@ -17,9 +17,9 @@ from broker.controller.decisions.features import (
     UpgradeType,
     update_features,
 )
-from broker.controller.decisions.rules import Rules
-from broker.controller.kraft.changes import raise_version
-from broker.controller.kraft.membership import Outcome
+from broker.controller.decisions.partition_policy import PartitionPolicy
+from broker.controller.kraft.raft.voter_changes import VoterChangeResult
+from broker.controller.kraft.voter_requests import raise_version
 from broker.handlers.context import RequestContext
 from broker.metadata.versions import KRAFT_VERSION
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -40,7 +40,7 @@ def handle(
     request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return UpdateFeaturesResponse(error_code=error, error_message=error.text)
     updates = [_update(one, context.api_version) for one in request.feature_updates]
@@ -56,11 +56,11 @@ def handle(
         else:
             raise_version(node, kraft.level, request.validate_only, raised)
 
-    def raised(outcome: Outcome) -> None:
+    def raised(outcome: VoterChangeResult) -> None:
         if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
             _reply(context)((FeatureResult(KRAFT_VERSION, outcome.error, outcome.message),))
         elif outcome.error:
-            context.refuse(ApiKey.UPDATE_FEATURES, request, outcome.error)
+            context.reply_error(ApiKey.UPDATE_FEATURES, request, outcome.error)
         else:
             _write(request, context, updates, request.validate_only, _reply(context))
 
@@ -76,14 +76,14 @@ def _write(
     validate_only: bool,
     told: Callable[[tuple[FeatureResult, ...]], None],
 ) -> None:
-    node, rules = context.services.quorum, Rules.of(context.services.config)
+    node, rules = context.services.quorum, PartitionPolicy.of(context.services.config)
     level = None if node is None else node.kraft_version
     context.services.controller.write(
         lambda image: update_features(
             image, rules, updates, validate_only, level, context.services.node_id
         ),
         told,
-        lambda error: context.refuse(ApiKey.UPDATE_FEATURES, request, error),
+        lambda error: context.reply_error(ApiKey.UPDATE_FEATURES, request, error),
     )
 
 

@@ -1,9 +1,9 @@
 """Envelope (58).
 
-Behaviour: a request that a broker carries for its client, handled as if it had come from that
-client: with its principal and its address. The inner response is given back as bytes. Only APIs
-that are forwarded are accepted inside; a node that is not the active controller says
-NOT_CONTROLLER, also when it ceased to be while the request waited, so that the broker asks again.
+Behaviour: a request that a broker forwards for its client, handled as if that client had sent it:
+with its principal and its address. The inner response is returned as bytes. Only forwarded APIs are
+accepted inside; a node that is not the active controller responds with NOT_CONTROLLER, also when it
+lost that role while the request waited, so that the broker retries.
 
 Versions: 0.
 """
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from broker.handlers.context import Chunks, CloseClient, RequestContext, Session
+from broker.handlers.context import Chunks, RequestContext, Session
+from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED
-from broker.handlers.sides import Side
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from broker.security.principal_data import decode_principal
-from bus.errors import ErrorCode
+from bus.errors import CloseConnection, ErrorCode
 from bus.protocol.apis import APIS
 from bus.protocol.frames import LENGTH, request_header
 from bus.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
@@ -26,7 +26,7 @@ from bus.protocol.wire import ProtocolError
 
 def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse | None:
     """Unpack, check, hand to the dispatcher of the controller's side."""
-    if not context.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not context.services.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
@@ -52,16 +52,18 @@ def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeRespons
     session.on_not_controller = lambda: answer(
         EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     )
-    session.hang_up = lambda: answer(EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+    session.close_connection = lambda: answer(
+        EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    )
     try:
-        context.services.dispatch_inner(frame, session, fill)
-    except (CloseClient, ProtocolError):
+        context.services.dispatch_envelope(frame, session, fill)
+    except (CloseConnection, ProtocolError):
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     return None
 
 
 def _checked(frame: memoryview) -> ErrorCode:
-    """Whether the frame in the envelope is a request that may be carried."""
+    """Whether the frame in the envelope is a request that may be forwarded."""
     try:
         header, _ = request_header(frame)
     except ProtocolError:
@@ -79,5 +81,5 @@ def _session(request: EnvelopeRequest, context: RequestContext) -> Session:
         host=str(ip_address(request.client_host_address)),
         listener=context.session.listener,
         principal=decode_principal(request.request_principal or b""),
-        side=Side.CONTROLLER,
+        listener_type=ListenerType.CONTROLLER,
     )

@@ -1,7 +1,7 @@
 """FetchSnapshot (59).
 
-Behaviour: pieces of a snapshot of the metadata log, from the leader (KIP-630). Whoever may fetch
-the log may fetch its snapshots, observers and tools too.
+Behaviour: pieces of a snapshot of the metadata log, from the leader (KIP-630). Every client that
+may fetch the log may fetch its snapshots, including observers and tools.
 
 Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
 """
@@ -9,14 +9,14 @@ Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.quorum import may_act, quorum
+from broker.handlers.preconditions import is_quorum_authorized, quorum
 from bus.errors import ErrorCode
 from bus.protocol.generated.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 
 def handle(request: FetchSnapshotRequest, context: RequestContext) -> FetchSnapshotResponse | None:
     """A piece."""
-    if not may_act(context):
+    if not is_quorum_authorized(context):
         return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     quorum(context).fetch_snapshot(request, context.reply)
     return None

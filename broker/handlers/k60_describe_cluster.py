@@ -1,8 +1,8 @@
 """DescribeCluster (60).
 
 Behaviour: cluster id, controller and brokers; at a controller's listener the controllers instead
-(KIP-919): those that have registered, else the voters of the quorum. Asking one kind of listener
-for the other kind of endpoint is an error that says so.
+(KIP-919): those that have registered, else the voters of the quorum. Requesting one type of
+endpoint on a listener of the other type is an error with its own text.
 
 Versions: 0-2. 1 has the endpoint type, 2 fenced brokers.
 """
@@ -10,7 +10,7 @@ Versions: 0-2. 1 has the endpoint type, 2 fenced brokers.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.sides import Side
+from broker.handlers.listener_type import ListenerType
 from broker.handlers.topics import endpoint_of
 from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Resource
 from bus.errors import ErrorCode
@@ -27,7 +27,7 @@ NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     """Describe the brokers, or the controllers."""
     image = context.services.image
-    here = CONTROLLERS if context.session.side is Side.CONTROLLER else BROKERS
+    here = CONTROLLERS if context.session.listener_type is ListenerType.CONTROLLER else BROKERS
     asked = request.endpoint_type
     if asked not in NAMES:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
@@ -39,14 +39,14 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
         )
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
-        authorized = context.services.authorizer.allowed(
+        authorized = context.services.authorizer.allowed_operations(
             context.session.principal, Resource.CLUSTER, CLUSTER_NAME
         )
     return DescribeClusterResponse(
         endpoint_type=here,
         cluster_id=image.cluster_id,
         controller_id=(
-            context.services.shown_controller_id
+            context.services.advertised_controller_id
             if here == BROKERS
             else context.services.controller.leader_id
         ),
@@ -64,7 +64,7 @@ def _refused(error: ErrorCode, message: str) -> DescribeClusterResponse:
 
 
 def _controllers(context: RequestContext) -> list[DescribeClusterBroker]:
-    """Those that have said where they are; of a voter that has not, the quorum's word."""
+    """The registered controllers; for other voters, the endpoints in the quorum."""
     services = context.services
     places = {
         voter.key.id: (voter.endpoints[0].host, voter.endpoints[0].port)

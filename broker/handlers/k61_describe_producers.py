@@ -1,13 +1,13 @@
 """DescribeProducers (61).
 
-Behaviour: the producers a partition remembers, with their last sequence.
+Behaviour: the producers in a partition's state, with their last sequence.
 
 Versions: 0.
 """
 
 from __future__ import annotations
 
-from broker.controller.decisions.names import name_fault
+from broker.controller.decisions.topic_names import name_fault
 from broker.handlers.context import RequestContext
 from broker.log.errors import LogError
 from broker.security.authorizer import Operation, Resource
@@ -37,7 +37,7 @@ def handle(request: DescribeProducersRequest, context: RequestContext) -> Descri
 
 
 def _describe(name: str, index: int, context: RequestContext) -> PartitionResponse:
-    if not context.may(Operation.READ, Resource.TOPIC, name):
+    if not context.is_authorized(Operation.READ, Resource.TOPIC, name):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return PartitionResponse(partition_index=index, error_code=error)
     misnamed = name_fault(name)

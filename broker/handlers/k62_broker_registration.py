@@ -1,14 +1,15 @@
 """BrokerRegistration (62).
 
-Behaviour: a broker that starts, taken in fenced or refused; answered when its record is committed.
-The active controller alone answers; another node says NOT_CONTROLLER.
+Behaviour: registers a starting broker as fenced, or refuses it; answered when its record is
+committed. Only the active controller serves it; another node responds with NOT_CONTROLLER.
 
-Versions: 0-4. 2 has the log directories, 3 the epoch of the broker's last life (KIP-966).
+Versions: 0-4. 2 has the log directories, 3 the epoch of the broker's previous registration
+(KIP-966).
 """
 
 from __future__ import annotations
 
-from broker.controller.decisions.brokers import Registered, Registration
+from broker.controller.decisions.brokers import Registration, RegistrationResult
 from broker.handlers.context import RequestContext
 from broker.metadata.image import Endpoint, FeatureRange
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -22,14 +23,14 @@ from bus.protocol.generated.broker_registration import (
 def handle(
     request: BrokerRegistrationRequest, context: RequestContext
 ) -> BrokerRegistrationResponse | None:
-    """Ask the active controller's memory of brokers."""
-    if not context.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    """Register with the active controller."""
+    if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     active = context.services.active
     if active is None:
         return _failure(ErrorCode.NOT_CONTROLLER)
 
-    def done(reply: Registered) -> None:
+    def done(reply: RegistrationResult) -> None:
         if not reply.error:
             context.session.broker_id = request.broker_id
         context.reply(

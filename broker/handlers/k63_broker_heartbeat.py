@@ -1,15 +1,15 @@
 """BrokerHeartbeat (63).
 
-Behaviour: a broker says that it lives, how far it has read the metadata, and what it wants: to
-serve, to stay fenced, to shut down. Answered with what it is and whether it may go. The
-connection is remembered as the broker's; its loss is news for a probe.
+Behaviour: a broker reports that it is alive, how far it has read the metadata, and what it
+requests: to serve, to stay fenced, to shut down. The response has its state and whether it may shut
+down. The connection is recorded as the broker's; its loss triggers a probe.
 
 Versions: 0-2. 1 has failed log directories, 2 cordoned ones.
 """
 
 from __future__ import annotations
 
-from broker.controller.decisions.heartbeat import Answer, Heartbeat
+from broker.controller.decisions.heartbeat import Heartbeat, HeartbeatReply
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
@@ -19,14 +19,14 @@ from bus.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest, Brok
 def handle(
     request: BrokerHeartbeatRequest, context: RequestContext
 ) -> BrokerHeartbeatResponse | None:
-    """Tell the active controller's memory of brokers."""
-    if not context.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    """Report to the active controller."""
+    if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     active = context.services.active
     if active is None:
         return _failure(ErrorCode.NOT_CONTROLLER)
 
-    def done(answer: Answer) -> None:
+    def done(answer: HeartbeatReply) -> None:
         if not answer.error:
             context.session.broker_id = request.broker_id
         context.reply(
@@ -38,11 +38,11 @@ def handle(
             )
         )
 
-    active.heartbeat(_said(request), done, lambda error: context.reply(_failure(error)))
+    active.heartbeat(_heartbeat(request), done, lambda error: context.reply(_failure(error)))
     return None
 
 
-def _said(request: BrokerHeartbeatRequest) -> Heartbeat:
+def _heartbeat(request: BrokerHeartbeatRequest) -> Heartbeat:
     cordoned = request.cordoned_log_dirs
     return Heartbeat(
         broker_id=request.broker_id,

@@ -1,7 +1,7 @@
 """AllocateProducerIds (67).
 
-Behaviour: the next block of producer ids for a broker, in the range of the site's number. Only a
-broker under its present epoch gets one.
+Behaviour: the next block of producer ids for a broker, in the range of the site's number. The
+broker must send its current epoch.
 
 Versions: 0.
 """
@@ -24,7 +24,7 @@ def handle(
     request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     services = context.services
 

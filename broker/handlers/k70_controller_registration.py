@@ -1,7 +1,7 @@
 """ControllerRegistration (70).
 
-Behaviour: a controller says where it listens and which feature levels it can work with; answered
-when that is committed. DescribeCluster at a controller's listener tells it to tools (KIP-919).
+Behaviour: a controller registers its listeners and supported feature levels; answered when that is
+committed. Tools get them by DescribeCluster at a controller's listener (KIP-919).
 
 Versions: 0.
 """
@@ -23,7 +23,7 @@ def handle(
     request: ControllerRegistrationRequest, context: RequestContext
 ) -> ControllerRegistrationResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     endpoints = [
         Endpoint(one.name, one.host, one.port, one.security_protocol) for one in request.listeners

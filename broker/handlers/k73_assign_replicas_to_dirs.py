@@ -1,15 +1,15 @@
 """AssignReplicasToDirs (73).
 
-Behaviour: a broker with several log directories says in which of them each replica lies, so that
-the controller knows what is lost when one of them fails (KIP-858).
+Behaviour: a broker with several log directories reports the directory of each replica, so that the
+controller knows which replicas a failed directory held (KIP-858).
 
 Versions: 0.
 """
 
 from __future__ import annotations
 
-from broker.controller.decisions.directories import Assigned, assign
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.directories import Assigned, assign_directories
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
@@ -27,7 +27,7 @@ def handle(
     request: AssignReplicasToDirsRequest, context: RequestContext
 ) -> AssignReplicasToDirsResponse | None:
     """Ask the controller."""
-    if not context.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return AssignReplicasToDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assigned = [
         (directory.id, (topic.topic_id, partition.partition_index))
@@ -35,11 +35,13 @@ def handle(
         for topic in directory.topics
         for partition in topic.partitions
     ]
-    rules = Rules.of(context.services.config)
+    rules = PartitionPolicy.of(context.services.config)
     context.services.controller.write(
-        lambda image: assign(image, rules, request.broker_id, request.broker_epoch, assigned),
+        lambda image: assign_directories(
+            image, rules, request.broker_id, request.broker_epoch, assigned
+        ),
         lambda reply: context.reply(_response(*reply)),
-        lambda error: context.refuse(ApiKey.ASSIGN_REPLICAS_TO_DIRS, request, error),
+        lambda error: context.reply_error(ApiKey.ASSIGN_REPLICAS_TO_DIRS, request, error),
     )
     return None
 

@@ -1,7 +1,7 @@
 """ListConfigResources (74).
 
-Behaviour: resources that have a configuration. Version 0 asked for client metrics only, of which
-this broker has none.
+Behaviour: resources that have a configuration. Version 0 lists client metrics only, of which this
+broker has none.
 
 Versions: 0-1. 1 names the types.
 """
@@ -31,8 +31,8 @@ _SUPPORTED = (
 def handle(
     request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
-    """List the resources of the types asked for; no type means all."""
-    if not context.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    """List the resources of the requested types; no type means all."""
+    if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.api_version < FIRST_TYPED_VERSION:
         return ListConfigResourcesResponse()

@@ -1,14 +1,14 @@
 """DescribeTopicPartitions (75).
 
-Behaviour: topics in the order of their names, page by page: at most `response_partition_limit`
-partitions, then a cursor where to go on (KIP-966). Nothing is created.
+Behaviour: topics sorted by name, page by page: at most `response_partition_limit` partitions, then
+a cursor for the next page (KIP-966). Nothing is created.
 
 Versions: 0.
 """
 
 from __future__ import annotations
 
-from broker.controller.decisions.names import name_fault
+from broker.controller.decisions.topic_names import name_fault
 from broker.handlers.context import RequestContext
 from broker.handlers.topics import is_internal, leader_for_clients, offline_replicas
 from broker.metadata.image import PartitionImage, TopicImage
@@ -62,7 +62,9 @@ def _page_size(request: DescribeTopicPartitionsRequest, context: RequestContext)
 
 def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
     names = {topic.name for topic in request.topics} or set(context.services.image.topics)
-    return sorted(name for name in names if context.may(Operation.DESCRIBE, Resource.TOPIC, name))
+    return sorted(
+        name for name in names if context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name)
+    )
 
 
 def _page(
@@ -72,7 +74,7 @@ def _page(
 
 
 def _is_usable(request: DescribeTopicPartitionsRequest) -> bool:
-    """A cursor is a partition of a topic that is asked for."""
+    """A cursor is a partition of a requested topic."""
     cursor = request.cursor
     if cursor is None:
         return True
@@ -84,7 +86,9 @@ def _unknown(name: str, context: RequestContext) -> DescribeTopicPartitionsRespo
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name_fault(name) is not None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    allowed = context.services.authorizer.allowed(context.session.principal, Resource.TOPIC, name)
+    allowed = context.services.authorizer.allowed_operations(
+        context.session.principal, Resource.TOPIC, name
+    )
     return _failed(name, error, allowed)
 
 
@@ -105,7 +109,7 @@ def _described(
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=[_partition(partition, context) for partition in shown],
-        topic_authorized_operations=context.services.authorizer.allowed(
+        topic_authorized_operations=context.services.authorizer.allowed_operations(
             context.session.principal, Resource.TOPIC, topic.name
         ),
     )

@@ -1,7 +1,7 @@
 """The loggers of this broker: names, levels, and how an operator changes them (KIP-412).
 
-In: Kafka's names of levels. Out: levels in force; changes at once, and gone with the process, as in
-Kafka. Never: what is logged. One logger per module; `root` is all of them.
+Levels have Kafka's names; changes apply at once and end with the process, as in Kafka. One logger
+per module; `root` is all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ MODULES = (
     "broker.replica",
     "broker.server",
 )
-"""What operators may set; `broker.handlers` are the requests, `broker.log` the cleaner too."""
+"""Loggers that operators may set; `broker.handlers` is the request log, `broker.log` also the
+cleaner."""
 
 TRACE = 5
 LEVELS = {
@@ -50,7 +51,7 @@ OPERATIONS = frozenset(AlterOperation)
 
 
 def levels() -> dict[str, str]:
-    """The level in force of every logger, inherited ones included."""
+    """The effective level of every logger, inherited ones included."""
     names = {name: _word(logging.getLogger(name).getEffectiveLevel()) for name in MODULES}
     return {**names, ROOT: _word(logging.getLogger(PREFIX).getEffectiveLevel())}
 
@@ -58,13 +59,13 @@ def levels() -> dict[str, str]:
 def alter_levels(
     changes: Sequence[Alteration], validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
-    """All changes or none. SET gives a level, DELETE takes it back to that of the parent."""
+    """Apply all changes or none. SET sets a level, DELETE restores that of the parent."""
     try:
         check_alterations(changes)
     except RefusedError as error:
         return error.refusal.error, error.refusal.message
     if any(change.operation not in OPERATIONS for change in changes):
-        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka has no better word for it
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka has no better error for it
     for change in changes:
         fault = _fault(change)
         if fault is not None:
@@ -103,7 +104,7 @@ def _fault(change: Alteration) -> tuple[ErrorCode, str] | None:
 
 
 def _word(level: int) -> str:
-    """The nearest of Kafka's words at or above."""
+    """The nearest of Kafka's level names at or above."""
     for word, value in sorted(LEVELS.items(), key=lambda item: item[1]):
         if level <= value:
             return word

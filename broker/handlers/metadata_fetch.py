@@ -1,14 +1,14 @@
 """Fetch (1) of the metadata log, on the controllers' listener.
 
-Behaviour: replicas of the quorum get everything, flushed or not, and learn who leads; consumers
+Behaviour: replicas of the quorum get everything, flushed or not, and learn the leader; consumers
 (replica id -1) get what is committed. Waits like any fetch. There are no fetch sessions.
 """
 
 from __future__ import annotations
 
-from broker.controller.kraft.wire import TOPIC, TOPIC_ID
+from broker.controller.kraft.transport.codec import TOPIC, TOPIC_ID
 from broker.handlers.context import RequestContext
-from broker.handlers.quorum import may_act, quorum
+from broker.handlers.preconditions import is_quorum_authorized, quorum
 from bus.errors import ErrorCode
 from bus.protocol.generated.fetch import FetchRequest, FetchResponse
 
@@ -22,8 +22,8 @@ def is_metadata_fetch(request: FetchRequest, context: RequestContext) -> bool:
 
 
 def handle_metadata_fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | None:
-    """Answer now or later."""
-    if not may_act(context):
+    """Respond now or later."""
+    if not is_quorum_authorized(context):
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     quorum(context).fetch(request, context.reply)
     return None

@@ -1,10 +1,9 @@
-"""What the broker that a client asks checks itself before a change of brokers' configuration goes
-to the controller: whether it is meant, whether its threads would change at a bearable rate, and
-whether the log directories that shall get nothing new are its own.
+"""Checks a change of a broker's configuration before it goes to the controller: whether it is this
+broker's, whether its thread counts change by at most a factor of two, and whether cordoned log
+directories exist here.
 
-In: the resource, this broker's configuration in force. Out: a refusal in Kafka's words, or None.
-Never: a change. Only the broker that is asked can know this: to the controller, and to a broker
-that carries a request for its client, every broker's configuration is as good as another's.
+Only the broker that a client asks can check this: the controller, and a broker that forwards a
+request, cannot tell one broker's configuration from another's. Errors are in Kafka's words.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from broker.controller.decisions.config_values import broker_values, check_alter
 from broker.controller.decisions.configs import ConfigResult, InForce, ResourceAlteration
 from broker.controller.decisions.decision import RefusedError
 from broker.handlers.context import RequestContext, Services
-from broker.handlers.sides import Side
+from broker.handlers.listener_type import ListenerType
 from broker.metadata.image import ResourceType
 from bus.errors import ErrorCode
 
@@ -32,15 +31,18 @@ CLEANER_THREADS = "log.cleaner.threads"
 def refused_here(
     resource: ResourceAlteration, context: RequestContext, in_force: InForce
 ) -> ConfigResult | None:
-    """Why this broker does not even ask the controller."""
-    if resource.resource_type != ResourceType.BROKER or context.session.side is Side.CONTROLLER:
+    """The error because of which this broker does not even ask the controller."""
+    if (
+        resource.resource_type != ResourceType.BROKER
+        or context.session.listener_type is ListenerType.CONTROLLER
+    ):
         return None
     try:
         check_alterations(resource.alterations)
         fault = _not_this_broker(resource.name, context.services.node_id)
         fault = fault or _own_fault(resource, context.services, in_force)
     except (RefusedError, ConfigError):
-        return None  # the controller says the same, or something stored before does not fit
+        return None  # the controller reports the same, or an earlier stored value is invalid
     if fault is None:
         return None
     return ConfigResult(resource.resource_type, resource.name, ErrorCode.INVALID_REQUEST, fault)

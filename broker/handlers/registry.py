@@ -1,7 +1,7 @@
-"""The one table of the APIs this broker serves. The ApiVersions answer is computed from it.
+"""The table of the APIs this broker serves. The ApiVersions response is computed from it.
 
-In: nothing. Out: module names and version ranges. A handler and its codec are imported when the
-first request of their kind comes, so that a broker holds only what its clients use.
+A handler and its codec are imported at the first request of their API, so that a broker holds only
+what its clients use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.handlers.context import RequestContext
-from broker.handlers.sides import Side
+from broker.handlers.listener_type import ListenerType
 from bus.protocol.apis import APIS
 
 Handle = Callable[[Any, RequestContext], object | None]
@@ -22,24 +22,26 @@ Handle = Callable[[Any, RequestContext], object | None]
 class Served:
     """One API: its handler's module; `advertised_min` where that is not the real minimum.
 
-    `listeners` is where it is served if not where Kafka's tables say. A `forwarded` API changes
-    or asks the controller: a broker that is not the active controller sends it on (Envelope).
+    `listeners` is set where the API is served on other listeners than in Kafka's tables. A
+    `forwarded` API is the controller's: a broker that is not the active controller sends it there
+    (Envelope).
     """
 
     module: str
     advertised_min: int | None = None
-    listeners: Side | None = None
+    listeners: ListenerType | None = None
     forwarded: bool = False
-    decides: bool = False
-    """The handler itself knows which of its requests are forwarded."""
+    decides_forwarding: bool = False
+    """The handler itself decides which of its requests are forwarded."""
 
 
-_KRAFT_BROKER_OR_CONTROLLER = Side.BROKER | Side.CONTROLLER
-"""What a broker under ZooKeeper never served; its clients fall back by themselves, as on 3.9."""
+_KRAFT_BROKER_OR_CONTROLLER = ListenerType.BROKER | ListenerType.CONTROLLER
+"""APIs that no broker under ZooKeeper ever served; its clients fall back by themselves, as on
+3.9."""
 
-_ANY_BROKER = Side.BROKER | Side.ZOOKEEPER_BROKER
+_ANY_BROKER = ListenerType.BROKER | ListenerType.ZOOKEEPER_BROKER
 
-_CONTROLLER_OR_ZOOKEEPER = Side.CONTROLLER | Side.ZOOKEEPER_BROKER
+_CONTROLLER_OR_ZOOKEEPER = ListenerType.CONTROLLER | ListenerType.ZOOKEEPER_BROKER
 
 SERVED: Mapping[int, Served] = {
     # KAFKA-18659: librdkafka up to 2.10 stops compressing unless the minimum says 0.
@@ -50,7 +52,7 @@ SERVED: Mapping[int, Served] = {
     4: Served("k04_leader_and_isr"),
     5: Served("k05_stop_replica"),
     6: Served("k06_update_metadata"),
-    7: Served("k07_controlled_shutdown", listeners=Side.ZOOKEEPER_BROKER),
+    7: Served("k07_controlled_shutdown", listeners=ListenerType.ZOOKEEPER_BROKER),
     8: Served("k08_offset_commit"),
     9: Served("k09_offset_fetch"),
     10: Served("k10_find_coordinator"),
@@ -70,13 +72,13 @@ SERVED: Mapping[int, Served] = {
     30: Served("k30_create_acls", forwarded=True),
     31: Served("k31_delete_acls", forwarded=True),
     32: Served("k32_describe_configs"),
-    33: Served("k33_alter_configs", forwarded=True, decides=True),
+    33: Served("k33_alter_configs", forwarded=True, decides_forwarding=True),
     34: Served("k34_alter_replica_log_dirs"),
     35: Served("k35_describe_log_dirs"),
     37: Served("k37_create_partitions", forwarded=True),
     42: Served("k42_delete_groups"),
     43: Served("k43_elect_leaders", forwarded=True),
-    44: Served("k44_incremental_alter_configs", forwarded=True, decides=True),
+    44: Served("k44_incremental_alter_configs", forwarded=True, decides_forwarding=True),
     45: Served("k45_alter_partition_reassignments", forwarded=True),
     46: Served("k46_list_partition_reassignments", forwarded=True),
     47: Served("k47_offset_delete"),
@@ -100,7 +102,7 @@ SERVED: Mapping[int, Served] = {
     70: Served("k70_controller_registration"),
     73: Served("k73_assign_replicas_to_dirs"),
     74: Served("k74_list_config_resources"),
-    75: Served("k75_describe_topic_partitions", listeners=Side.BROKER),
+    75: Served("k75_describe_topic_partitions", listeners=ListenerType.BROKER),
     80: Served("k80_add_raft_voter", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
     81: Served("k81_remove_raft_voter", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
     82: Served("k82_update_raft_voter"),
@@ -108,22 +110,26 @@ SERVED: Mapping[int, Served] = {
 
 
 def version_range(key: int) -> tuple[int, int]:
-    """Versions that are really served, both ends inclusive; unstable ones are not."""
+    """The versions that are really served, both ends inclusive; unstable ones are not."""
     info = APIS[key]
     return info.first_version, info.latest
 
 
-def is_served(key: int, side: Side) -> bool:
-    """Whether a listener of this kind answers the API."""
+def is_served(key: int, listener_type: ListenerType) -> bool:
+    """Whether a listener of this type serves the API."""
     served = SERVED.get(key)
-    return served is not None and bool(side & (served.listeners or _kafkas_sides(key)))
+    return served is not None and bool(
+        listener_type & (served.listeners or _kafka_listener_types(key))
+    )
 
 
-def advertised_ranges(side: Side = Side.BROKER) -> dict[int, tuple[int, int]]:
-    """What ApiVersions says on a listener of this kind, by key."""
+def advertised_ranges(
+    listener_type: ListenerType = ListenerType.BROKER,
+) -> dict[int, tuple[int, int]]:
+    """The version ranges in ApiVersions on a listener of this type, by key."""
     ranges = {}
     for key, served in sorted(SERVED.items()):
-        if is_served(key, side):
+        if is_served(key, listener_type):
             low, high = version_range(key)
             ranges[key] = (low if served.advertised_min is None else served.advertised_min, high)
     return ranges
@@ -136,15 +142,15 @@ def load_handler(key: int) -> Handle:
     return handle
 
 
-_SIDES = {
-    "broker": Side.BROKER | Side.ZOOKEEPER_BROKER,
-    "controller": Side.CONTROLLER,
-    "zkBroker": Side.ZOOKEEPER_BROKER,
+_LISTENER_TYPES = {
+    "broker": ListenerType.BROKER | ListenerType.ZOOKEEPER_BROKER,
+    "controller": ListenerType.CONTROLLER,
+    "zkBroker": ListenerType.ZOOKEEPER_BROKER,
 }
 
 
-def _kafkas_sides(key: int) -> Side:
-    sides = Side(0)
+def _kafka_listener_types(key: int) -> ListenerType:
+    sides = ListenerType(0)
     for name in APIS[key].listeners:
-        sides |= _SIDES[name]
+        sides |= _LISTENER_TYPES[name]
     return sides

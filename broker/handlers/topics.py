@@ -1,7 +1,4 @@
-"""What several handlers need of topics: internal names, endpoints of leaders, auto-creation.
-
-Never: a response of an API.
-"""
+"""Topic helpers of several handlers: internal names, endpoints of leaders, auto-creation."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from broker.metadata.image import Endpoint, MetadataImage, PartitionImage
 from bus.errors import ErrorCode
 
 CREATION_WAIT_S = 0.1
-"""How long an answer waits for a topic that is made because of it; as long as clients wait before
-they ask again."""
+"""How long a response waits for a topic that is created because of it; clients retry after the same
+time."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -33,7 +30,7 @@ def is_internal(name: str) -> bool:
 
 
 def endpoint_of(image: MetadataImage, broker_id: int, listener: str) -> Endpoint | None:
-    """Where clients of this listener reach a broker."""
+    """The endpoint at which clients of this listener reach a broker."""
     broker = image.brokers.get(broker_id)
     if broker is None or not broker.endpoints:
         return None
@@ -52,7 +49,8 @@ def leader_of(image: MetadataImage, topic: str, index: int) -> tuple[int, int] |
 def node_endpoints(
     context: RequestContext, nodes: Iterable[int]
 ) -> list[tuple[int, str, int, str | None]]:
-    """Id, host, port and rack of brokers, once each: where a client goes now (KIP-951)."""
+    """Id, host, port and rack of brokers, without duplicates, for a client to retry at
+    (KIP-951)."""
     image, listener = context.services.image, context.session.listener
     places = []
     for node in sorted(set(nodes)):
@@ -63,7 +61,7 @@ def node_endpoints(
 
 
 def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[int]:
-    """Replicas on brokers that are gone, fenced, or whose directory for it has failed."""
+    """Replicas on brokers that are gone or fenced, or whose log directory has failed."""
     return [
         replica
         for replica in partition.replicas
@@ -74,8 +72,8 @@ def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[in
 
 
 def leader_for_clients(partition: PartitionImage, offline: Sequence[int]) -> tuple[int, ErrorCode]:
-    """Whom clients may ask, -1 with LEADER_NOT_AVAILABLE if nobody is there; ``offline`` as
-    `offline_replicas` gives them."""
+    """The leader for clients, -1 with LEADER_NOT_AVAILABLE if there is none; ``offline`` is the
+    result of `offline_replicas`."""
     if partition.leader < 0 or partition.leader in offline:
         return -1, ErrorCode.LEADER_NOT_AVAILABLE
     return partition.leader, ErrorCode.NONE
@@ -88,7 +86,7 @@ def create(
     validate_only: bool = False,
     failed: Callable[[ErrorCode], None] | None = None,
 ) -> None:
-    """Ask the controller for new topics; ids and the starting broker are drawn here."""
+    """Ask the controller for new topics; ids and the first broker are chosen at random here."""
     clock = services.clock
     ids = (clock.new_uuid() for _ in repeat(None))
     start = clock.random.randrange(0, max(len(services.image.brokers), 1))
@@ -102,8 +100,8 @@ def create(
 
 
 def after_creation(services: Services, answer: Callable[[], None]) -> None:
-    """Call `answer` when what this node, the active controller, has decided so far is stored; or
-    after a moment, so that a slow metadata directory holds up no client."""
+    """Call `answer` when all decisions of this node, the active controller, so far are stored; or
+    after a moment, so that a slow metadata directory delays no client."""
     is_told = False
 
     def once(*_: object) -> None:
@@ -118,10 +116,10 @@ def after_creation(services: Services, answer: Callable[[], None]) -> None:
 
 
 def auto_create(services: Services, name: str) -> ErrorCode:
-    """Create a topic because somebody asked for it. NONE if it exists now; it will soon, here
-    `after_creation`, if LEADER_NOT_AVAILABLE."""
+    """Create a topic on its first use. NONE if it exists now; LEADER_NOT_AVAILABLE if it will
+    soon, on this node by `after_creation`."""
     if not services.controller.is_active:
-        return services.auto_topics.ask(automatic_topic(services, name))
+        return services.auto_topic_creation.request(automatic_topic(services, name))
     outcome = [ErrorCode.LEADER_NOT_AVAILABLE]
 
     def created(results: tuple[TopicResult, ...]) -> None:
@@ -130,7 +128,7 @@ def auto_create(services: Services, name: str) -> ErrorCode:
     try:
         create(services, [automatic_topic(services, name)], created, failed=lambda _error: None)
     except LogError:
-        return ErrorCode.LEADER_NOT_AVAILABLE  # nothing can be stored now; the client comes again
+        return ErrorCode.LEADER_NOT_AVAILABLE  # nothing can be stored now; the client retries
     if outcome[0] is ErrorCode.TOPIC_ALREADY_EXISTS:
         return ErrorCode.NONE
     if outcome[0] in (ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION):
@@ -141,7 +139,7 @@ def auto_create(services: Services, name: str) -> ErrorCode:
 
 
 def automatic_topic(services: Services, name: str) -> NewTopic:
-    """The shape of a topic that nobody described."""
+    """The partitions and replicas of an automatically created topic."""
     config = services.config
     if name != OFFSETS_TOPIC:
         return NewTopic(name)
@@ -149,7 +147,7 @@ def automatic_topic(services: Services, name: str) -> NewTopic:
     return NewTopic(
         name,
         partitions=config["offsets.topic.num.partitions"],
-        # A cluster that is one process has no second broker to wait for.
+        # A cluster of one process has no second broker to wait for.
         replication_factor=1 if services.is_alone else factor,
         configs={
             "cleanup.policy": "compact",

@@ -1,10 +1,10 @@
 """Copies with a checksum of small files whose format, Kafka's, has none.
 
-In: the text of such a file. Out: the copy beside it, and its text back if the checksum agrees.
-Never: a change of the file itself; Apache Kafka reads that, and knows nothing of the copy.
+Writes a copy beside such a file, and reads it back if the checksum agrees. The file itself is never
+changed: Apache Kafka reads it and knows nothing of the copy.
 
-One flipped bit in a topic id or an offset leaves a file that is well-formed and says something
-else. Whoever acts on such a file by deleting asks the copy first.
+One flipped bit in a topic id or an offset leaves a well-formed file with another meaning. Code that
+deletes something because of such a file reads the copy first.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ SUFFIX = ".checked"
 _LAST_LINE = "crc32c: "
 
 
-def sealed(text: str) -> str:
+def with_checksum(text: str) -> str:
     """The text with its checksum as last line. ``text`` ends with a line feed."""
     return f"{text}{_LAST_LINE}{crc32c(text.encode()):08x}\n"
 
 
-def unsealed(text: str) -> str | None:
+def verify_checksum(text: str) -> str | None:
     """The text in front of the checksum; ``None`` if they disagree."""
     body, _, _ = text.rpartition(_LAST_LINE)
-    return body if body and sealed(body) == text else None
+    return body if body and with_checksum(body) == text else None
 
 
 def read_copy(disk: Disk, path: str) -> str | None:
     """What the copy of ``path`` says; ``None`` if there is none or it is damaged itself."""
     copy = path + SUFFIX
-    return unsealed(disk.read_text(copy)) if disk.exists(copy) else None
+    return verify_checksum(disk.read_text(copy)) if disk.exists(copy) else None
 
 
 def write_copy_durably(disk: Disk, path: str, text: str) -> None:
     """Replace the copy of ``path``."""
-    disk.replace_text_durably(path + SUFFIX, sealed(text))
+    disk.replace_text_durably(path + SUFFIX, with_checksum(text))
 
 
 def write_copy(disk: Disk, path: str, text: str) -> None:
     """Replace the copy of ``path`` without waiting for the device.
 
-    After a loss of power the copy may be the former one or damaged. That is for files whose reader
-    finds the right one by itself, and whose writer is waited for: two flushes fewer.
+    After a loss of power the copy may be the former one or damaged. For files whose reader detects
+    that, and whose writer blocks a request: it saves two flushes.
     """
     temporary = path + SUFFIX + ".tmp"
-    write_text(disk, temporary, sealed(text))
+    write_text(disk, temporary, with_checksum(text))
     disk.rename(temporary, path + SUFFIX)
 
 
 def write_text(disk: Disk, path: str, text: str, *, is_new: bool = False) -> None:
-    """Write a small file over what it holds. Nothing is forced. ``is_new``: it is not there yet."""
+    """Overwrite a small file without a flush. ``is_new``: it does not exist yet."""
     file = disk.open(path, create=True)
     try:
         if not is_new:

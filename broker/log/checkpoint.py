@@ -1,8 +1,8 @@
 """Kafka's text checkpoints: a version line, a count line, one line per entry.
 
-In: paths and values. Out: the values read back. Never: half a file; it is replaced as a whole.
+A file is always replaced as a whole.
 
-A checkpoint that cannot be understood is reported and taken as empty: every reader of one has a
+A checkpoint that cannot be parsed is logged and treated as empty: every reader has a
 safe meaning for "nothing known" (recover from the start, watermark at the log's start).
 """
 
@@ -26,7 +26,7 @@ def _text(lines: Iterable[str]) -> str:
 
 
 def read_lines(disk: Disk, path: str) -> list[list[str]]:
-    """The fields of every entry; empty if the file is missing or not to be understood."""
+    """The fields of every entry; empty if the file is missing or cannot be parsed."""
     return _fields(path, disk.read_text(path)) if disk.exists(path) else []
 
 
@@ -36,7 +36,7 @@ def _fields(path: str, text: str) -> list[list[str]]:
         if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
             raise ValueError(f"version {lines[0]}, {lines[1]} entries, {len(lines) - 2} lines")
     except (ValueError, IndexError) as error:
-        log.warning("checkpoint %s is damaged and taken as empty: %s", path, error)
+        log.warning("checkpoint %s is damaged and treated as empty: %s", path, error)
         return []
     return [line.split(" ") for line in lines[2:]]
 
@@ -55,21 +55,23 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 
 
 def read_smaller_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """Of the checkpoint and its copy, if there is a sound one, the smaller offset of each
-    partition; a checkpoint that is missing or makes no sense is made up for by its copy.
+    """The smaller offset of each partition in the checkpoint and its copy, if that is valid; the
+    copy stands in for a checkpoint that is missing or unreadable.
 
     They differ if one is damaged, or after a crash between the two, or where Apache Kafka has
-    written the checkpoint since. Too small an offset brings deleted records back to light, too
+    written the checkpoint since. Too small an offset makes deleted records visible again, too
     large a one deletes records.
     """
-    told, copy = read_offsets(disk, path), read_copy(disk, path)
+    offsets, copy = read_offsets(disk, path), read_copy(disk, path)
     if copy is None:
-        return told
-    vouched = _offsets(path, _fields(path, copy))
-    if told == vouched:
-        return told
+        return offsets
+    verified = _offsets(path, _fields(path, copy))
+    if offsets == verified:
+        return offsets
     log.warning("checkpoint %s and its copy differ; the smaller offsets count", path)
-    return {key: min(o, vouched.get(key, 0)) for key, o in told.items()} if told else vouched
+    return (
+        {key: min(o, verified.get(key, 0)) for key, o in offsets.items()} if offsets else verified
+    )
 
 
 def _offsets(path: str, lines: Iterable[list[str]]) -> dict[TopicPartition, int]:
@@ -91,8 +93,8 @@ def write_epochs(disk: Disk, path: str, entries: Iterable[tuple[int, int]]) -> N
 
 
 def read_epochs(disk: Disk, path: str) -> tuple[list[tuple[int, int]], bool]:
-    """The (leader epoch, start offset) pairs in the file, in its order, and whether nothing speaks
-    against them: the file is whole, and its copy, if there is a sound one, says the same.
+    """The (leader epoch, start offset) pairs in the file, in its order, and whether they
+    are trusted: the file is whole, and its copy, if that is valid, says the same.
 
     They differ too after a crash between the two, or where Apache Kafka has written the file since.
     """

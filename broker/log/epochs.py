@@ -27,22 +27,22 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-class Unsaved(NamedTuple):
+class UnsavedEpochs(NamedTuple):
     """Epochs to be stored, and the version of them that this is."""
 
     version: int
     entries: list[tuple[int, int]]
 
 
-def store(disk: Disk, directory: str, unsaved: Unsaved) -> None:
-    """Write the file of the log in ``directory``, on whichever thread may wait for the device."""
+def store_epochs(disk: Disk, directory: str, unsaved: UnsavedEpochs) -> None:
+    """Write the file of the log in ``directory``, on a thread that may wait for the device."""
     write_epochs(disk, f"{directory}/{FILE_NAME}", unsaved.entries)
 
 
 class LeaderEpochs:
     """Epochs with their start offsets. Invariant: both rise strictly from entry to entry;
     ``_version`` differs from ``_saved_version`` when the file does not say the same.
-    ``is_doubtful``: the file is missing or damaged, so that the batches have to be asked."""
+    ``is_doubtful``: the file is missing or damaged, so the batches have to be read."""
 
     def __init__(self, disk: Disk, path: str, is_stored: bool = True) -> None:
         """``is_stored``: whether there may be a file to begin with."""
@@ -83,7 +83,7 @@ class LeaderEpochs:
         if epoch == self._epochs[-1]:
             return EpochEnd(epoch, log_end_offset)
         after = bisect_right(self._epochs, epoch)
-        if after == len(self._epochs):  # newer than anything here: the asker must fence itself
+        if after == len(self._epochs):  # newer than any epoch here: the caller must fence itself
             return EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
         if after == 0:  # older than anything kept: all of it has been deleted
             return EpochEnd(epoch, self._starts[0])
@@ -110,28 +110,28 @@ class LeaderEpochs:
         self._starts[0] = start_offset
         self._version += 1
 
-    def reread(self, batches: Iterable[tuple[int, int]]) -> None:
-        """Know what the log's batches say, given as (leader epoch, base offset) in their order."""
+    def rebuild(self, batches: Iterable[tuple[int, int]]) -> None:
+        """Rebuild from the log's batches, given as (leader epoch, base offset) in their order."""
         self.clear()
         for epoch, base_offset in batches:
             self.assign(epoch, base_offset)
 
     def clear(self) -> None:
-        """Forget everything (the log begins anew somewhere else)."""
+        """Forget everything (the log restarts at another offset)."""
         self._version += bool(self._epochs)
         self._epochs, self._starts = [], []
         self.is_doubtful = False
 
-    def take_over(self, others: LeaderEpochs) -> None:
-        """Know what the others know."""
+    def copy_from(self, others: LeaderEpochs) -> None:
+        """Copy the entries of ``others``."""
         self._epochs, self._starts = list(others._epochs), list(others._starts)
         self._version += 1
 
-    def unsaved(self) -> Unsaved | None:
-        """What ``store`` has to write, if anything has changed since."""
+    def unsaved(self) -> UnsavedEpochs | None:
+        """What ``store_epochs`` has to write, if anything has changed since."""
         if self._version == self._saved_version:
             return None
-        return Unsaved(self._version, self.entries)
+        return UnsavedEpochs(self._version, self.entries)
 
     def mark_saved(self, version: int) -> None:
         """That version stands in the file."""

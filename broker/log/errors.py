@@ -1,4 +1,4 @@
-"""The one error of this room."""
+"""The one error of this package: ``LogError``, and what a disk's error means for a log."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class LogError(BusError):
 
 
 class NotOneBatch(LogError):
-    """What is to be appended is not one whole batch: the request is wrong, whatever the log."""
+    """The bytes to append are not one whole batch: the request is wrong, not the log."""
 
 
 def storage_error(error: DiskError) -> LogError:
-    """The disk refused: Kafka's code for it, the system's words as detail, its error as cause."""
+    """Kafka's code for a disk error, with the system's words as detail and the error as cause."""
     made = LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     made.__cause__ = error
     return made
@@ -42,17 +42,16 @@ def storage_error(error: DiskError) -> LogError:
 _OF_DEVICES = frozenset({errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.EUCLEAN})
 
 
-def is_of_the_device(error: DiskError) -> bool:
-    """Whether it says that the whole directory is lost, and not that a file is in the way of one
-    partition."""
+def is_device_failure(error: DiskError) -> bool:
+    """Whether the whole directory is lost, as opposed to a problem with one partition's files."""
     return error.errno in _OF_DEVICES
 
 
-def found_no_room(error: LogError) -> bool:
-    """Whether the disk was full: what had been written before is all there."""
+def is_disk_full(error: LogError) -> bool:
+    """Whether the disk was full: everything written before is still there."""
     return isinstance(error.__cause__, DiskFull)
 
 
-def is_damage(error: LogError) -> bool:
-    """Whether what was read is no log: it stays so, where a disk that refuses may recover."""
+def is_corruption(error: LogError) -> bool:
+    """Whether the bytes read are no log. That is permanent, unlike an error of the disk."""
     return error.code is ErrorCode.KAFKA_STORAGE_ERROR and error.__cause__ is None

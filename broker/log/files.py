@@ -1,7 +1,6 @@
-"""Names of a log's directory and files, and the bounded set of open ones.
+"""Names of a log's directory and files, and the pool of open files.
 
-In: a directory, base offsets, paths. Out: paths; open ``File`` objects. Never: more than ``limit``
-files of closed segments open at a time; active segments hold their own, one per partition.
+The pool keeps at most ``limit`` files of closed segments open; each active segment holds its own.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 
 FUTURE_SUFFIX = "-future"
-"""Of the directory of a log that is being made to replace one in another log directory."""
+"""Suffix of a future log's directory: a copy that will replace the log in another directory."""
 
 MAX_OPEN_FILES = 256
 """Open files of closed segments per broker; a consumer that lags touches two or three of them."""
@@ -63,14 +62,14 @@ def is_partition(name: str) -> bool:
 
 
 def close_quietly(file: File) -> None:
-    """Close a file nobody needs any more. What an error says of its bytes a flush says too, and a
-    broken disk must not keep its logs from being given up."""
+    """Close a file that is not needed any more. A flush reports errors of its bytes, and a broken
+    disk must not prevent its logs from going offline."""
     with suppress(DiskError):
         file.close()
 
 
-class NeverWaiting:
-    """Within it (one call, on the loop) the pool's reads raise ``WouldWait`` rather than wait for
+class NonBlockingReads:
+    """Within it (one call, on the loop) the pool's reads raise ``WouldBlock`` rather than wait for
     the device. One per pool, not to be nested: each fetch enters it for each partition."""
 
     __slots__ = ("is_on",)
@@ -92,14 +91,14 @@ class FilePool:
         self._disk = disk
         self._limit = limit
         self._open: OrderedDict[str, File] = OrderedDict()
-        self.never_waiting = NeverWaiting()
+        self.non_blocking = NonBlockingReads()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def read(self, file: File, position: int, size: int) -> bytes | bytearray:
         """Read from a file of a log, one of this pool or not."""
-        if self.never_waiting.is_on:
+        if self.non_blocking.is_on:
             return file.read_now(position, size)
         return file.read(position, size)
 
@@ -115,7 +114,7 @@ class FilePool:
         return file
 
     def forget(self, path: str) -> None:
-        """Close the file if it is open; it is going to be renamed, cut or removed."""
+        """Close the file if it is open; it is about to be renamed, truncated or removed."""
         file = self._open.pop(path, None)
         if file is not None:
             close_quietly(file)

@@ -1,7 +1,7 @@
 """The two sparse indexes of a segment: offset to position, and timestamp to offset.
 
-In: entries as batches are appended. Out: where to begin a scan. Never: one entry per batch, and
-never trust after a crash; recovery rebuilds what lies behind the recovery point.
+An entry says where to begin a scan; not every batch has one. After a crash recovery rebuilds the
+entries above the recovery point.
 
 Kafka's formats: ``.index`` has entries of 8 bytes (offset relative to the base offset, position;
 both u32), the offset being the *last* of the batch at that position; ``.timeindex`` entries of 12
@@ -25,7 +25,7 @@ _BLOCK_ENTRIES = 256
 
 
 class SparseIndex:
-    """Entries of two rising numbers, in memory while active, in the file once frozen.
+    """Entries of two rising numbers, in memory while active, in the file once sealed.
 
     Invariant: keys and values never fall. Invariant: of the arrays, the first ``_saved`` entries
     are in the file, and nothing else is.
@@ -34,7 +34,7 @@ class SparseIndex:
     entry: Struct
     key_code: str
 
-    __slots__ = ("_disk", "_files", "_frozen_count", "_keys", "_saved", "_values", "path")
+    __slots__ = ("_disk", "_files", "_keys", "_saved", "_sealed_count", "_values", "path")
 
     def __init__(self, path: str, disk: Disk, files: FilePool) -> None:
         self.path = path
@@ -43,10 +43,10 @@ class SparseIndex:
         self._keys: array[int] = array(self.key_code)
         self._values: array[int] = array("I")
         self._saved = 0
-        self._frozen_count = -1
+        self._sealed_count = -1
 
     def __len__(self) -> int:
-        return len(self._keys) if self._frozen_count < 0 else self._frozen_count
+        return len(self._keys) if self._sealed_count < 0 else self._sealed_count
 
     @property
     def size_bytes(self) -> int:
@@ -64,7 +64,7 @@ class SparseIndex:
 
     def at(self, slot: int) -> tuple[int, int]:
         """The entry in a slot."""
-        if self._frozen_count < 0:
+        if self._sealed_count < 0:
             return self._keys[slot], self._values[slot]
         size = self.entry.size
         key, value = self.entry.unpack(self._read(slot * size, size))
@@ -82,9 +82,9 @@ class SparseIndex:
 
     def _after(self, wanted: int, field: int) -> int:
         """The first slot whose field is above ``wanted``."""
-        if self._frozen_count < 0:
+        if self._sealed_count < 0:
             return bisect_right(self._values if field else self._keys, wanted)
-        low, high = 0, self._frozen_count
+        low, high = 0, self._sealed_count
         while high - low > _BLOCK_ENTRIES:
             middle = (low + high) // 2
             if self.at(middle)[field] <= wanted:
@@ -102,60 +102,61 @@ class SparseIndex:
 
     def save(self) -> None:
         """Write the entries that are not in the file yet."""
-        if self._frozen_count < 0 and self._saved < len(self._keys):
-            self._write_fresh()
+        if self._sealed_count < 0 and self._saved < len(self._keys):
+            self._write_unsaved()
 
-    def _write_fresh(self) -> None:
+    def _write_unsaved(self) -> None:
         pack = self.entry.pack
         fresh = zip(self._keys[self._saved :], self._values[self._saved :], strict=True)
         data = b"".join([pack(key, value) for key, value in fresh])
         file = self._disk.open(self.path, create=True)
         try:
-            file.truncate(self._saved * self.entry.size)  # a torn earlier attempt
+            file.truncate(self._saved * self.entry.size)  # a partial earlier attempt
             file.append(data)
         finally:
             file.close()
         self._saved = len(self._keys)
 
-    def freeze(self) -> None:
-        """The segment is closed: write everything out and give the memory back."""
-        if self._frozen_count < 0:
-            self._write_fresh()  # even nothing: a closed segment has its files
-            self._frozen_count = len(self._keys)
+    def seal(self) -> None:
+        """The segment is closed: write everything out and free the memory."""
+        if self._sealed_count < 0:
+            self._write_unsaved()  # even nothing: a closed segment has its files
+            self._sealed_count = len(self._keys)
             self._drop_arrays()
 
-    def adopt_file(self) -> bool:
-        """Take the entries of the file as they are, frozen; false if there is no sane file."""
+    def attach(self) -> bool:
+        """Use the file's entries as they are, sealed; false if there is no file of whole
+        entries."""
         if not self._disk.exists(self.path):
             return False
         size = self._disk.size_of(self.path)
         self._drop_arrays()
-        self._frozen_count = size // self.entry.size
+        self._sealed_count = size // self.entry.size
         return size % self.entry.size == 0
 
-    def thaw(self) -> None:
-        """Hold the entries in memory again (the segment becomes active)."""
-        if self._frozen_count < 0:
+    def load(self) -> None:
+        """Load the entries into memory (the segment becomes active)."""
+        if self._sealed_count < 0:
             return
         size = self.entry.size
-        data = self._files.get(self.path).read(0, self._frozen_count * size)
+        data = self._files.get(self.path).read(0, self._sealed_count * size)
         self._files.forget(self.path)
         self._drop_arrays()
         for key, value in self.entry.iter_unpack(data[: len(data) // size * size]):
             self.append(key, value)
         self._saved = len(self._keys)
-        self._frozen_count = -1
+        self._sealed_count = -1
 
     def is_sane(self, last_value: int) -> bool:
-        """Whether keys and values rise and no value is above ``last_value`` (thawed only)."""
+        """Whether keys and values rise and no value is above ``last_value`` (loaded only)."""
         keys, values = self._keys, self._values
         pairs = range(1, len(keys))
         return all(keys[i - 1] <= keys[i] and values[i - 1] <= values[i] for i in pairs) and (
             not values or values[-1] <= last_value
         )
 
-    def keep(self, count: int) -> None:
-        """Forget all but the first ``count`` entries (thawed only)."""
+    def truncate(self, count: int) -> None:
+        """Forget all but the first ``count`` entries (loaded only)."""
         del self._keys[count:], self._values[count:]
         self._saved = min(self._saved, count)
         if self._disk.exists(self.path):
@@ -166,11 +167,11 @@ class SparseIndex:
                 file.close()
 
     def count_keys_below(self, key: int) -> int:
-        """How many entries have a smaller key (thawed only)."""
+        """How many entries have a smaller key (loaded only)."""
         return bisect_left(self._keys, key)
 
     def count_values_below(self, value: int) -> int:
-        """How many entries have a smaller value (thawed only)."""
+        """How many entries have a smaller value (loaded only)."""
         return bisect_left(self._values, value)
 
     def _drop_arrays(self) -> None:

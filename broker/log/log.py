@@ -1,14 +1,14 @@
-"""The log of one partition replica: a row of segments with the books that go with it.
+"""The log of one partition replica: segments, leader epochs and producer state.
 
 In: batches as bytes, offsets, timestamps, the time as a value. Out: byte ranges of whole batches,
-offsets, ``LogError``. Never: a clock, a task, a decision about leadership or visibility; the high
-watermark is told to it and only bounds what may be deleted and what is stable.
+offsets, ``LogError``. Never: a clock, a task, a decision about leadership or visibility. The caller
+sets the high watermark, which only bounds what may be deleted and what is stable.
 
 Durability: what ``append`` has returned is in the system's page cache and survives the death of
 the process; ``flush`` (or flush.messages, flush.ms) makes it survive the death of the machine.
 
-A full disk: the append fails with KAFKA_STORAGE_ERROR, the torn tail is cut off at once (or, if
-even that fails, before the next append), and appends succeed again when there is room. Apache
+A full disk: the append fails with KAFKA_STORAGE_ERROR, the partial batch is truncated at once (or,
+if even that fails, before the next append), and appends succeed again when there is room. Apache
 Kafka takes the whole log directory offline instead; on a single disk that would stop the bus.
 """
 
@@ -19,27 +19,26 @@ import zlib
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
-from broker.log.cut import Cut, force_cut
-from broker.log.durability import Durability, Flush
+from broker.log.active_segment import ActiveSegmentWriter
 from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
 from broker.log.errors import LogError, storage_error
-from broker.log.files import FilePool, NeverWaiting, parse_directory
+from broker.log.files import FilePool, NonBlockingReads, parse_directory
+from broker.log.flush_state import FlushState, PendingFlush
+from broker.log.producer_replay import marker_of, marker_or_none, update_producers
+from broker.log.producer_snapshots import ProducerSnapshots
 from broker.log.producer_state import ProducerState
-from broker.log.records_in import (
+from broker.log.recovery import Recovery
+from broker.log.segment import Segment
+from broker.log.segments import FetchSlice, PendingTruncation, Segments, force_truncation
+from broker.log.txnindex import AbortedTransaction
+from broker.log.validation import (
     AppendInfo,
-    Origin,
-    checked_batch,
-    in_codec,
-    sound_batches,
+    AppendOrigin,
+    to_topic_codec,
+    validate_batch,
+    validate_batches,
     writable,
 )
-from broker.log.recovery import Recovery
-from broker.log.replay import marker_of, marker_or_none, note_producer
-from broker.log.segment import Segment
-from broker.log.segments import FetchSlice, Segments
-from broker.log.snapshots import Snapshots
-from broker.log.tail import Tail
-from broker.log.txnindex import AbortedTransaction
 from bus.errors import ErrorCode
 from bus.records.batch import (
     CONTROL,
@@ -77,7 +76,7 @@ class Log:
         """Open the log in ``directory``, made if there is none, recovered unless ``clean``."""
         self.directory = directory
         self.topic, self.index = parse_directory(directory)
-        self._place = f"{self.topic}-{self.index}"
+        self._name = f"{self.topic}-{self.index}"
         self.topic_id: bytes | None = None
         self._blocks = 0
         self.reconfigure(config)
@@ -85,9 +84,9 @@ class Log:
         self._files = files or FilePool(disk)
         disk.mkdirs(directory)
         names = disk.listdir(directory)
-        self._durability = Durability(disk, directory, is_new=not names)
+        self._flush_state = FlushState(disk, directory, is_new=not names)
         self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}", FILE_NAME in names)
-        self.snapshots = Snapshots(disk, directory, names)
+        self.snapshots = ProducerSnapshots(disk, directory, names)
         if self._load(now_ms, clean, recovery_point, log_start_offset, names):
             disk.flush_directory(directory)
 
@@ -100,7 +99,7 @@ class Log:
         names: list[str] | None = None,
     ) -> bool:
         """``names``: what is in the directory, where that has just been read. True: all of it lay
-        below the log's start and is gone, which is to be made durable."""
+        below the log's start and was removed, which the caller must make durable."""
         recovery = Recovery(
             self.directory,
             self._disk,
@@ -118,27 +117,27 @@ class Log:
         )
         self._segments = Segments(found.segments)
         self.producers: ProducerState = found.producers
-        self._tail = Tail(
+        self._writer = ActiveSegmentWriter(
             self._segments,
             self.producers,
             self.snapshots,
-            self._durability,
+            self._flush_state,
             self._disk,
             self._files,
         )
         self.end_offset = found.end_offset
-        self.cut_bytes = found.cut_bytes
+        self.truncated_bytes = found.truncated_bytes
         first = self._segments.first.base_offset
         self.log_start_offset = max(first, min(log_start_offset, self.end_offset))
         self.high_watermark = self.log_start_offset
-        self._durability.opened(min(recovery_point, self.end_offset), now_ms, found.unforced)
+        self._flush_state.on_open(min(recovery_point, self.end_offset), now_ms, found.unforced)
         if self.end_offset < log_start_offset:
             self._drop_all(log_start_offset, now_ms)
             return True
         return False
 
     def reconfigure(self, config: TopicConfig) -> None:
-        """Take new settings."""
+        """Apply new settings."""
         self.config = config
         # A share of segment.jitter.ms that differs from log to log but not from run to run.
         spread = zlib.crc32(f"{self.topic}-{self.index}".encode())
@@ -152,7 +151,7 @@ class Log:
         *,
         leader_epoch: int,
         now_ms: int,
-        origin: Origin = Origin.CLIENT,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
         """Append one batch as leader: check it, give it offsets and epoch, write it.
 
@@ -161,8 +160,8 @@ class Log:
         not be acknowledged yet: see ``acknowledgeable_end_offset`` and ``needs_flush``.
         """
         if self._blocks:
-            self._check_open()
-        header = checked_batch(records, self.config, now_ms, origin, self._place)
+            self._check_not_blocked()
+        header = validate_batch(records, self.config, now_ms, origin, self._name)
         marker = None
         if header.producer_id >= 0:
             if header.attributes & CONTROL:
@@ -170,11 +169,11 @@ class Log:
                 if marker is not None:
                     self.producers.check_marker(header, marker[1])
             else:
-                sent = self.producers.check(header, from_client=origin is Origin.CLIENT)
+                sent = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT)
                 if sent is not None:
                     return self._duplicate(sent.base_offset, sent.last_offset, sent.timestamp_ms)
-        if self.config.codec >= 0 and origin is Origin.CLIENT:
-            records = in_codec(records, header, self.config)
+        if self.config.codec >= 0 and origin is AppendOrigin.CLIENT:
+            records = to_topic_codec(records, header, self.config)
             header = header_at(records)
         batch = writable(records)
         base_offset, size = self.end_offset, header.batch_length + LENGTH_AND_OFFSET_BYTES
@@ -187,17 +186,17 @@ class Log:
             stamp_log_append_time(batch, 0, now_ms)
             header = header_at(batch)
             log_append_time_ms = now_ms
-        self._tail.write(
+        self._writer.write(
             batch, size, header.max_timestamp, last_offset, now_ms, self.config, self._jitter_ms
         )
-        self._tail.active.note(header, last_offset, size, self.config.index_interval_bytes)
+        self._writer.active.index_batch(header, last_offset, size, self.config.index_interval_bytes)
         self.end_offset = last_offset + 1
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
-            self._note_producer(header, base_offset, marker)
-        if self.end_offset - self._durability.recovery_point >= self.config.flush_messages:
-            self._durability.hold(base_offset)
+            self._update_producers(header, base_offset, marker)
+        if self.end_offset - self._flush_state.recovery_point >= self.config.flush_messages:
+            self._flush_state.hold(base_offset)
         return AppendInfo(
             base_offset,
             last_offset,
@@ -215,24 +214,24 @@ class Log:
         """Append whole batches as the leader has them, offsets and epochs kept.
 
         Raises LogError, and nothing has changed: CORRUPT_MESSAGE if a batch was damaged on its
-        way or on the leader's disk, OFFSET_OUT_OF_RANGE if offsets come again.
+        way or on the leader's disk, OFFSET_OUT_OF_RANGE if offsets repeat.
         """
-        self._check_open()
+        self._check_not_blocked()
         view = memoryview(records)
-        batches = sound_batches(view)
+        batches = validate_batches(view)
         first, last = batches[0][1], batches[-1][1]
         size = batches[-1][0] + last.size_bytes
         end = self.end_offset
         begins_inside = first.base_offset < end
         if begins_inside:
-            if not self._is_bare or first.last_offset < end:
+            if not self.is_empty or first.last_offset < end:
                 raise LogError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"offset {first.base_offset} comes again, the log ends at {end}",
                 )
-            # Copied anew from the leader's log start, which lies inside this batch. There is
-            # nothing on the disk that could come back.
-            self.cut_fully(first.base_offset, now_ms)
+            # Copied again from the leader's log start, which lies inside this batch. There is
+            # nothing on the disk that could reappear.
+            self.begin_truncate_fully(first.base_offset, now_ms)
             self.unblock()
         newest = first.max_timestamp
         if len(batches) > 1:
@@ -243,16 +242,16 @@ class Log:
             for at, header in batches
             if header.attributes & CONTROL and header.producer_id >= 0
         }
-        self._tail.write(
+        self._writer.write(
             view[:size], size, newest, last_offset, now_ms, self.config, self._jitter_ms,
-            self._room_for(size),
+            self._max_append_bytes(size),
         )  # fmt: skip
         for at, header in batches:
-            self._note_replica(header, markers.get(at))
-        if self.end_offset - self._durability.recovery_point >= self.config.flush_messages:
-            self._durability.hold(first.base_offset)
+            self._index_replicated(header, markers.get(at))
+        if self.end_offset - self._flush_state.recovery_point >= self.config.flush_messages:
+            self._flush_state.hold(first.base_offset)
         if begins_inside:
-            self.raise_start(end)
+            self.advance_log_start_offset(end)
             self.advance_high_watermark(end)
         return AppendInfo(
             first.base_offset, last_offset, newest, -1, self.log_start_offset,
@@ -261,44 +260,45 @@ class Log:
         )  # fmt: skip
 
     @property
-    def _is_bare(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is no batch at all."""
-        return not self._tail.active.size_bytes and len(self._segments.all) == 1
+        return not self._writer.active.size_bytes and len(self._segments.all) == 1
 
-    def _room_for(self, size: int) -> int:
+    def _max_append_bytes(self, size: int) -> int:
         """A leader's segment may be larger than ours (its segment.bytes was when it was written);
-        what is too large for any segment of ours gets one of its own."""
+        a batch too large for any segment of ours gets one of its own."""
         return max(size, self.config.segment_bytes)
 
-    def _note_replica(self, header: BatchHeader, marker: tuple[bool, int] | None) -> None:
+    def _index_replicated(self, header: BatchHeader, marker: tuple[bool, int] | None) -> None:
         last_offset, size = header.last_offset, header.size_bytes
-        self._tail.active.note(header, last_offset, size, self.config.index_interval_bytes)
+        self._writer.active.index_batch(header, last_offset, size, self.config.index_interval_bytes)
         self.end_offset = last_offset + 1
         if header.partition_leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.producer_id >= 0:
-            self._note_producer(header, header.base_offset, marker)
+            self._update_producers(header, header.base_offset, marker)
 
     def _duplicate(self, base_offset: int, last_offset: int, timestamp_ms: int) -> AppendInfo:
-        # Kafka gives the batch's largest timestamp as its time of append, whoever made it.
+        # Kafka gives the batch's largest timestamp as its time of append, with either timestamp
+        # type.
         return AppendInfo(
             base_offset, last_offset, timestamp_ms, timestamp_ms, self.log_start_offset,
             0, 0, self.leader_epochs.epoch_for_offset(base_offset), duplicate=True,
         )  # fmt: skip
 
-    def _note_producer(
+    def _update_producers(
         self, header: BatchHeader, base_offset: int, marker: tuple[bool, int] | None
     ) -> None:
-        aborted = note_producer(header, base_offset, marker, self.producers)
+        aborted = update_producers(header, base_offset, marker, self.producers)
         if aborted is not None:
             try:
-                self._tail.active.transactions.append(aborted)
+                self._writer.active.transactions.append(aborted)
             except DiskError as error:  # it is in memory, and recovery finds the marker in the log
-                log.warning("%s: %s", self._tail.active.transactions.path, error)
+                log.warning("%s: %s", self._writer.active.transactions.path, error)
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log's end; nothing happens if the active one is empty."""
-        self._tail.roll(now_ms)
+        self._writer.roll(now_ms)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ class Log:
 
         At most ``max_bytes``; with ``min_one`` the first batch comes even if it is larger. Raises
         LogError OFFSET_OUT_OF_RANGE outside [log start, end]; at the end the answer is empty. With
-        ``waits`` false it raises ``WouldWait`` for what is not in memory.
+        ``waits`` false it raises ``WouldBlock`` for what is not in memory.
         """
         end = self.end_offset if upper_offset is None else min(upper_offset, self.end_offset)
         if offset < self.log_start_offset or offset > self.end_offset:
@@ -328,7 +328,7 @@ class Log:
         try:
             if waits:
                 return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
-            with self._files.never_waiting:
+            with self._files.non_blocking:
                 return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
         except DiskError as error:
             raise storage_error(error) from error
@@ -340,14 +340,14 @@ class Log:
         try:
             if waits:
                 return self._segments.distance(offset, upper_offset)
-            with self._files.never_waiting:
+            with self._files.non_blocking:
                 return self._segments.distance(offset, upper_offset)
         except DiskError as error:
             raise storage_error(error) from error
 
-    def never_waiting(self) -> NeverWaiting:
-        """Look-ups in between raise ``WouldWait`` for what is not in memory."""
-        return self._files.never_waiting
+    def non_blocking_reads(self) -> NonBlockingReads:
+        """Look-ups in between raise ``WouldBlock`` for what is not in memory."""
+        return self._files.non_blocking
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in [start, end), oldest first."""
@@ -365,12 +365,12 @@ class Log:
 
     @property
     def segments(self) -> Segments:
-        """The row of segments, for retention, look-ups by time and tests."""
+        """The segments, for retention, look-ups by time and tests."""
         return self._segments
 
     @property
     def active_segment(self) -> Segment:
-        return self._tail.active
+        return self._writer.active
 
     # --- watermarks ------------------------------------------------------------------------------
 
@@ -398,75 +398,76 @@ class Log:
     # --- shortening ------------------------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> int:
-        """Raise the log's start; the space is given back by retention. Returns the start."""
+        """Raise the log's start; retention frees the space. Returns the start."""
         if not 0 <= offset <= self.high_watermark:
             raise LogError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} is not in 0..{self.high_watermark}, the high watermark",
             )
-        self.raise_start(max(offset, self.log_start_offset))
+        self.advance_log_start_offset(max(offset, self.log_start_offset))
         return self.log_start_offset
 
-    def raise_start(self, offset: int) -> None:
+    def advance_log_start_offset(self, offset: int) -> None:
         """The log begins at ``offset`` now."""
         self.log_start_offset = offset
         self.leader_epochs.truncate_from_start(offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop everything at or after ``offset``, durably: for whoever may wait for the device."""
-        self._settle_here(self.cut_to(offset, now_ms))
+        """Drop everything at or after ``offset``, durably. The caller may wait for the device."""
+        self._force_truncation(self.begin_truncate_to(offset, now_ms))
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything, durably; the next batch gets ``offset``."""
-        self._settle_here(self.cut_fully(offset, now_ms))
+        self._force_truncation(self.begin_truncate_fully(offset, now_ms))
 
-    def _settle_here(self, cut: Cut) -> None:
+    def _force_truncation(self, truncation: PendingTruncation) -> None:
         try:
-            force_cut(self._disk, self.directory, cut)
+            force_truncation(self._disk, self.directory, truncation)
         except DiskError as error:
             raise storage_error(error) from error
         self.unblock()
 
-    def cut_to(self, offset: int, now_ms: int) -> Cut:
+    def begin_truncate_to(self, offset: int, now_ms: int) -> PendingTruncation:
         """Drop everything at or after ``offset`` (a batch that contains it goes as a whole).
 
-        The log takes no append until the cut has been forced and ``unblock`` is called. LogError
-        if the disk refuses; the log cannot be used any more then, its directory has failed.
+        The log takes no append until the truncation has been forced and ``unblock`` is called.
+        LogError if the disk refuses; the log cannot be used any more then, its directory has
+        failed.
         """
         if offset >= self.end_offset:
             # An epoch that began at our end and wrote nothing may contradict the leader's.
             self.leader_epochs.truncate_from_end(offset)
-            cut = Cut([], False)
+            truncation = PendingTruncation([], False)
         elif offset < self._segments.first.base_offset:
-            return self.cut_fully(offset, now_ms)
+            return self.begin_truncate_fully(offset, now_ms)
         else:
             try:
-                cut = self._cut(offset, now_ms)
+                truncation = self._truncate(offset, now_ms)
             except DiskError as error:
                 raise storage_error(error) from error
         self.block()
-        return cut
+        return truncation
 
-    def _cut(self, offset: int, now_ms: int) -> Cut:
-        cut = self._segments.cut(offset, self._disk)
+    def _truncate(self, offset: int, now_ms: int) -> PendingTruncation:
+        truncation = self._segments.truncate(offset, self._disk)
         self.snapshots.drop_after(offset)
         start, watermark = self.log_start_offset, self.high_watermark
         flushed = min(self.recovery_point, offset)
-        # What is below is in the page cache as we wrote it: its headers are read again for the
-        # producers, its CRCs are not, whatever of it has been flushed.
+        # Batches below are in the page cache as we wrote them: their headers are read again for the
+        # producers, their CRCs are not checked, flushed or not.
         is_gone = self._load(now_ms, False, offset, start)
-        self._durability.cut(flushed, self.end_offset)
+        self._flush_state.on_truncate(flushed, self.end_offset)
         self.advance_high_watermark(min(watermark, self.end_offset))
-        return Cut([], True) if is_gone else cut
+        return PendingTruncation([], True) if is_gone else truncation
 
-    def cut_fully(self, offset: int, now_ms: int) -> Cut:
-        """Drop everything; the next batch gets ``offset``. As with ``cut_to``."""
+    def begin_truncate_fully(self, offset: int, now_ms: int) -> PendingTruncation:
+        """Drop everything; the next batch gets ``offset``. As with ``begin_truncate_to``."""
         try:
             self._drop_all(offset, now_ms)
         except DiskError as error:
             raise storage_error(error) from error
         self.block()
-        return Cut([], True)
+        return PendingTruncation([], True)
 
     def _drop_all(self, offset: int, now_ms: int) -> None:
         for segment in self._segments.all:
@@ -476,11 +477,11 @@ class Log:
         self.snapshots.drop_after(-1)
         self.leader_epochs.clear()
         self._load(now_ms, False, offset, offset)
-        self._durability.cut(offset, self.end_offset)
+        self._flush_state.on_truncate(offset, self.end_offset)
 
     def block(self) -> None:
-        """Refuse appends until as many ``unblock``: what the disk says of the log is being put
-        right, and a loss of power between the two would mix old and new."""
+        """Refuse appends until ``unblock`` was called as often: the disk's record of the log is
+        being corrected, and a loss of power in between would mix old and new."""
         self._blocks += 1
 
     def unblock(self) -> None:
@@ -492,8 +493,8 @@ class Log:
         """Whether appends are refused for now."""
         return self._blocks > 0
 
-    def _check_open(self) -> None:
-        """A leader that has just been a follower is told of as one that does not lead yet."""
+    def _check_not_blocked(self) -> None:
+        """A leader that was a follower a moment ago answers as if it did not lead yet."""
         if self._blocks:
             raise LogError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, "what was cut off is not off the disk yet"
@@ -504,71 +505,71 @@ class Log:
     @property
     def recovery_point(self) -> int:
         """Below it everything is on the device."""
-        return self._durability.recovery_point
+        return self._flush_state.recovery_point
 
     @property
     def last_flush_ms(self) -> int:
         """When it was last flushed, or opened."""
-        return self._durability.last_flush_ms
+        return self._flush_state.last_flush_ms
 
     @property
     def is_new(self) -> bool:
         """Whether neither its directory's name nor its topic id has been flushed."""
-        return self._durability.is_new
+        return self._flush_state.is_new
 
     @is_new.setter
     def is_new(self, is_new: bool) -> None:
-        self._durability.is_new = is_new
+        self._flush_state.is_new = is_new
 
     @property
     def acknowledgeable_end_offset(self) -> int:
         """The end of what may be acknowledged, and shown: what flush.messages wants flushed and is
         not yet lies behind it."""
-        held = self._durability.held_at
+        held = self._flush_state.held_at
         return self.end_offset if held is None else held
 
     @property
     def needs_flush(self) -> bool:
         """Whether flush.messages keeps something from being acknowledged."""
-        return self._durability.held_at is not None
+        return self._flush_state.held_at is not None
 
     def flush_failed(self, error: DiskError) -> None:
         """A flush on a worker thread has failed; there is no other."""
-        self._durability.failure = error
+        self._flush_state.failure = error
 
     def flush(self) -> None:
-        """Force everything to the device; the recovery point is the log's end then. For whoever
-        may wait for the device. Not a second time once it has failed: LogError."""
+        """Force everything to the device; the recovery point is the log's end then. The caller
+        may wait for the device. Not tried a second time after a failure: LogError."""
         try:
-            self._durability.flush(
-                self._segments, self._tail.active, self.end_offset, self.leader_epochs
+            self._flush_state.flush(
+                self._segments, self._writer.active, self.end_offset, self.leader_epochs
             )
         except DiskError as error:
             raise storage_error(error) from error
 
-    def begin_flush(self) -> Flush:
+    def begin_flush(self) -> PendingFlush:
         """What a flush on a worker thread has to do from here on; DiskError."""
-        return self._durability.begin(self._segments, self.end_offset, self.leader_epochs)
+        return self._flush_state.begin(self._segments, self.end_offset, self.leader_epochs)
 
-    def mark_flushed(self, flush: Flush, now_ms: int) -> None:
+    def mark_flushed(self, flush: PendingFlush, now_ms: int) -> None:
         """What ``flush`` was for is on the device."""
-        self._durability.done(flush, self.end_offset, now_ms, self.config.flush_messages)
+        self._flush_state.complete(flush, self.end_offset, now_ms, self.config.flush_messages)
         if flush.epochs is not None:
             self.leader_epochs.mark_saved(flush.epochs.version)
 
     def take_snapshot(self) -> None:
         """Save the producers as of now, so that recovery need not read further back."""
-        path = self.snapshots.take(self.end_offset, self.producers)
+        path = self.snapshots.write(self.end_offset, self.producers)
         if path is not None:
-            self._durability.force_too(path)
-            self._durability.name_made()
+            self._flush_state.add_file(path)
+            self._flush_state.on_file_created()
         self.snapshots.keep_only({segment.base_offset for segment in self._segments.all})
 
     def close(self) -> None:
         """Flush and finish all files, so that the next opening is a clean one."""
         self.take_snapshot()
         self.flush()
-        self._tail.active.close_for_writing()
+        self._writer.active.close_for_writing()
         self.release()
 
     def close_unflushed(self) -> None:
@@ -576,17 +577,17 @@ class Log:
         self.take_snapshot()
         for segment in self._segments.since(self.recovery_point):
             segment.save_indexes()
-        self._tail.active.close_for_writing()
+        self._writer.active.close_for_writing()
         self.release()
 
-    def take_over_unflushed(self, former: Log) -> None:
+    def copy_unflushed_state(self, former: Log) -> None:
         """This log is ``former`` under another name, which was closed unflushed: its epochs, and
         the files it would have forced."""
-        self.leader_epochs.take_over(former.leader_epochs)
-        self._durability.take_over(former._durability)
+        self.leader_epochs.copy_from(former.leader_epochs)
+        self._flush_state.copy_pending_files(former._flush_state)
         self.is_new = True
 
     def release(self) -> None:
-        """Give all handles back and write nothing (the directory is going to be removed)."""
+        """Close all handles and write nothing (the directory is about to be removed)."""
         for segment in self._segments.all:
             segment.release()

@@ -1,7 +1,7 @@
-"""The log directories of a broker that starts: whose they are, how they were left, which fail.
+"""The log directories of a starting broker: owner, last shutdown, failures.
 
-In: configuration, a disk. Out: locks, ids, the epoch of the last life. Never: a log; nor a file
-written where somebody else's is.
+Locks them, checks their ids and reads the broker epoch of the last process. Never opens a log, and
+never writes into a directory that belongs to another node.
 
 A directory whose device refuses while the broker starts is left out and offline until a restart,
 as one that fails later (KIP-112). In KRaft the metadata directory may not fail, and nowhere all of
@@ -19,24 +19,24 @@ from typing import TypeVar
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
 from broker.disk.port import DirectoryLock, Disk, DiskError
-from broker.log.directories import (
+from broker.log.errors import LogError, is_device_failure, storage_error
+from broker.log.log_dir_files import (
     KRAFT_VERSION,
     META_PROPERTIES,
     UNKNOWN_BROKER_EPOCH,
-    Identity,
+    MetaProperties,
     WrongDirectory,
-    check_identity,
+    check_meta_properties,
     check_version,
     clean_shutdown_epoch,
-    epoch_of_life,
-    forget_life,
+    clear_boot_marker,
     new_id,
-    read_identity,
+    read_boot_marker,
+    read_meta_properties,
     signs_of_use,
-    write_identity,
-    write_life,
+    write_boot_marker,
+    write_meta_properties,
 )
-from broker.log.errors import LogError, is_of_the_device, storage_error
 
 log = logging.getLogger("broker.log")
 
@@ -50,31 +50,31 @@ class LogDirs:
         self.cluster_id = ""
         self.ids: dict[str, bytes] = {}
         self.failed: dict[str, LogError] = {}
-        """Those that refused while the broker started."""
+        """Directories that failed while the broker started."""
         self._config, self._disk, self._clock = config, disk, clock
         self._vital = frozenset({config.metadata_log_dir})
         self._locks: list[DirectoryLock] = []
 
-    def take(self, cluster_id: str | None, version: int) -> str:
-        """Make, lock, check whose they are. The cluster's id. Raises WrongDirectory,
+    def acquire(self, cluster_id: str | None, version: int) -> str:
+        """Create and lock them, check their owner; returns the cluster's id. Raises WrongDirectory,
         DirectoryLocked or DiskError; then nothing is changed."""
         try:
-            return self._take(cluster_id, version)
+            return self._acquire(cluster_id, version)
         except (WrongDirectory, DiskError):
             self.release()
             raise
 
-    def _take(self, cluster_id: str | None, version: int) -> str:
+    def _acquire(self, cluster_id: str | None, version: int) -> str:
         if version != KRAFT_VERSION:
             self._vital = frozenset()
-        found: dict[str, Identity | None] = {}
+        found: dict[str, MetaProperties | None] = {}
         for directory in dict.fromkeys((*self._config.log_dirs, self._config.metadata_log_dir)):
-            self.attempt(directory, partial(self._enter, directory, found))
+            self.attempt(directory, partial(self._lock_and_read, directory, found))
         known = [identity for identity in found.values() if identity is not None]
         self.cluster_id = cluster_id or (known[0].cluster_id if known else new_id(self._clock))
         for directory, identity in found.items():
             if identity is not None:
-                check_identity(directory, identity, self.cluster_id, self._config.node_id)
+                check_meta_properties(directory, identity, self.cluster_id, self._config.node_id)
                 check_version(directory, identity, version)
         for directory, identity in found.items():
             self.attempt(directory, partial(self._claim, directory, identity, version))
@@ -90,7 +90,7 @@ class LogDirs:
             return work()
         except (DiskError, LogError) as error:
             cause = error if isinstance(error, DiskError) else error.__cause__
-            if not isinstance(cause, DiskError) or not is_of_the_device(cause):
+            if not isinstance(cause, DiskError) or not is_device_failure(cause):
                 raise
             if directory in self._vital or self._is_last(directory):
                 raise cause from error
@@ -102,10 +102,10 @@ class LogDirs:
     def _is_last(self, directory: str) -> bool:
         return all(one in self.failed or one == directory for one in self._config.log_dirs)
 
-    def _enter(self, directory: str, found: dict[str, Identity | None]) -> None:
+    def _lock_and_read(self, directory: str, found: dict[str, MetaProperties | None]) -> None:
         self._disk.mkdirs(directory)
         self._locks.append(self._disk.lock(directory))
-        identity = read_identity(self._disk, directory)
+        identity = read_meta_properties(self._disk, directory)
         if identity is None:
             self._check_unused(directory)
         found[directory] = identity
@@ -119,53 +119,57 @@ class LogDirs:
                 "of the other log.dirs), or name another log.dirs; nothing was changed"
             )
 
-    def _claim(self, directory: str, identity: Identity | None, version: int) -> None:
+    def _claim(self, directory: str, identity: MetaProperties | None, version: int) -> None:
         if identity is None or not identity.directory_id:
             version = version if identity is None else identity.version
-            identity = Identity(
+            identity = MetaProperties(
                 self.cluster_id, self._config.node_id, self._clock.new_uuid(), version
             )
-            write_identity(self._disk, directory, identity)
+            write_meta_properties(self._disk, directory, identity)
         self.ids[directory] = identity.directory_id
 
     def release(self) -> None:
-        """Give them back."""
+        """Release the locks."""
         while self._locks:
             self._locks.pop().release()
 
-    # --- the last life and this one --------------------------------------------------------------
+    # --- the last process and this one -----------------------------------------------------------
 
     def previous_broker_epoch(self) -> int:
-        """The epoch of this broker's last life, if every directory vouches that nothing of it is
-        lost: it was closed in order, or only the process died (ADR 0032). Else -1."""
+        """The epoch of this broker's last process, if every directory verifies that nothing of it
+        is lost: it was closed cleanly, or only the process died (ADR 0032). Else -1.
+
+        The oldest epoch where they differ: the process may have died while it stored a new one,
+        and the controller knows whether that one was ever in use."""
         boot_id = self._disk.boot_id()
         epochs = {
             self.attempt(one, partial(self._last_epoch, one, boot_id))
             for one in self._config.log_dirs
         }
-        known = epochs.pop() if len(epochs) == 1 else None
-        return UNKNOWN_BROKER_EPOCH if known is None else known
+        known = [one for one in epochs if one is not None]
+        return min(known) if known and len(known) == len(epochs) else UNKNOWN_BROKER_EPOCH
 
     def _last_epoch(self, directory: str, boot_id: str) -> int:
         clean = clean_shutdown_epoch(self._disk, directory)
-        return epoch_of_life(self._disk, directory, boot_id) if clean is None else clean
+        return read_boot_marker(self._disk, directory, boot_id) if clean is None else clean
 
-    def was_closed_in_order(self) -> bool:
-        """Whether every directory says so. Kafka in ZooKeeper mode names no epoch there."""
+    def was_clean_shutdown(self) -> bool:
+        """Whether every directory was closed cleanly. Kafka in ZooKeeper mode names no epoch
+        there."""
         return all(
             self.attempt(one, partial(clean_shutdown_epoch, self._disk, one)) is not None
             for one in self._config.log_dirs
         )
 
-    def begin_life(self, broker_epoch: int) -> None:
-        """From now on the directories are used under this broker epoch."""
+    def begin_boot_marker(self, broker_epoch: int) -> None:
+        """Record that the directories are in use under this broker epoch."""
         boot_id = self._disk.boot_id()
         for one in self._config.log_dirs:
-            self.attempt(one, partial(write_life, self._disk, one, boot_id, broker_epoch))
+            self.attempt(one, partial(write_boot_marker, self._disk, one, boot_id, broker_epoch))
 
-    def forget_life(self) -> None:
-        """Vouch for nothing of this life. One directory that does not is enough, and a failed one
-        may refuse to forget: all are asked."""
+    def clear_boot_marker(self) -> None:
+        """Remove the boot markers: what this process wrote does not count as complete. One missing
+        marker is enough, and a failed directory may refuse the removal: all are tried."""
         for one in self._config.log_dirs:
             with suppress(DiskError):
-                forget_life(self._disk, one)
+                clear_boot_marker(self._disk, one)

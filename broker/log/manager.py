@@ -1,10 +1,10 @@
-"""All logs of a broker: opening, creating, deleting, and the work that goes on behind them.
+"""All logs of a broker: opening, creating, deleting, and their periodic maintenance.
 
 In: configuration, ports, topics and partitions. Out: ``Log`` objects. Never: leadership or
-metadata; which partitions ought to exist is told by the replica manager.
+metadata; the replica manager says which partitions exist.
 
-``prepare`` takes the directories, ``load`` opens what is there, ``start`` begins the background
-work (retention, flushing, checkpoints, removal of deleted files), ``stop`` ends it in order.
+``prepare`` locks the directories, ``load`` opens what is there, ``start`` begins the maintenance
+(retention, flushing, checkpoints, removal of deleted files), ``stop`` closes all logs cleanly.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.clock.port import Clock, TaskHandle
-from broker.clock.tasks import end
+from broker.clock.tasks import cancel_and_wait
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.port import Disk, DiskError
-from broker.log.background import Background
 from broker.log.checkpoint import (
     TopicPartition,
     read_smaller_offsets,
 )
-from broker.log.checkpoints import Checkpoints
+from broker.log.checkpoint_writer import CheckpointWriter
 from broker.log.cold_reads import ColdReads
-from broker.log.cut import Cut, force_cut
-from broker.log.directories import (
+from broker.log.errors import LogError, is_device_failure, is_disk_full, storage_error
+from broker.log.files import FUTURE_SUFFIX, FilePool, is_partition, parse_directory
+from broker.log.future_logs import FutureLogs, newer_of
+from broker.log.log import Log
+from broker.log.log_dir_files import (
     KRAFT_VERSION,
     METADATA_DIRECTORY,
     UNKNOWN_BROKER_EPOCH,
-    leave_clean_shutdown,
-    take_clean_shutdown,
+    consume_clean_shutdown,
+    write_clean_shutdown,
 )
-from broker.log.errors import LogError, found_no_room, is_of_the_device, storage_error
-from broker.log.files import FUTURE_SUFFIX, FilePool, is_partition, parse_directory
-from broker.log.futures import Futures, newer_of
-from broker.log.log import Log
 from broker.log.log_dirs import LogDirs
+from broker.log.maintenance import LogMaintenance
 from broker.log.partition_metadata import (
     TopicIdInDoubt,
     read_topic_id,
-    read_vouched,
+    read_verified_topic_id,
     write_topic_id,
 )
-from broker.log.scrub import Scrub
+from broker.log.scrub import LogScrubber
+from broker.log.segments import PendingTruncation, force_truncation
 from broker.log.strays import SUFFIX as STRAY_SUFFIX
-from broker.log.unusable import Unusable
+from broker.log.unusable import UnusableLogs
 from broker.log.volumes import Volumes
 from bus.errors import ErrorCode
 
@@ -57,7 +57,7 @@ DELETE_SUFFIX = "-delete"
 
 
 class LogManager:
-    """The logs of one broker. Invariant: a log stands in exactly one of the log directories."""
+    """The logs of one broker. Invariant: a log is in exactly one of the log directories."""
 
     def __init__(self, *, config: BrokerConfig, disk: Disk, clock: Clock) -> None:
         self.config = config
@@ -69,24 +69,26 @@ class LogManager:
         self._files = FilePool(disk)
         self._clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
-        self._vouched: dict[TopicPartition, int] = {}
-        self.unusable = Unusable(disk)
+        self._checkpointed: dict[TopicPartition, int] = {}
+        self.unusable = UnusableLogs(disk)
         self._unconfirmed: set[TopicPartition] = set()
-        self._shortened: list[Log] = []
+        self._truncated: list[Log] = []
         self.on_failure: Callable[[Log, LogError], None] | None = None
         self.on_flushed: Callable[[float], None] = lambda took_ms: None
         self.on_released: Callable[[Log], None] = lambda partition: None
-        self._abandoned: set[str] = set()
+        self._failed_directories: set[str] = set()
         self.volumes = Volumes(config.log_dirs, disk, clock)
-        self.scrub = Scrub(self.logs, disk, clock, int(config["log.scrub.bytes.per.second"]))
-        self._background = Background(self, disk, clock)
+        self.scrubber = LogScrubber(
+            self.logs, disk, clock, int(config["log.scrub.bytes.per.second"])
+        )
+        self._maintenance = LogMaintenance(self, disk, clock)
         self.on_directory_failure: Callable[[str, LogError], None] | None = None
         self.cold_reads = ColdReads(disk, clock)
-        self.checkpoints = Checkpoints(disk, clock, self._checkpoint_failed)
+        self.checkpoint_writer = CheckpointWriter(disk, clock, self._checkpoint_failed)
         self._retiring: dict[TopicPartition, Log] = {}
-        self._unvouching: dict[TopicPartition, str] = {}
-        self._settling: set[TaskHandle] = set()
-        self.futures = Futures(disk, clock, self._open, self._put_aside)
+        self._stale_checkpoints: dict[TopicPartition, str] = {}
+        self._pending_unblocks: set[TaskHandle] = set()
+        self.future_logs = FutureLogs(disk, clock, self._open, self._schedule_delete)
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -95,12 +97,12 @@ class LogManager:
     # --- start-up --------------------------------------------------------------------------------
 
     def prepare(self, cluster_id: str | None = None, *, version: int = KRAFT_VERSION) -> str:
-        """Take the log directories: make, lock, check whose they are. The cluster's id.
+        """Create and lock the log directories and check their owner; returns the cluster's id.
 
         Without ``cluster_id`` the directories say it; new ones get a new one, and ``version`` of
         ``meta.properties``. Raises WrongDirectory or DirectoryLocked; then nothing is changed.
         """
-        return self.dirs.take(cluster_id, version)
+        return self.dirs.acquire(cluster_id, version)
 
     @property
     def cluster_id(self) -> str:
@@ -113,27 +115,27 @@ class LogManager:
         return self.dirs.ids
 
     def load(self, topic_config: Callable[[str], TopicConfig]) -> None:
-        """Open every log in the directories, recovering what was not closed in order. Those of a
+        """Open every log in the directories, recovering what was not closed cleanly. Those of a
         directory whose device refuses are offline, as after a later failure."""
         for directory in self.directories:
             self.dirs.attempt(directory, partial(self._open_directory, directory, topic_config))
         for directory in self.directories:
-            self.dirs.attempt(directory, partial(self._note_missing, directory))
+            self.dirs.attempt(directory, partial(self._find_missing, directory))
         for directory, error in self.dirs.failed.items():
-            self.abandon(directory, error)
-        self.volumes.look()
+            self.handle_directory_failure(directory, error)
+        self.volumes.refresh_now()
 
     def _open_directory(
         self, directory: str, topic_config: Callable[[str], TopicConfig]
     ) -> None:
-        epoch = take_clean_shutdown(self.disk, directory)
+        epoch = consume_clean_shutdown(self.disk, directory)
         self.was_clean = self.was_clean and epoch is not None
         if epoch is not None:
             self.broker_epoch_at_shutdown = max(self.broker_epoch_at_shutdown, epoch)
         self._load_directory(directory, epoch is not None, topic_config)
 
-    def _note_missing(self, directory: str) -> None:
-        self.unusable.look_for_missing(
+    def _find_missing(self, directory: str) -> None:
+        self.unusable.find_missing(
             directory, RECOVERY_POINTS, self._logs, (DELETE_SUFFIX, STRAY_SUFFIX)
         )
         for name in (RECOVERY_POINTS, LOG_STARTS):
@@ -143,39 +145,39 @@ class LogManager:
         self, directory: str, clean: bool, topic_config: Callable[[str], TopicConfig]
     ) -> None:
         recovery_points = read_smaller_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}")
-        self._vouched.update(recovery_points)
+        self._checkpointed.update(recovery_points)
         starts = read_smaller_offsets(self.disk, f"{directory}/{LOG_STARTS}")
         for name in self.disk.listdir(directory):
             path = f"{directory}/{name}"
             if name.endswith(DELETE_SUFFIX):
-                self._background.remove_later(path, 0)
+                self._maintenance.schedule_removal(path, 0)
             elif name != METADATA_DIRECTORY and is_partition(name):
                 key = parse_directory(path)
                 point, start = recovery_points.get(key, 0), starts.get(key, 0)
                 try:
-                    topic_id, is_vouched = read_vouched(self.disk, path)
+                    topic_id, is_verified = read_verified_topic_id(self.disk, path)
                 except TopicIdInDoubt as error:
-                    self.unusable.doubt(key, path, error)
+                    self.unusable.add_doubtful(key, path, error)
                     continue
                 opened = self._open(path, topic_config(key[0]), clean, point, start)
                 opened.topic_id = topic_id
                 if opened.recovery_point < point:
-                    self._shortened.append(opened)
+                    self._truncated.append(opened)
                 if name.endswith(FUTURE_SUFFIX):
-                    self.futures.found(opened)
+                    self.future_logs.add_found(opened)
                 else:
-                    self._logs[key] = self._only_one(opened)
-                    if topic_id is not None and not is_vouched:
+                    self._logs[key] = self._resolve_duplicate(opened)
+                    if topic_id is not None and not is_verified:
                         self._unconfirmed.add(key)
 
-    def _only_one(self, found: Log) -> Log:
-        """The machine may have died when a log was being replaced by one in another directory."""
+    def _resolve_duplicate(self, found: Log) -> Log:
+        """The machine may have died while a log was being replaced by one in another directory."""
         other = self._logs.get((found.topic, found.index))
         if other is None:
             return found
         newer, older = newer_of(other, found)
         log.error("%s was replaced by %s and is removed", older.directory, newer.directory)
-        self._put_aside(older)
+        self._schedule_delete(older)
         return newer
 
     def _open(
@@ -193,39 +195,40 @@ class LogManager:
         )
 
     def start(self) -> None:
-        """Begin the work behind the logs; somebody is served from now on.
+        """Begin the maintenance; requests are served from now on.
 
-        Whoever cut a log may not have lived to write its new recovery point. The old one vouches
-        for what takes the place of what was cut off; until it is gone the log takes no append.
+        A process that truncated a log may have died before it wrote the new recovery point. The old
+        one would cover the records appended instead, so the log takes no append until it is
+        replaced.
         """
-        self._background.start()
-        self.checkpoints.start()
-        shortened, self._shortened = self._shortened, []
+        self._maintenance.start()
+        self.checkpoint_writer.start()
+        shortened, self._truncated = self._truncated, []
         if shortened or self.unusable.has_stale_lines:
             self.write_checkpoints()
         for partition in shortened:
-            self.hold_until_checkpointed(partition)
+            self.block_until_checkpointed(partition)
 
     async def stop(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Close all logs in order and give the directories back."""
-        await self._background.stop()
-        await end(self._settling)
+        """Close all logs cleanly and release the directories."""
+        await self._maintenance.stop()
+        await cancel_and_wait(self._pending_unblocks)
         await self.cold_reads.stop()
-        await self.checkpoints.stop()
+        await self.checkpoint_writer.stop()
         closed = dict.fromkeys(self.usable_directories, True)
-        for partition in [*self._logs.values(), *self.futures.logs()]:
-            if not _closed_in_order(partition):
+        for partition in [*self._logs.values(), *self.future_logs.logs()]:
+            if not _close_cleanly(partition):
                 closed[parent_of(partition)] = False
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         for directory, in_order in closed.items():
             if in_order:
-                leave_clean_shutdown(self.disk, directory, broker_epoch)
+                write_clean_shutdown(self.disk, directory, broker_epoch)
         self._files.close()
         self.dirs.release()
 
-    def let_go(self) -> None:
-        """Give the directories back as they are, without a word about how they were left."""
+    def release(self) -> None:
+        """Release the directories as they are, without marking a clean shutdown."""
         self._files.close()
         self.dirs.release()
 
@@ -245,7 +248,7 @@ class LogManager:
         if known is not None:
             if known.topic_id is None or (topic, index) in self._unconfirmed:
                 try:
-                    self._confirm(known, topic_id)
+                    self._confirm_topic_id(known, topic_id)
                 except DiskError as error:
                     raise self._directory_failed(parent_of(known), error) from error
             if known.topic_id != topic_id:
@@ -256,25 +259,25 @@ class LogManager:
             return known
         created = self._create_somewhere((topic, index), topic_id, config)
         self._logs[topic, index] = created
-        if self._unvouching.pop((topic, index), None) == parent_of(created):
-            self.hold_until_checkpointed(created)
+        if self._stale_checkpoints.pop((topic, index), None) == parent_of(created):
+            self.block_until_checkpointed(created)
         return created
 
     def _create_somewhere(self, key: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         """A new log; a directory whose disk refuses it has failed, and the next one is tried."""
         while True:
             try:
-                home = self._home_of(key)
+                home = self._directory_for(key)
             except DiskError as error:
                 raise storage_error(error) from error
             try:
                 path = f"{home}/{key[0]}-{key[1]}"
                 created = self._open(path, config, False, 0, 0)
                 if not created.is_new:
-                    self._check_left_behind(created, topic_id)
-                self._mark(created, topic_id)
+                    self._check_leftover(created, topic_id)
+                self._write_topic_id(created, topic_id)
             except DiskError as error:
-                if not is_of_the_device(error):
+                if not is_device_failure(error):
                     raise storage_error(error) from error
                 failure = self._directory_failed(home, error)
                 if self.is_usable(home):
@@ -283,14 +286,16 @@ class LogManager:
                 return created
 
     def _directory_failed(self, directory: str, error: DiskError) -> LogError:
-        """The disk refuses what every log needs: the directory goes offline, unless it is full."""
+        """The disk failed at something every log needs: the directory goes offline, unless it is
+        full."""
         failure = storage_error(error)
         if self.on_directory_failure is not None:
             self.on_directory_failure(directory, failure)
         return failure
 
-    def _check_left_behind(self, found: Log, topic_id: bytes) -> None:
-        """A directory that could not be put aside when its partition went is not the new one's."""
+    def _check_leftover(self, found: Log, topic_id: bytes) -> None:
+        """A directory that could not be renamed when its partition was deleted must not be
+        reused."""
         try:
             known = read_topic_id(self.disk, found.directory)
         except TopicIdInDoubt as error:
@@ -303,40 +308,44 @@ class LogManager:
                 f"{found.directory} holds another topic of that name",
             )
 
-    def _confirm(self, known: Log, topic_id: bytes) -> None:
-        """The metadata name the id of a log that has none, or no copy that would vouch for it."""
+    def _confirm_topic_id(self, known: Log, topic_id: bytes) -> None:
+        """The metadata name the id of a log that has none, or no copy that confirms it."""
         self._unconfirmed.discard((known.topic, known.index))
         if known.topic_id in (None, topic_id):
-            self._mark(known, topic_id)
+            self._write_topic_id(known, topic_id)
 
-    def hold_until_checkpointed(self, created: Log) -> None:
-        """Until its directory's checkpoints are written a new log takes no append: they may still
-        vouch for an older log of its name, which a loss of power would make them believed of it.
-        So with a log that ends before its recovery point as it was written down."""
+    def block_until_checkpointed(self, created: Log) -> None:
+        """Block a new log until its directory's checkpoints are written: they may still hold the
+        offsets of an older log of its name, and after a loss of power these would be applied to it.
+        The same holds for a log that ends before its checkpointed recovery point."""
         directory = parent_of(created)
-        if not self.checkpoints.is_writing(directory):
+        if not self.checkpoint_writer.is_writing(directory):
             return
 
         async def release() -> None:
-            await self.checkpoints.until_written(directory)
+            await self.checkpoint_writer.until_written(directory)
             created.unblock()
 
         created.block()
         task = self._clock.spawn(release(), name="unvouch")
-        self._settling = {one for one in self._settling if not one.done()} | {task}
+        self._pending_unblocks = {one for one in self._pending_unblocks if not one.done()} | {task}
 
-    def _mark(self, partition: Log, topic_id: bytes) -> None:
+    def _write_topic_id(self, partition: Log, topic_id: bytes) -> None:
         write_topic_id(self.disk, partition.directory, topic_id, is_new=partition.is_new)
         partition.topic_id = topic_id
         partition.is_new = True
 
-    def _home_of(self, key: TopicPartition) -> str:
-        wished = self.futures.wished(key)
-        return wished if wished is not None and self.is_usable(wished) else self._emptiest()
+    def _directory_for(self, key: TopicPartition) -> str:
+        preferred = self.future_logs.preferred_dir(key)
+        return (
+            preferred
+            if preferred is not None and self.is_usable(preferred)
+            else self._least_loaded_directory()
+        )
 
-    def _emptiest(self) -> str:
+    def _least_loaded_directory(self) -> str:
         free = [d for d in self.usable_directories if d not in self.config.cordoned_log_dirs]
-        # Placed here by hand or before the controller knew: in a cordoned one rather than nowhere.
+        # Assigned by hand or before the controller knew: in a cordoned one rather than nowhere.
         count = dict.fromkeys(free or self.usable_directories, 0)
         if not count:
             raise DiskError("every log directory has failed: none is left for new partitions")
@@ -349,12 +358,13 @@ class LogManager:
         return min(count, key=count.__getitem__)
 
     def delete(self, topic: str, index: int, *, is_last: bool = True) -> None:
-        """Take a log away at once; its files go after file.delete.delay.ms.
+        """Remove a log at once; its files are deleted after file.delete.delay.ms.
 
-        Whoever deletes many writes the checkpoints only once, with the last: they name all logs.
+        A caller that deletes many sets ``is_last`` for the last one only: checkpoints name all logs
+        and are written once.
         """
         try:
-            self.futures.drop((topic, index))
+            self.future_logs.drop((topic, index))
         except LogError as error:
             log.error("the future log of %s-%d stays until the next start: %s", topic, index, error)
         doubtful = self.unusable.drop((topic, index))
@@ -362,21 +372,21 @@ class LogManager:
             self._rename(doubtful, (topic, index), STRAY_SUFFIX)
         partition = self._logs.pop((topic, index), None)
         if partition is not None:
-            if self._vouched.get((topic, index)):
-                self._unvouching[topic, index] = parent_of(partition)
-            self._put_aside(partition)
+            if self._checkpointed.get((topic, index)):
+                self._stale_checkpoints[topic, index] = parent_of(partition)
+            self._schedule_delete(partition)
         self._finish_retiring((topic, index))
-        if is_last:  # also if this one was not here: those before it were
+        if is_last:  # also if this log was not here: earlier ones may have been
             self.write_checkpoints()
 
-    def _put_aside(self, partition: Log) -> None:
-        """Rename a log's directory, to be removed after file.delete.delay.ms."""
+    def _schedule_delete(self, partition: Log) -> None:
+        """Rename a log's directory and remove it after file.delete.delay.ms."""
         partition.release()
         aside = self._rename(partition.directory, (partition.topic, partition.index), DELETE_SUFFIX)
-        self._background.remove_later(aside, partition.config.file_delete_delay_ms)
+        self._maintenance.schedule_removal(aside, partition.config.file_delete_delay_ms)
 
     def _rename(self, directory: str, key: TopicPartition, suffix: str) -> str:
-        """Give a partition's directory a name under which it is no log any more."""
+        """Rename a partition's directory so that it is no longer a log."""
         name = f"{key[0][:200]}-{key[1]}.{self._clock.new_uuid().hex()}{suffix}"
         aside = f"{directory.rpartition('/')[0]}/{name}"
         try:
@@ -386,7 +396,7 @@ class LogManager:
         return aside
 
     def keep_stray(self, partition: Log) -> str:
-        """Serve a log no more that nobody knows, and keep it; where it is kept."""
+        """Stop serving a log that the metadata do not know, and keep it; returns its new path."""
         del self._logs[partition.topic, partition.index]
         partition.release()
         return self._rename(partition.directory, (partition.topic, partition.index), STRAY_SUFFIX)
@@ -394,27 +404,27 @@ class LogManager:
     # --- moves between directories ---------------------------------------------------------------
 
     def promote(self, current: Log) -> Log:
-        """A log's future log takes its place; see ``Futures.promote``."""
+        """Replace a log by its future log; see ``FutureLogs.promote``."""
         self._finish_retiring((current.topic, current.index))
-        fresh = self._logs[current.topic, current.index] = self.futures.promote(current)
+        fresh = self._logs[current.topic, current.index] = self.future_logs.promote(current)
         return fresh
 
     def _finish_retiring(self, key: TopicPartition) -> None:
-        """A log that was replaced and kept stands where another may have to be soon."""
+        """Delete a replaced log that was kept: another log may need its directory soon."""
         replaced = self._retiring.pop(key, None)
         if replaced is not None:
-            self._put_aside(replaced)
+            self._schedule_delete(replaced)
 
     async def retire(self, replaced: Log, fresh: Log) -> None:
-        """Put a log aside that another has replaced, once the other is on the device, and vouch
-        for that one from now on. Until then a start after a loss of power finds both and takes
-        the longer one (``newer_of``). LogError: the directory of the replaced one has failed."""
+        """Delete a log that another has replaced, once the other is on the device, and checkpoint
+        that one from now on. Until then a start after a loss of power finds both and uses the
+        longer one (``newer_of``). LogError: the directory of the replaced one has failed."""
         key = (fresh.topic, fresh.index)
         self._retiring[key] = replaced
         replaced.release()
         try:
             if await self.flush(fresh) and self._retiring.pop(key, None) is replaced:
-                self._put_aside(replaced)
+                self._schedule_delete(replaced)
                 directory = parent_of(replaced)
                 await self.disk.run(self.disk.flush_directory, directory, worker=directory)
         except DiskError as error:
@@ -423,58 +433,59 @@ class LogManager:
             self.write_checkpoints()
 
     async def flush(self, partition: Log) -> bool:
-        """Force one log to the device beside other work; whether it is there. An error goes to
-        ``on_failure``."""
-        return await self._background.flush(partition)
+        """Flush one log off the loop; whether that succeeded. An error goes to ``on_failure``."""
+        return await self._maintenance.flush(partition)
 
     def flush_soon(self, partition: Log) -> TaskHandle:
         """Begin to flush what flush.messages keeps from being acknowledged, unless that is under
         way; then ``on_released``. Done when nothing is kept, or when the disk has failed."""
-        return self._background.flush_soon(partition)
+        return self._maintenance.flush_soon(partition)
 
-    async def settle(self, partition: Log, cut: Cut) -> None:
-        """Make a cut durable, and the checkpoint that vouched for what is cut off; then the log
-        takes appends again. LogError: its directory has failed."""
+    async def finish_truncation(self, partition: Log, truncation: PendingTruncation) -> None:
+        """Make a truncation durable and rewrite the checkpoint that covered what was cut off; then
+        the log takes appends again. LogError: its directory has failed."""
         directory = partition.directory
         try:
-            await self.disk.run(force_cut, self.disk, directory, cut, worker=parent_of(partition))
+            await self.disk.run(
+                force_truncation, self.disk, directory, truncation, worker=parent_of(partition)
+            )
         except DiskError as error:
             partition.flush_failed(error)
             raise storage_error(error) from error
         self.on_truncated(partition)
-        await self.checkpoints.until_written(parent_of(partition))
+        await self.checkpoint_writer.until_written(parent_of(partition))
         partition.unblock()
 
     def is_usable(self, directory: str) -> bool:
         """Whether it is a log directory of ours that has not failed."""
         return directory in self.usable_directories
 
-    def abandon(self, directory: str, error: LogError) -> None:
-        """The directory has failed: its logs are gone until a restart, nothing there is touched
-        any more, and it is not left as closed in order.
+    def handle_directory_failure(self, directory: str, error: LogError) -> None:
+        """The directory has failed: its logs are offline until a restart, nothing there is touched
+        any more, and it is not marked as cleanly closed.
 
-        Unless it was only full, its disk may have lost what this life wrote, and the next one
-        must not vouch for that.
+        Unless it was only full, its disk may have lost what this process wrote, so the next one
+        must not count it as complete.
         """
-        self._abandoned.add(directory)
+        self._failed_directories.add(directory)
         for key, partition in list(self._logs.items()):
             if parent_of(partition) == directory:
                 del self._logs[key]
                 partition.release()
-        for future in self.futures.logs():
+        for future in self.future_logs.logs():
             if parent_of(future) == directory:
-                self.futures.let_go((future.topic, future.index))
-        if not found_no_room(error):
-            self.dirs.forget_life()
+                self.future_logs.release((future.topic, future.index))
+        if not is_disk_full(error):
+            self.dirs.clear_boot_marker()
 
-    def no_room(self, directory: str) -> None:
-        """A write was refused for want of room; one line a minute, the disk being full."""
-        if self.volumes.refused(directory):
+    def on_disk_full(self, directory: str) -> None:
+        """The disk is full and refused a write; logged once a minute."""
+        if self.volumes.record_refusal(directory):
             log.error("the disk of %s is full: what producers write there is refused until there "
                       "is room", directory)  # fmt: skip
 
-    def failed(self, partition: Log, error: DiskError) -> None:
-        """Work behind a log was refused by the disk."""
+    def on_disk_error(self, partition: Log, error: DiskError) -> None:
+        """Maintenance of a log failed on its disk."""
         log.error("%s: %s", partition.directory, error)
         if self.on_failure is not None:
             self.on_failure(partition, storage_error(error))
@@ -483,34 +494,38 @@ class LogManager:
     def usable_directories(self) -> list[str]:
         """The log directories that have not failed."""
         return [
-            d for d in self.directories if d not in self._abandoned and d not in self.dirs.failed
+            d
+            for d in self.directories
+            if d not in self._failed_directories and d not in self.dirs.failed
         ]
 
-    def unknown(self, known: Callable[[str, int, bytes | None], bool]) -> list[Log]:
-        """Logs of partitions the metadata does not know (any more)."""
-        here = [*self._logs.values(), *self.futures.logs()]
+    def unknown_logs(self, known: Callable[[str, int, bytes | None], bool]) -> list[Log]:
+        """Logs of partitions that are not, or no longer, in the metadata."""
+        here = [*self._logs.values(), *self.future_logs.logs()]
         return [p for p in here if not known(p.topic, p.index, p.topic_id)]
 
     # --- checkpoints -----------------------------------------------------------------------------
 
     def write_checkpoints(self) -> None:
-        """Write down at once what stands where: logs have gone, come or moved."""
+        """Write all checkpoints now: logs were deleted, created or moved."""
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
 
     def checkpoint_recovery_points(self) -> None:
-        """Write down below which offset each log is flushed."""
+        """Checkpoint below which offset each log is flushed."""
         self._checkpoint(RECOVERY_POINTS, lambda partition: partition.recovery_point)
-        self._vouched = {key: partition.recovery_point for key, partition in self._logs.items()}
+        self._checkpointed = {
+            key: partition.recovery_point for key, partition in self._logs.items()
+        }
 
     def on_truncated(self, partition: Log) -> None:
-        """Above the cut nothing is flushed any more: a recovery point that is written down there
-        would be believed after a loss of power."""
-        if self._vouched.get((partition.topic, partition.index), 0) > partition.recovery_point:
+        """Nothing above the truncation is flushed any more: a checkpointed recovery point there
+        would be trusted after a loss of power."""
+        if self._checkpointed.get((partition.topic, partition.index), 0) > partition.recovery_point:
             self.checkpoint_recovery_points()
 
     def checkpoint_log_starts(self) -> None:
-        """Write down where each log begins, where its first segment does not say it."""
+        """Checkpoint where each log begins, unless its first segment says it."""
         self._checkpoint(
             LOG_STARTS,
             lambda p: p.log_start_offset if p.log_start_offset > p.first_base_offset else None,
@@ -521,28 +536,28 @@ class LogManager:
         name: str,
         value: Callable[[Log], int | None],
     ) -> None:
-        here = [*self._logs.values(), *self.futures.logs()]
+        here = [*self._logs.values(), *self.future_logs.logs()]
         for directory in self.usable_directories:
             offsets = self.unusable.lines(f"{directory}/{name}")
             for partition in here:
                 offset = value(partition) if parent_of(partition) == directory else None
                 if offset is not None:
                     offsets[partition.topic, partition.index] = offset
-            self.checkpoints.put(directory, name, offsets)
+            self.checkpoint_writer.put(directory, name, offsets)
 
     def _checkpoint_failed(self, directory: str, error: DiskError) -> None:
         self._directory_failed(directory, error)
 
 
 def parent_of(partition: Log) -> str:
-    """The log directory a log stands in."""
+    """The log directory that holds a log."""
     return partition.directory.rpartition("/")[0]
 
 
-def _closed_in_order(partition: Log) -> bool:
+def _close_cleanly(partition: Log) -> bool:
     try:
         partition.close()
     except (LogError, DiskError) as error:
-        log.error("%s was not closed in order: %s", partition.directory, error)
+        log.error("%s was not closed cleanly: %s", partition.directory, error)
         return False
     return True

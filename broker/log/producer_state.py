@@ -1,4 +1,4 @@
-"""What a partition remembers of its idempotent and transactional producers (KIP-98, KIP-360).
+"""State of a partition's idempotent and transactional producers (KIP-98, KIP-360). Pure.
 
 In: batch headers, as they are appended or replayed. Out: whether a batch is new, a duplicate or out
 of order; which transactions are open; the last stable offset's bound. Never: I/O or a clock.
@@ -29,7 +29,7 @@ _SEQUENCE_MODULUS = 1 << 31
 NO_OFFSET = -1
 
 
-class Sent(NamedTuple):
+class BatchMetadata(NamedTuple):
     """One remembered batch."""
 
     last_sequence: int
@@ -73,7 +73,7 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp_ms = -1
         self.transaction_first_offset = NO_OFFSET
-        self.batches: deque[Sent] = deque(maxlen=BATCHES_KEPT)
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
 
     @property
     def next_sequence(self) -> int:
@@ -89,7 +89,7 @@ class ProducerEntry:
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
-    def duplicate_of(self, header: BatchHeader) -> Sent | None:
+    def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
         """The remembered batch that ``header`` repeats."""
         if header.producer_epoch != self.epoch:
             return None
@@ -103,14 +103,14 @@ class ProducerEntry:
         """Put batches in front that stand in the log before those remembered, of this epoch."""
         oldest = self.batches[0].last_offset if self.batches else NO_OFFSET
         older = [
-            Sent(header.last_sequence, header.last_offset, header.last_offset_delta,
+            BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta,
                  header.max_timestamp)
             for header in headers
             if header.producer_epoch == self.epoch and header.last_offset < oldest
         ]  # fmt: skip
         self.batches = deque([*older, *self.batches], maxlen=BATCHES_KEPT)
 
-    def take_epoch(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         """A new epoch begins with an empty memory."""
         self.epoch = epoch
         self.batches.clear()
@@ -130,7 +130,7 @@ class ProducerState:
 
     # --- before an append ------------------------------------------------------------------------
 
-    def check(self, header: BatchHeader, *, from_client: bool) -> Sent | None:
+    def check(self, header: BatchHeader, *, from_client: bool) -> BatchMetadata | None:
         """The batch this one repeats, or ``None`` if it may be appended; else LogError."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -197,28 +197,30 @@ class ProducerState:
 
     # --- after an append, and on replay ----------------------------------------------------------
 
-    def note_batch(self, header: BatchHeader, base_offset: int) -> None:
+    def add_batch(self, header: BatchHeader, base_offset: int) -> None:
         """A data batch of a producer stands in the log at ``base_offset``."""
         entry = self.entries.get(header.producer_id) or self._entry(header.producer_id)
         if header.producer_epoch != entry.epoch:
-            entry.take_epoch(header.producer_epoch)
+            entry.start_epoch(header.producer_epoch)
         delta = header.last_offset_delta
         last_sequence = NO_SEQUENCE  # a coordinator's transactional records have none
         if header.base_sequence >= 0:
             last_sequence = (header.base_sequence + delta) % _SEQUENCE_MODULUS
-        entry.batches.append(Sent(last_sequence, base_offset + delta, delta, header.max_timestamp))
+        entry.batches.append(
+            BatchMetadata(last_sequence, base_offset + delta, delta, header.max_timestamp)
+        )
         entry.last_timestamp_ms = header.max_timestamp
         if header.attributes & TRANSACTIONAL and entry.transaction_first_offset == NO_OFFSET:
             entry.transaction_first_offset = base_offset
             self._open[header.producer_id] = base_offset
 
-    def note_marker(
+    def complete_transaction(
         self, header: BatchHeader, offset: int, *, aborted: bool, coordinator_epoch: int
     ) -> CompletedTransaction | None:
         """A transaction marker stands at ``offset``; the transaction it ends, if there was one."""
         entry = self._entry(header.producer_id)
         if header.producer_epoch != entry.epoch:
-            entry.take_epoch(header.producer_epoch)
+            entry.start_epoch(header.producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp_ms = header.max_timestamp
         entry.transaction_first_offset = NO_OFFSET
@@ -276,8 +278,8 @@ class ProducerState:
         """All producers, for DescribeProducers and snapshots."""
         return iter(self.entries.values())
 
-    def take_over(self, other: ProducerState) -> None:
-        """Know what another log of the same batches knew; that one is not used any more."""
+    def copy_from(self, other: ProducerState) -> None:
+        """Take over the state of another log of the same batches, which is not used any more."""
         self.entries, self._open = other.entries, other._open
         self.unreplicated = other.unreplicated
 

@@ -1,9 +1,9 @@
-"""Opening a log directory, however its last user ended.
+"""Opens a log directory after a clean stop, a kill or a loss of power.
 
-In: a directory and what the checkpoints say of it. Out: segments with sound tails and indexes,
+In: a directory and its checkpoints. Out: segments that end with a whole batch, their indexes,
 producer state, leader epochs. Never: more reading than needed. Below the recovery point everything
-was flushed and is trusted; behind it each batch's CRC is checked, the log is cut at the first batch
-that is not whole and sound, and indexes and producer state are rebuilt.
+was flushed and is trusted; above it each batch's CRC is checked, the log is truncated at the first
+batch that is not whole and valid, and indexes and producer state are rebuilt.
 
 After a clean stop nothing is read but the last bytes of the last segment.
 """
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, File
+from broker.log.batch_scanner import NO_CRC, BatchScanner
 from broker.log.epochs import LeaderEpochs
 from broker.log.files import (
     CLEANED,
@@ -28,28 +29,27 @@ from broker.log.files import (
     FilePool,
     base_offset_of,
 )
+from broker.log.producer_replay import replay_batch
+from broker.log.producer_snapshots import ProducerSnapshots
 from broker.log.producer_state import ProducerState
-from broker.log.replay import replay_batch
-from broker.log.scan import NO_CRC, Walk
 from broker.log.segment import Segment
-from broker.log.snapshots import Snapshots
 from bus.records.batch import HEADER_BYTES, BatchHeader, header_at
 
 log = logging.getLogger("broker.log")
 
 _MAX_U32 = (1 << 32) - 1
 TAIL_BYTES = 1 << 18
-"""How far back to look for batches that may come again: five of a producer, mostly."""
+"""How far back to read for batches that producers may resend: mostly five of each."""
 
 
 class Recovered(NamedTuple):
-    """What stands after opening. ``cut_bytes`` were not sound and are gone; ``unforced`` are files
-    that are shorter in memory than they may be on the device."""
+    """The state after opening. ``truncated_bytes`` were not valid and are gone; ``unforced`` are
+    files that are shorter in memory than they may be on the device."""
 
     segments: list[Segment]
     producers: ProducerState
     end_offset: int
-    cut_bytes: int
+    truncated_bytes: int
     unforced: list[str]
 
 
@@ -63,7 +63,7 @@ class Recovery:
         files: FilePool,
         config: TopicConfig,
         epochs: LeaderEpochs,
-        snapshots: Snapshots,
+        snapshots: ProducerSnapshots,
         now_ms: int,
     ) -> None:
         self._directory = directory
@@ -74,19 +74,19 @@ class Recovery:
         self._snapshots = snapshots
         self._now_ms = now_ms
         self._producers = ProducerState()
-        self._cut_bytes = 0
+        self._truncated_bytes = 0
         self._unforced: list[str] = []
 
     def run(
         self, names: list[str], *, clean: bool, recovery_point: int, log_start_offset: int
     ) -> Recovered:
-        """Open everything. ``names`` are the files in the directory; ``clean`` says that the last
-        user closed the log in order."""
-        segments = self._find(self._tidy(names))
+        """Open everything. ``names`` are the files in the directory; ``clean``: the last user
+        closed the log cleanly."""
+        segments = self._list_segments(self._clean_up(names))
         if segments:
             segments = self._open_all(segments, clean, recovery_point)
             if not clean:
-                # The last user may have died between a cut and its forcing.
+                # The last user may have died between a truncation and its flush.
                 self._unforced.append(segments[-1].path)
         else:
             self._epochs.clear()
@@ -97,12 +97,14 @@ class Recovery:
         self._epochs.truncate_from_end(end_offset)
         self._snapshots.drop_after(end_offset)
         self._snapshots.keep_only({segment.base_offset for segment in segments})
-        return Recovered(segments, self._producers, end_offset, self._cut_bytes, self._unforced)
+        return Recovered(
+            segments, self._producers, end_offset, self._truncated_bytes, self._unforced
+        )
 
     # --- what is there ---------------------------------------------------------------------------
 
-    def _tidy(self, names: list[str]) -> list[int]:
-        """Finish or undo what was under way; the base offsets of the segments."""
+    def _clean_up(self, names: list[str]) -> list[int]:
+        """Finish or undo interrupted file operations; returns the base offsets of the segments."""
         unfinished = [name for name in names if name.endswith((DELETED, CLEANED, ".tmp", SWAP))]
         for name in unfinished:
             path = f"{self._directory}/{name}"
@@ -130,8 +132,8 @@ class Recovery:
     def _segment(self, base_offset: int) -> Segment:
         return Segment(self._directory, base_offset, self._disk, self._files, self._now_ms)
 
-    def _find(self, bases: list[int]) -> list[Segment]:
-        """The segments as files: size known, nothing inside believed yet."""
+    def _list_segments(self, bases: list[int]) -> list[Segment]:
+        """The segments with their file sizes; nothing inside is trusted yet."""
         segments = [self._segment(base) for base in bases]
         for segment, following in zip(segments, [*bases[1:], -1], strict=False):
             segment.size_bytes = self._disk.size_of(segment.path)
@@ -152,10 +154,10 @@ class Recovery:
         elif end_offset is not None and segments[0].base_offset == end_offset:
             replay_from = end_offset
         if self._epochs.is_doubtful:
-            self._epochs.reread(self._epochs_below(replay_from, segments))
+            self._epochs.rebuild(self._epochs_below(replay_from, segments))
         self._epochs.truncate_from_end(replay_from)
         doubtful_end = -1 if end_offset is not None else recovery_point
-        return self._walk_all(segments, replay_from, trusted_to, doubtful_end)
+        return self._recover_segments(segments, replay_from, trusted_to, doubtful_end)
 
     def _epochs_below(self, offset: int, segments: list[Segment]) -> Iterator[tuple[int, int]]:
         """(leader epoch, base offset) of the batches below an offset, which are trusted."""
@@ -165,24 +167,24 @@ class Recovery:
         for segment in segments:
             if segment.base_offset >= offset:
                 return
-            for _, header, _ in self._walk(segment, segment.file, 0, segment.size_bytes, NO_CRC):
+            for _, header, _ in self._scan(segment, segment.file, 0, segment.size_bytes, NO_CRC):
                 if header.base_offset >= offset:
                     return
                 yield header.partition_leader_epoch, header.base_offset
 
     def _clean_end(self, last: Segment) -> int | None:
-        """The end offset after a clean stop; ``None`` if the files do not bear it out."""
+        """The end offset after a clean stop; ``None`` if the files contradict a clean stop."""
         if not self._load_indexes(last):
             return None
         entry = last.offsets.last()
         file = last.open_for_writing()
-        walk = self._walk(last, file, entry[1] if entry else 0, last.size_bytes, NO_CRC)
+        walk = self._scan(last, file, entry[1] if entry else 0, last.size_bytes, NO_CRC)
         end_offset = last.base_offset
         for _, header, _ in walk:
             end_offset = header.base_offset + header.last_offset_delta + 1
         return None if walk.fault else end_offset
 
-    def _walk_all(
+    def _recover_segments(
         self, segments: list[Segment], replay_from: int, trusted_to: int, doubtful_end: int
     ) -> list[Segment]:
         """``doubtful_end``: a segment that ends there was rolled after the last flush of its
@@ -190,25 +192,26 @@ class Recovery:
         begin = min(replay_from, trusted_to)
         for at, segment in enumerate(segments[:-1]):
             is_adoptable = segment.end_offset <= begin and segment.end_offset != doubtful_end
-            if is_adoptable and self._adopt(segment):
+            if is_adoptable and self._attach_indexes(segment):
                 continue
             whole = self._recover(segment, begin, trusted_to)
-            if not whole or self._lacks_its_end(segment, segments[at + 1], trusted_to):
+            if not whole or self._has_gap_after(segment, segments[at + 1], trusted_to):
                 self._drop(segments[at + 1 :])
                 return segments[: at + 1]
             segment.close_for_writing()
         self._recover(segments[-1], begin, trusted_to)
         if self._producers.entries:
-            self._remember_more(segments, replay_from)
+            self._restore_older_batches(segments, replay_from)
         return segments
 
     @staticmethod
-    def _lacks_its_end(segment: Segment, following: Segment, trusted_to: int) -> bool:
+    def _has_gap_after(segment: Segment, following: Segment, trusted_to: int) -> bool:
         """Whether records between two segments were lost with the power.
 
-        Files reach the device in any order: the next segment may stand though whole batches at the
-        end of this one, rolled and not yet flushed, are gone. A segment begins where the one
-        before ended, so that is seen. What the cleaner shortens lies below the recovery point.
+        Files reach the device in any order: the next segment may exist although whole batches at
+        the end of this one, rolled and not yet flushed, are gone. A segment begins where the one
+        before ended, which detects that. Segments the cleaner shortens lie below the recovery
+        point.
         """
         if following.base_offset <= trusted_to or segment.end_offset == following.base_offset:
             return False
@@ -218,11 +221,11 @@ class Recovery:
         )  # fmt: skip
         return True
 
-    def _remember_more(self, segments: list[Segment], before: int) -> None:
+    def _restore_older_batches(self, segments: list[Segment], before: int) -> None:
         """Give producers back the batches a snapshot leaves out, from the tail of the log.
 
         A snapshot holds the newest batch of each; a producer with five in flight over a restart
-        would else be told that its older ones are out of order. Apache Kafka leaves it at that.
+        would otherwise get OUT_OF_ORDER_SEQUENCE_NUMBER for its older ones, as in Apache Kafka.
         """
         older: dict[int, list[BatchHeader]] = {}
         left_bytes = TAIL_BYTES
@@ -242,7 +245,7 @@ class Recovery:
     def _tail_of(self, segment: Segment, most_bytes: int, before: int) -> Iterator[BatchHeader]:
         """Producers' batches among the last bytes of a segment, below an offset."""
         entry = segment.offsets.floor_value(max(segment.size_bytes - most_bytes, 0))
-        walk = self._walk(
+        walk = self._scan(
             segment, segment.file, entry[1] if entry else 0, segment.size_bytes, NO_CRC
         )
         for _, header, _ in walk:
@@ -252,26 +255,26 @@ class Recovery:
                 yield header
 
     def _drop(self, segments: list[Segment]) -> None:
-        """Behind a cut nothing can stand: offsets would be missing."""
+        """Remove the segments after a truncation: offsets would be missing before them."""
         for segment in segments:
-            self._cut_bytes += segment.size_bytes
+            self._truncated_bytes += segment.size_bytes
             log.warning("%s removed: the log was cut before it", segment.path)
             segment.release()
             for path in segment.file_names():
                 self._disk.remove(path)
 
-    def _adopt(self, segment: Segment) -> bool:
-        """Take a segment below the recovery point with its index files as they are."""
-        whole = segment.offsets.adopt_file() and segment.times.adopt_file()
+    def _attach_indexes(self, segment: Segment) -> bool:
+        """Use the index files of a segment below the recovery point as they are."""
+        whole = segment.offsets.attach() and segment.times.attach()
         last = segment.offsets.last() if whole else None
         if not whole or (last and last[1] >= segment.size_bytes):
-            log.warning("%s: the indexes are missing or damaged and made anew", segment.path)
+            log.warning("%s: the indexes are missing or damaged and rebuilt", segment.path)
             return False
-        self._take_last_time(segment)
+        self._restore_max_timestamp(segment)
         return True
 
     @staticmethod
-    def _take_last_time(segment: Segment) -> None:
+    def _restore_max_timestamp(segment: Segment) -> None:
         last = segment.times.last()
         if last is not None:
             segment.max_timestamp_ms = last[0]
@@ -285,36 +288,36 @@ class Recovery:
         file, size, next_base = segment.open_for_writing(), segment.size_bytes, segment.end_offset
         segment.size_bytes = self._resume_at(segment, replay_from, file)
         segment.transactions.clear_from(replay_from)
-        walk = self._walk(segment, file, segment.size_bytes, size, trusted_to)
+        walk = self._scan(segment, file, segment.size_bytes, size, trusted_to)
         for _, header, batch in walk:
             last_offset = header.base_offset + header.last_offset_delta
             if 0 <= next_base <= last_offset:
-                # Cut off, and back with the power that was lost: the next segment is newer.
-                self._cut(segment, size, f"the next segment begins at {next_base}", trusted_to)
+                # Truncated, but it reappeared after a loss of power: the next segment is newer.
+                self._truncate(segment, size, f"the next segment begins at {next_base}", trusted_to)
                 return True
-            fault = self._before_its_time(header) if header.base_offset >= trusted_to else ""
+            fault = self._epoch_fault(header) if header.base_offset >= trusted_to else ""
             if fault:
-                self._cut(segment, size, fault, trusted_to)
+                self._truncate(segment, size, fault, trusted_to)
                 return False
-            segment.note(header, last_offset, len(batch), self._config.index_interval_bytes)
+            segment.index_batch(header, last_offset, len(batch), self._config.index_interval_bytes)
             if header.base_offset >= replay_from:
                 replay_batch(header, batch, self._producers, self._epochs, segment.transactions)
         if walk.fault:
-            self._cut(segment, size, walk.fault, trusted_to)
+            self._truncate(segment, size, walk.fault, trusted_to)
         return not walk.fault
 
-    def _before_its_time(self, header: BatchHeader) -> str:
+    def _epoch_fault(self, header: BatchHeader) -> str:
         """What is wrong with the batch's epoch: leaders' epochs rise. A segment that a follower had
-        removed, and that came back with the power, has the one of a former leader."""
+        removed, and that reappeared after a loss of power, has the one of a former leader."""
         epoch, newest = header.partition_leader_epoch, self._epochs.latest
         return f"leader epoch {epoch} comes after {newest}" if epoch < newest else ""
 
     @staticmethod
-    def _walk(segment: Segment, file: File, position: int, end: int, crc_from: int) -> Walk:
-        return Walk(file, position, end, base_offset=segment.base_offset, crc_from=crc_from)
+    def _scan(segment: Segment, file: File, position: int, end: int, crc_from: int) -> BatchScanner:
+        return BatchScanner(file, position, end, base_offset=segment.base_offset, crc_from=crc_from)
 
     def _resume_at(self, segment: Segment, replay_from: int, file: File) -> int:
-        """The position where the walk has to begin; index entries up to there are kept."""
+        """The position where the scan begins; index entries up to there are kept."""
         segment.end_offset = segment.base_offset
         entry = None
         if replay_from > segment.base_offset and self._load_indexes(segment):
@@ -323,9 +326,9 @@ class Recovery:
         if entry is None or header is None:
             self._empty_indexes(segment)
             return 0
-        segment.offsets.keep(segment.offsets.count_values_below(entry[1] + 1))
-        segment.times.keep(segment.times.count_values_below(entry[0] + 1))
-        self._take_last_time(segment)
+        segment.offsets.truncate(segment.offsets.count_values_below(entry[1] + 1))
+        segment.times.truncate(segment.times.count_values_below(entry[0] + 1))
+        self._restore_max_timestamp(segment)
         segment.first_timestamp_ms = header_at(file.read(0, HEADER_BYTES)).max_timestamp
         segment.end_offset = header.base_offset
         return entry[1]
@@ -334,7 +337,7 @@ class Recovery:
     def _header_of(
         entry: tuple[int, int] | None, segment: Segment, file: File
     ) -> BatchHeader | None:
-        """The header an index entry points to; ``None`` if it is not the one it speaks of."""
+        """The header an index entry points to; ``None`` if the entry does not match it."""
         if entry is None:
             return None
         header = header_at(file.read(entry[1], HEADER_BYTES))
@@ -342,12 +345,12 @@ class Recovery:
         return header if last_offset == segment.base_offset + entry[0] else None
 
     def _load_indexes(self, segment: Segment) -> bool:
-        """Hold both indexes in memory; false if a file is missing or makes no sense."""
+        """Hold both indexes in memory; false if a file is missing or invalid."""
         last_position = segment.size_bytes - HEADER_BYTES
         for index, largest in ((segment.offsets, last_position), (segment.times, _MAX_U32)):
-            if not index.adopt_file():
+            if not index.attach():
                 return False
-            index.thaw()
+            index.load()
             if not index.is_sane(largest):
                 return False
         return True
@@ -355,13 +358,13 @@ class Recovery:
     @staticmethod
     def _empty_indexes(segment: Segment) -> None:
         for index in (segment.offsets, segment.times):
-            index.adopt_file()
-            index.thaw()
-            index.keep(0)
+            index.attach()
+            index.load()
+            index.truncate(0)
 
-    def _cut(self, segment: Segment, size: int, fault: str, trusted_to: int) -> None:
+    def _truncate(self, segment: Segment, size: int, fault: str, trusted_to: int) -> None:
         gone = size - segment.size_bytes
-        self._cut_bytes += gone
+        self._truncated_bytes += gone
         was_flushed = segment.end_offset < trusted_to
         log.log(
             logging.ERROR if was_flushed else logging.WARNING,
@@ -373,5 +376,5 @@ class Recovery:
             " that had been flushed (the disk is damaged)" if was_flushed else "",
             fault,
         )
-        segment.cut_torn_tail()
+        segment.truncate_partial_batch()
         self._unforced.append(segment.path)

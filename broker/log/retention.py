@@ -1,8 +1,8 @@
-"""Which old segments may go: by age, by size, below the log's start.
+"""Deletes old segments: by age, by size, below the log's start.
 
-In: a log, its config, the time. Out: segments renamed to ``.deleted``, for the manager to remove
-later (a reader may still be at them). Never: a segment that holds anything at or above the high
-watermark; never by age or size in a log whose policy does not say "delete".
+Segments are renamed to ``.deleted``, and the manager removes them later (a reader may still use
+them). A segment that holds anything at or above the high watermark is kept, and age and size count
+only in a log whose policy says "delete".
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from broker.log.segment import Segment
 log = logging.getLogger("broker.log")
 
 
-def retain(partition: Log, disk: Disk, now_ms: int) -> list[str]:
-    """Put aside what retention allows; the paths to remove after file.delete.delay.ms."""
+def delete_old_segments(partition: Log, disk: Disk, now_ms: int) -> list[str]:
+    """Rename what retention allows; returns the paths to remove after file.delete.delay.ms."""
     count = max(_expired(partition, now_ms), _in_excess(partition), _below_start(partition))
     if not count:
         return []
     if count == len(partition.segments):
         partition.roll(now_ms)
         count = min(count, len(partition.segments) - 1)
-    partition.raise_start(
+    partition.advance_log_start_offset(
         max(partition.log_start_offset, partition.segments.all[count].base_offset)
     )
     paths = [
         path
         for segment in partition.segments.remove_first(count)
-        for path in _put_aside(segment, disk)
+        for path in _mark_deleted(segment, disk)
     ]
     for offset in partition.snapshots.offsets[:-1]:
         if offset < partition.segments.first.base_offset:
@@ -76,7 +76,7 @@ def _below_start(partition: Log) -> int:
     return sum(1 for following in bases[1:] if following <= partition.log_start_offset)
 
 
-def _put_aside(segment: Segment, disk: Disk) -> list[str]:
+def _mark_deleted(segment: Segment, disk: Disk) -> list[str]:
     segment.release()
     paths = []
     for path in segment.file_names():

@@ -1,14 +1,16 @@
 """One segment of a log: a file of batches with its two sparse indexes.
 
-In: sound batches to append, offsets and positions to find. Out: byte ranges of whole batches.
-Never: decisions about rolling, retention or who may read what; never a look into records.
+In: valid batches to append, offsets and positions to find. Out: byte ranges of whole batches.
+Never: decisions about retention or who may read what; never a look into records.
 """
 
 from __future__ import annotations
 
 from struct import Struct
 
+from broker.config.views import TopicConfig
 from broker.disk.port import Buffer, Disk, DiskError, File
+from broker.log.batch_scanner import OFFSETS_PER_SEGMENT
 from broker.log.errors import LogError
 from broker.log.files import (
     LOG,
@@ -30,7 +32,7 @@ _HEAD_BYTES = 27
 _SCAN_BYTES = 8192
 """Read at once when looking for an offset: an index interval and the batch after it, mostly."""
 _MAX_CURSORS = 32
-"""Remembered ends of reads per segment, so that readers who go on find their place at once."""
+"""Remembered ends of reads per segment, so that continuing readers find their position at once."""
 
 
 class Segment:
@@ -97,11 +99,14 @@ class Segment:
         return self._file
 
     def append(self, data: Buffer) -> None:
-        """Write bytes behind the last whole batch; ``note`` must follow for each batch."""
+        """Write bytes after the last whole batch; ``index_batch`` must follow for each batch."""
         (self._file or self.open_for_writing()).append(data)
 
-    def note(self, header: BatchHeader, last_offset: int, size: int, interval_bytes: int) -> None:
-        """Take a batch that now stands at the end of the file into the books and indexes."""
+    def index_batch(
+        self, header: BatchHeader, last_offset: int, size: int, interval_bytes: int
+    ) -> None:
+        """Update sizes, timestamps and indexes for the batch just written at the end of the
+        file."""
         if header.max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = header.max_timestamp
             self.max_timestamp_offset = last_offset
@@ -109,27 +114,27 @@ class Segment:
             self.first_timestamp_ms = header.max_timestamp
         if self.bytes_since_index > interval_bytes:
             self.offsets.append(last_offset - self.base_offset, self.size_bytes)
-            self._note_time()
+            self._index_time()
             self.bytes_since_index = 0
             self.index_bytes = max(self.offsets.size_bytes + 8, self.times.size_bytes + 24)
         self.bytes_since_index += size
         self.size_bytes += size
         self.end_offset = last_offset + 1
 
-    def _note_time(self) -> None:
+    def _index_time(self) -> None:
         last = self.times.last()
         if self.max_timestamp_ms > (last[0] if last else NO_TIMESTAMP):
             self.times.append(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
 
-    def cut_torn_tail(self) -> None:
-        """Cut the file back to the last whole batch after an append that failed half-way."""
+    def truncate_partial_batch(self) -> None:
+        """Truncate the file to the last whole batch after a partly failed append."""
         self.open_for_writing().truncate(self.size_bytes)
 
     def close_for_writing(self) -> None:
-        """No more appends: finish the indexes and give memory and handle back."""
-        self._note_time()
-        self.offsets.freeze()
-        self.times.freeze()
+        """The segment is closed: finish the indexes and free memory and handle."""
+        self._index_time()
+        self.offsets.seal()
+        self.times.seal()
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -198,7 +203,8 @@ class Segment:
     def read(self, position: int, max_bytes: int, end: int, min_one: bool) -> Buffer:
         """Whole batches from ``position`` (where one begins) up to the position ``end``.
 
-        At most ``max_bytes``, except that with ``min_one`` the first batch comes whatever its size.
+        At most ``max_bytes``, except that with ``min_one`` the first batch comes even if it is
+        larger.
         """
         wanted = min(max_bytes, end - position)
         if wanted < end - position:
@@ -226,7 +232,7 @@ class Segment:
         return self._whole_batches(self.read_bytes(position, size), position, 0)
 
     def _whole_batches(self, data: bytes | bytearray, position: int, at: int) -> Buffer:
-        """``data`` without its torn last batch; a batch begins at ``at``."""
+        """``data`` without its incomplete last batch; a batch begins at ``at``."""
         end, next_offset = at, -1
         while at + _HEAD_BYTES <= len(data):
             base, length, delta = _HEAD(data, at)
@@ -257,10 +263,10 @@ class Segment:
             del cursors[next(iter(cursors))]
 
     def forget_cursors(self) -> None:
-        """The file is going to be cut; remembered positions may not hold any more."""
+        """The file is about to be truncated; remembered positions may become wrong."""
         self._cursors.clear()
 
-    # --- moving away -----------------------------------------------------------------------------
+    # --- files -----------------------------------------------------------------------------------
 
     def file_names(self) -> list[str]:
         """Paths of all files of the segment that exist."""
@@ -268,8 +274,8 @@ class Segment:
         return [path for path in paths if self._disk.exists(path)]
 
     def flush_indexes(self) -> None:
-        """Force the index files of a closed segment. Below the recovery point they are taken as
-        they are: a page that never reached the device would lead reads and retention astray."""
+        """Force the index files of a closed segment. Below the recovery point they are used as
+        they are: a page that never reached the device would mislead reads and retention."""
         for path in self.index_files():
             file = self._disk.open(path)
             try:
@@ -290,10 +296,37 @@ class Segment:
         return None
 
 
-class Bytes:
+class SegmentBytes:
     """A segment's batches as something to read from, as its log reads them."""
 
     __slots__ = ("read",)
 
     def __init__(self, segment: Segment) -> None:
         self.read = segment.read_bytes
+
+
+def should_roll(
+    segment: Segment,
+    config: TopicConfig,
+    jitter_ms: int,
+    size: int,
+    timestamp_ms: int,
+    last_offset: int,
+    now_ms: int,
+) -> bool:
+    """Whether ``size`` bytes ending at ``last_offset`` belong into a new segment."""
+    if not segment.size_bytes:
+        return last_offset - segment.base_offset >= OFFSETS_PER_SEGMENT
+    return (
+        segment.size_bytes + size > config.segment_bytes
+        or _age_ms(segment, timestamp_ms, now_ms) > config.segment_ms - jitter_ms
+        or segment.index_bytes > config.segment_index_bytes
+        or last_offset - segment.base_offset >= OFFSETS_PER_SEGMENT
+    )
+
+
+def _age_ms(segment: Segment, timestamp_ms: int, now_ms: int) -> int:
+    """Measured in the records' own time where they have one, as Kafka does."""
+    if segment.first_timestamp_ms >= 0 and timestamp_ms >= 0:
+        return timestamp_ms - segment.first_timestamp_ms
+    return now_ms - segment.created_ms

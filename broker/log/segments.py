@@ -1,4 +1,4 @@
-"""The row of segments of one log, oldest first.
+"""The segments of one log, oldest first, and what makes their truncation durable.
 
 In: offsets. Out: the segment or the bytes they stand for. Never: writing batches.
 """
@@ -9,7 +9,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from broker.disk.port import Disk
-from broker.log.cut import Cut
+from broker.log.log_dir_files import flush_file
 from broker.log.segment import Segment
 from broker.log.txnindex import AbortedTransaction
 from bus.records.batch import Buffer
@@ -17,8 +17,27 @@ from bus.records.batch import Buffer
 _EMPTY = b""
 
 
+class PendingTruncation(NamedTuple):
+    """What makes a truncation durable: the files to force, and whether files were removed."""
+
+    paths: list[str]
+    names: bool
+
+
+def force_truncation(disk: Disk, directory: str, truncation: PendingTruncation) -> None:
+    """Force it, on a thread that may wait for the device.
+
+    If a loss of power undid a truncation after other records had been appended in its place, the
+    log would hold both.
+    """
+    for path in truncation.paths:
+        flush_file(disk, path)
+    if truncation.names:
+        disk.flush_directory(directory)
+
+
 class FetchSlice(NamedTuple):
-    """What a read found: whole batches, all of them below ``upper_offset``."""
+    """The result of a read: whole batches, all of them below ``upper_offset``."""
 
     data: Buffer
     upper_offset: int
@@ -48,13 +67,13 @@ class Segments:
         self._bases.append(segment.base_offset)
 
     def remove_first(self, count: int) -> list[Segment]:
-        """Take the oldest segments out."""
+        """Remove the oldest segments from the list and return them."""
         gone = self.all[:count]
         del self.all[:count], self._bases[:count]
         return gone
 
     def slot_of(self, offset: int) -> int:
-        """The place of the last segment that does not begin after ``offset``."""
+        """The index of the last segment that does not begin after ``offset``."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def since(self, offset: int) -> list[Segment]:
@@ -101,10 +120,10 @@ class Segments:
             for entry in segment.transactions.touching(start_offset, end_offset)
         ]
 
-    def cut(self, offset: int, disk: Disk) -> Cut:
-        """Shorten the files so that ``offset`` and all after it is gone; books are not touched.
+    def truncate(self, offset: int, disk: Disk) -> PendingTruncation:
+        """Truncate the files so that ``offset`` and all after it is gone; nothing else is updated.
 
-        What is returned makes it durable, and must before anything is appended.
+        The result makes it durable, which must happen before the next append.
         """
         slot = self.slot_of(offset)
         for segment in self.all[slot + 1 :]:
@@ -121,4 +140,4 @@ class Segments:
                 file.close()
         last.save_indexes()
         last.release()
-        return Cut([] if position is None else [last.path], slot + 1 < len(self.all))
+        return PendingTruncation([] if position is None else [last.path], slot + 1 < len(self.all))

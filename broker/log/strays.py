@@ -1,8 +1,8 @@
-"""Logs that nobody knows (any more): renamed to ``<topic>-<partition>.<32 hex>-stray`` and kept.
+"""Stray logs: not in the metadata, so renamed to ``<topic>-<partition>.<32 hex>-stray`` and kept.
 
-In: a log directory. Out: what of it is a stray, and its removal when somebody asks for it. Never: a
-stray removed by the broker itself. That the cluster's metadata do not know a topic may mean that
-the topic is gone, or that the metadata are: only a person can tell.
+Finds and describes the strays of a log directory. The broker never removes a stray by itself: a
+topic that the cluster's metadata do not know may have been deleted, or the metadata may be lost.
+Only a person can decide that.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.disk.port import Disk
-from broker.log.directories import encode_uuid
 from broker.log.errors import LogError
 from broker.log.files import LOG, base_offset_of, parse_directory
+from broker.log.log_dir_files import encode_uuid
 from broker.log.partition_metadata import TopicIdInDoubt, read_topic_id
 
 SUFFIX = "-stray"
@@ -20,7 +20,7 @@ SUFFIX = "-stray"
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """One that is kept. ``topic_id`` is empty where it cannot be had."""
+    """A stray log. ``topic_id`` is empty if it cannot be read."""
 
     path: str
     topic: str
@@ -33,12 +33,14 @@ class Stray:
 
 def paths(disk: Disk, directory: str) -> list[str]:
     """The strays in a log directory, each of them a directory itself."""
-    return [f"{directory}/{name}" for name in disk.listdir(directory) if _named(name) is not None]
+    return [
+        f"{directory}/{name}" for name in disk.listdir(directory) if _parse_name(name) is not None
+    ]
 
 
 def describe(disk: Disk, path: str) -> Stray:
-    """What a stray is."""
-    topic, index = _named(path.rpartition("/")[2]) or ("", -1)
+    """Reads name, topic id, first offset and size of a stray."""
+    topic, index = _parse_name(path.rpartition("/")[2]) or ("", -1)
     names = disk.listdir(path)
     bases = [b for n in names if n.endswith(LOG) and (b := base_offset_of(n)) is not None]
     return Stray(
@@ -65,7 +67,7 @@ def _topic_id(disk: Disk, path: str) -> str:
     return encode_uuid(found) if found else ""
 
 
-def _named(name: str) -> tuple[str, int] | None:
+def _parse_name(name: str) -> tuple[str, int] | None:
     """Topic and partition in a stray's name; the topic's may have been cut to fit."""
     if not name.endswith(SUFFIX):
         return None

@@ -1,7 +1,7 @@
-"""Looking up an offset by time (ListOffsets), down to the record inside its batch.
+"""Looks up offsets by time (ListOffsets), down to the record inside its batch.
 
-In: a log and a timestamp. Out: the first record at or after it, or the record with the largest
-timestamp. Never: more than one batch unpacked.
+Finds the first record at or after a timestamp, or the record with the largest one. Not
+more than one batch is unpacked.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.disk.port import DiskError
+from broker.log.batch_scanner import NO_CRC, BatchScanner, ScannedBatch
 from broker.log.errors import LogError, storage_error
 from broker.log.log import Log
-from broker.log.scan import NO_CRC, Found, Walk
-from broker.log.segment import Bytes, Segment
+from broker.log.segment import Segment, SegmentBytes
 from bus.records.batch import LOG_APPEND_TIME, RecordsError
 from bus.records.read import read_records
 
@@ -67,13 +67,13 @@ def _largest_remaining(segments: list[Segment], start_offset: int) -> int | None
     largest = [
         timestamp_ms
         for segment in segments
-        for found in _walk(segment, segment.position_of(start_offset) or 0)
+        for found in _scan(segment, segment.position_of(start_offset) or 0)
         for timestamp_ms in _remaining(found, start_offset)
     ]
     return max(largest, default=None)
 
 
-def _remaining(found: Found, start_offset: int) -> list[int]:
+def _remaining(found: ScannedBatch, start_offset: int) -> list[int]:
     """The timestamps that still count; of a batch that is wholly there only the largest."""
     if found.header.base_offset >= start_offset:
         return [found.header.max_timestamp]
@@ -81,9 +81,9 @@ def _remaining(found: Found, start_offset: int) -> list[int]:
     return [record.timestamp_ms for record in records if record.offset >= start_offset]
 
 
-def _walk(segment: Segment, position: int) -> Walk:
-    return Walk(
-        Bytes(segment),
+def _scan(segment: Segment, position: int) -> BatchScanner:
+    return BatchScanner(
+        SegmentBytes(segment),
         position,
         segment.size_bytes,
         base_offset=segment.base_offset,
@@ -93,7 +93,7 @@ def _walk(segment: Segment, position: int) -> Walk:
 
 def _first_in(segment: Segment, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
     position = _begin(segment, timestamp_ms, start_offset)
-    for found in _walk(segment, position):
+    for found in _scan(segment, position):
         if found.header.max_timestamp >= timestamp_ms:
             record = _first_record(found, timestamp_ms, start_offset)
             if record is not None:
@@ -108,7 +108,9 @@ def _begin(segment: Segment, timestamp_ms: int, start_offset: int) -> int:
     return segment.position_of(max(reached, start_offset, segment.base_offset)) or 0
 
 
-def _first_record(found: Found, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
+def _first_record(
+    found: ScannedBatch, timestamp_ms: int, start_offset: int
+) -> TimestampOffset | None:
     header = found.header
     epoch = header.partition_leader_epoch
     if header.attributes & LOG_APPEND_TIME:

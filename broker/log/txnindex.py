@@ -1,7 +1,7 @@
 """The index of aborted transactions of a segment (``.txnindex``).
 
-In: aborted transactions as their markers are appended. Out: those that touch a range of offsets,
-which a read-committed consumer must skip. Never: committed transactions.
+Records aborted transactions as their markers are appended, and returns those that touch a range of
+offsets, which a read-committed consumer must skip.
 
 An entry has 34 bytes: version i16 (0), producer id, first offset, last offset, last stable offset
 (i64 each). Aborts are rare, so the entries of all segments stay in memory.
@@ -38,7 +38,7 @@ class TransactionIndex:
         self.entries: list[AbortedTransaction] = []
 
     def load(self) -> None:
-        """Read the file, if there is one; a torn last entry is left out."""
+        """Read the file, if there is one; a partial last entry is left out."""
         if not self._disk.exists(self.path):
             return
         file = self._disk.open(self.path)
@@ -50,7 +50,7 @@ class TransactionIndex:
         self.entries = [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(whole)]
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Add one and write it: it is not to be had from the log without reading all of it."""
+        """Add one and write it: only reading the whole log would find it otherwise."""
         self.entries.append(aborted)
         self._write(_ENTRY.pack(_VERSION, *aborted))
 

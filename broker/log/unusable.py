@@ -1,7 +1,7 @@
-"""Partitions that were in a log directory and cannot be served, until a person has mended them.
+"""Partitions in a log directory that cannot be served until an operator repairs them.
 
-In: what the directory holds, what its checkpoints say. Out: the reason and the remedy of each, and
-the lines that the checkpoints keep for them. Never: a change of their files.
+Compares the directory with its checkpoints. Knows the reason and the remedy for each partition, and
+the lines that the checkpoints keep for it. Never changes their files.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from broker.log.partition_metadata import TopicIdInDoubt
 log = logging.getLogger("broker.log")
 
 
-class Unusable:
-    """Invariant: whose topic id is in doubt has a path, which is there; the others are missing."""
+class UnusableLogs:
+    """Invariant: a partition whose topic id is in doubt has a path; the others are missing."""
 
     def __init__(self, disk: Disk) -> None:
         self.reasons: dict[TopicPartition, str] = {}
@@ -28,26 +28,26 @@ class Unusable:
         self._paths: dict[TopicPartition, str] = {}
         self._lines: dict[str, dict[TopicPartition, int]] = {}
 
-    def doubt(self, key: TopicPartition, path: str, error: TopicIdInDoubt) -> None:
+    def add_doubtful(self, key: TopicPartition, path: str, error: TopicIdInDoubt) -> None:
         """Its topic id is in doubt."""
         log.error("%s", error)
-        if not path.endswith(FUTURE_SUFFIX):  # of that the original is still there
+        if not path.endswith(FUTURE_SUFFIX):  # the original of a future log is still there
             self.reasons[key], self._paths[key] = str(error), path
 
-    def look_for_missing(
+    def find_missing(
         self,
         directory: str,
         checkpoint: str,
         here: Container[TopicPartition],
         aside: tuple[str, ...],
     ) -> None:
-        """A replica that has lost its log must not begin anew as if nothing had been in it: the
-        others would follow it, for it is in sync as far as the controller knows. What ends in one
-        of the suffixes ``aside`` was put aside on purpose."""
+        """A replica that lost its log must not begin again as an empty one: the controller counts
+        it as in sync, so the other replicas would follow it. A directory that ends in one of the
+        suffixes ``aside`` was renamed on purpose."""
         names = self._disk.listdir(directory)
         put_aside = {name.rpartition(".")[0] for name in names if name.endswith(aside)}
-        told = read_offsets(self._disk, f"{directory}/{checkpoint}")
-        for (topic, index), offset in told.items():
+        offsets = read_offsets(self._disk, f"{directory}/{checkpoint}")
+        for (topic, index), offset in offsets.items():
             if offset <= 0 or (topic, index) in here or (topic, index) in self.reasons:
                 continue
             if f"{topic[:200]}-{index}" in put_aside:
@@ -55,18 +55,18 @@ class Unusable:
                 continue
             reason = self.reasons[topic, index] = (
                 f"{directory}/{topic}-{index} is missing, but was flushed up to offset {offset}; "
-                "put it back and start again; or, to begin it anew (from its leader, if it has "
+                "put it back and start again; or, to recreate it (from its leader, if it has "
                 f"other replicas), take its line out of {directory}/{checkpoint} first"
             )
             log.error("%s", reason)
 
     def keep_lines(self, path: str) -> None:
-        """Remember what a checkpoint says of them."""
-        told = read_offsets(self._disk, path)
-        self._lines[path] = {key: o for key, o in told.items() if key in self.reasons}
+        """Remember the checkpoint's lines of these partitions."""
+        offsets = read_offsets(self._disk, path)
+        self._lines[path] = {key: o for key, o in offsets.items() if key in self.reasons}
 
     def lines(self, path: str) -> dict[TopicPartition, int]:
-        """What the checkpoint is to say of them still."""
+        """The lines the checkpoint must keep for them."""
         kept = self._lines.get(path, {})
         return {key: offset for key, offset in kept.items() if key in self.reasons}
 

@@ -1,7 +1,7 @@
 """All segments of a log directory against their checksums, whether a broker runs on it or not.
 
-In: a disk, a directory. Out: how much was read, and each damaged place. Never: a write, nor a word
-about what a running broker has just not finished writing, cut or deleted.
+Reads a disk and yields how much was read and each damaged range. Writes nothing, and does not
+report what a running broker has not finished writing, truncating or deleting.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from broker.disk.port import Disk, DiskError, PathMissing
 from broker.log.audit import Damage, audit
+from broker.log.batch_scanner import ScannedBatch
 from broker.log.files import LOG, base_offset_of, is_partition, parse_directory
-from broker.log.scan import Found
 
 
 @dataclass(frozen=True, slots=True)
-class Rotten:
-    """One damaged place. ``to_offset`` -1: nothing sound follows in the file."""
+class DamagedRange:
+    """One damaged range of a file. ``to_offset`` -1: no valid batch follows in the file."""
 
     path: str
     topic: str
@@ -30,14 +30,14 @@ class Rotten:
 
 
 @dataclass(slots=True)
-class Verified:
+class VerifyResult:
     """What was read, and what was found."""
 
     partitions: int = 0
     segments: int = 0
     batches: int = 0
     bytes: int = 0
-    damaged: list[Rotten] = field(default_factory=list)
+    damaged: list[DamagedRange] = field(default_factory=list)
 
 
 def verify(
@@ -45,23 +45,23 @@ def verify(
     directory: str,
     *,
     records: bool,
-    look_again: Callable[[], None],
+    pause: Callable[[], None],
     wanted: Callable[[str], bool] = lambda topic: True,
-) -> Iterator[Verified]:
-    """Each partition's outcome, one after the other; ``wanted`` says of which topics.
+) -> Iterator[VerifyResult]:
+    """Yields each partition's outcome; ``wanted`` selects topics.
 
-    ``look_again`` waits a moment: a damage in the newest segment is looked at twice, for a running
+    ``pause`` waits a moment: damage in the newest segment is checked twice, because a running
     broker writes there.
     """
     for name in disk.listdir(directory):
         if is_partition(name) and wanted(parse_directory(name)[0]):
-            outcome = Verified(partitions=1)
+            outcome = VerifyResult(partitions=1)
             for base, end in _segments(disk, f"{directory}/{name}"):
                 path = f"{directory}/{name}/{base:020d}{LOG}"
                 damaged = _segment(disk, path, base, end, records, outcome)
                 if damaged and end is None:
-                    look_again()
-                    again = _segment(disk, path, base, end, records, Verified())
+                    pause()
+                    again = _segment(disk, path, base, end, records, VerifyResult())
                     damaged = [one for one in damaged if one in again]
                 outcome.damaged += damaged
             yield outcome
@@ -78,8 +78,8 @@ def _segments(disk: Disk, directory: str) -> list[tuple[int, int | None]]:
 
 
 def _segment(
-    disk: Disk, path: str, base: int, end: int | None, records: bool, outcome: Verified
-) -> list[Rotten]:
+    disk: Disk, path: str, base: int, end: int | None, records: bool, outcome: VerifyResult
+) -> list[DamagedRange]:
     topic, index = parse_directory(path.rpartition("/")[0])
     damaged = []
     try:
@@ -87,10 +87,10 @@ def _segment(
         try:
             size = file.size()
             for one in audit(file, size, base, end_offset=end, records=records):
-                outcome.batches += isinstance(one, Found)
+                outcome.batches += isinstance(one, ScannedBatch)
                 if isinstance(one, Damage):
                     damaged.append(
-                        Rotten(path, topic, index, one.position, one.end_position,
+                        DamagedRange(path, topic, index, one.position, one.end_position,
                                one.from_offset, one.to_offset, one.fault)
                     )  # fmt: skip
             outcome.segments += 1
@@ -100,5 +100,5 @@ def _segment(
     except PathMissing:
         return []  # retention has deleted it meanwhile
     except DiskError as error:
-        damaged.append(Rotten(path, topic, index, 0, 0, base, -1, f"cannot be read: {error}"))
+        damaged.append(DamagedRange(path, topic, index, 0, 0, base, -1, f"cannot be read: {error}"))
     return damaged

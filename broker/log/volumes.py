@@ -1,7 +1,7 @@
-"""What the log directories have room for, and what is kept in them that nobody serves.
+"""Free space and stray logs of the log directories, for the metrics.
 
-In: a look at each directory every half minute, off the loop. Out: figures for the metrics. Never: a
-call of the file system when somebody asks for a figure; a disk that hangs would hang the asker.
+Reads each directory every half minute, off the loop. Reading a metric never calls the file system:
+a disk that hangs would hang the reader.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from broker.metrics.registry import Metrics
 
 log = logging.getLogger("broker.log")
 
-LOOK_MS = 30_000
-"""Between two looks; a disk that fills within it is known by the first write it refuses."""
+REFRESH_EVERY_MS = 30_000
+"""Between two reads; a disk that fills within it is known by the first write it refuses."""
 
 REFUSED_S = 60.0
-"""So long after it refused a write a disk counts as full: whoever was refused tries again."""
+"""How long a disk counts as full after it refused a write: the refused writer tries again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A log directory as it was at the last look."""
+    """A log directory as it was when last read."""
 
     total_bytes: int = 0
     free_bytes: int = 0
@@ -43,32 +43,32 @@ class Volumes:
         self._seen = dict.fromkeys(directories, Volume())
         self._refused: dict[str, float] = {}
 
-    def look(self) -> None:
-        """At all of them, here and now."""
+    def refresh_now(self) -> None:
+        """Read all of them on this thread."""
         for directory in self._seen:
-            self._seen[directory] = _look(self._disk, directory, self._seen[directory])
+            self._seen[directory] = _read_volume(self._disk, directory, self._seen[directory])
 
-    async def look_again(self) -> None:
-        """At all of them, on their own workers."""
+    async def refresh(self) -> None:
+        """Read all of them on their own workers."""
         for directory, before in list(self._seen.items()):
             self._seen[directory] = await self._disk.run(
-                _look, self._disk, directory, before, worker=directory
+                _read_volume, self._disk, directory, before, worker=directory
             )
 
-    def refused(self, directory: str) -> bool:
-        """The disk had no room for a write; whether that is news."""
+    def record_refusal(self, directory: str) -> bool:
+        """The disk had no room for a write; whether it should be logged."""
         now = self._clock.monotonic()
         is_news = now - self._refused.get(directory, -REFUSED_S) >= REFUSED_S
         self._refused[directory] = now
         return is_news
 
     def full_count(self) -> int:
-        """Directories whose disk has refused a write of late."""
+        """Directories whose disk refused a write within ``REFUSED_S``."""
         now = self._clock.monotonic()
         return sum(now - when < REFUSED_S for when in self._refused.values())
 
-    def measure(self, metrics: Metrics) -> None:
-        """Show all that."""
+    def register_metrics(self, metrics: Metrics) -> None:
+        """Register the gauges."""
 
         def total(figure: Callable[[Volume], int]) -> Callable[[], int]:
             return lambda: sum(map(figure, self._seen.values()))
@@ -88,7 +88,7 @@ class Volumes:
         return lambda: figure(self._seen[directory])
 
 
-def _look(disk: Disk, directory: str, before: Volume) -> Volume:
+def _read_volume(disk: Disk, directory: str, before: Volume) -> Volume:
     try:
         kept = strays.paths(disk, directory)
         return Volume(

@@ -1,8 +1,8 @@
-"""What a run of metadata records changes: from one image to the next.
+"""Replays metadata records on an image and yields the next image. Pure.
 
-In: the records of `__cluster_metadata-0`, in order. Out: the next image, and which topics,
-partitions, configurations and brokers differ, so that each room looks only at its own.
-Never: I/O; and nobody else may change an image (decide, record, replay). Kafka: MetadataDelta.
+In: the records of `__cluster_metadata-0`, by offset. Out: the next image, and which topics,
+partitions, configurations and brokers differ, so that each subscriber handles only its own.
+Never: I/O. No other code changes an image (decide, record, replay). Kafka: MetadataDelta.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["LEADER_NOT_CHANGED", "Changes", "MetadataDelta"]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between two images, by name. A topic made anew is in both topic sets."""
+    """What differs between two images, by name. A recreated topic is in both topic sets."""
 
     image: MetadataImage
     deleted_topics: tuple[TopicImage, ...] = ()
@@ -65,7 +65,7 @@ class MetadataDelta:
         self._topics = TopicsDelta(self.base)
 
     def replay(self, record: object) -> None:
-        """Take in one record. Inside a metadata transaction (KIP-868) records wait for its end."""
+        """Replay one record. Inside a metadata transaction (KIP-868) records wait for its end."""
         kind = type(record).__name__
         waiting = self._values.get("transaction", self.base.transaction)
         if kind in _TRANSACTION:
@@ -101,9 +101,9 @@ class MetadataDelta:
         )
 
     @property
-    def left_out(self) -> list[str]:
+    def skipped(self) -> list[str]:
         """What `apply` could not put into the image, in words."""
-        return self._topics.left_out
+        return self._topics.skipped
 
     def _map(self, name: str) -> dict[Any, Any]:
         """The image's mapping of this name, copied at the first change."""
@@ -115,20 +115,23 @@ class MetadataDelta:
     # -- brokers and controllers ------------------------------------------------------
 
     def _register_broker(self, record: Any) -> None:
-        self._map("brokers")[record.broker_id] = BrokerImage(
-            broker_id=record.broker_id,
-            epoch=record.broker_epoch,
-            incarnation_id=record.incarnation_id,
-            endpoints=_endpoints(record),
-            rack=record.rack,
-            fenced=record.fenced,
-            in_controlled_shutdown=record.in_controlled_shutdown,
-            log_dirs=tuple(sorted(record.log_dirs)),
-            features=_ranges(record),
-            cordoned_log_dirs=tuple(sorted(record.cordoned_log_dirs or ())),
-            is_migrating_zk_broker=record.is_migrating_zk_broker,
+        old = self._map("brokers").get(record.broker_id)
+        self._put_broker(
+            BrokerImage(
+                broker_id=record.broker_id,
+                epoch=record.broker_epoch,
+                incarnation_id=record.incarnation_id,
+                endpoints=_endpoints(record),
+                rack=record.rack,
+                fenced=record.fenced,
+                in_controlled_shutdown=record.in_controlled_shutdown,
+                log_dirs=tuple(sorted(record.log_dirs)),
+                features=_ranges(record),
+                cordoned_log_dirs=tuple(sorted(record.cordoned_log_dirs or ())),
+                is_migrating_zk_broker=record.is_migrating_zk_broker,
+                last_unfenced_epoch=record.broker_epoch if old is None else old.last_unfenced_epoch,
+            )
         )
-        self._brokers[record.broker_id] = None
 
     def _change_registration(self, record: Any) -> None:
         broker = self._map("brokers").get(record.broker_id)
@@ -157,6 +160,8 @@ class MetadataDelta:
             self._put_broker(replace(broker, fenced=type(record).__name__ == "FenceBrokerRecord"))
 
     def _put_broker(self, broker: BrokerImage) -> None:
+        if not broker.fenced:
+            broker = replace(broker, last_unfenced_epoch=broker.epoch)
         self._map("brokers")[broker.broker_id] = broker
         self._brokers[broker.broker_id] = None
 

@@ -1,9 +1,9 @@
-"""The topics' part of a delta: topics, partitions and what becomes of them.
+"""The topics' part of a delta: topics and partitions created, changed and deleted. Pure.
 
 In: records. Out: the topics of the next image, what was deleted, which partitions changed.
-Never: a copy of topics that no record touches; ten thousand partitions may stand around the one
-that changes. A record of what there is not raises LookupError: it is stored, so the one who replays
-it decides.
+Never: a copy of topics that no record changes; there may be ten thousand partitions beside the one
+that changes. A record of an unknown topic raises LookupError: it is stored, so the caller that
+replays it decides.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from broker.metadata.image import MetadataImage, PartitionImage, Recovery, TopicImage, frozen
+from broker.metadata.image import (
+    LeaderRecoveryState,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    frozen,
+)
 
 LEADER_NOT_CHANGED = -2
 """PartitionChangeRecord's way of saying that the leader stays."""
@@ -31,11 +37,11 @@ class TopicsDelta:
     base: MetadataImage
     deleted: list[TopicImage] = field(default_factory=list)
     changed: dict[tuple[bytes, int], None] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     """Partitions whose number leaves a gap; known only when all records have been replayed."""
     _topics: dict[str, TopicImage] | None = None
     _names: dict[bytes, str] | None = None
-    _open: dict[bytes, dict[int, PartitionImage]] = field(default_factory=dict)
+    _pending: dict[bytes, dict[int, PartitionImage]] = field(default_factory=dict)
 
     def topic(self, record: Any) -> None:
         """A new topic, without partitions yet."""
@@ -51,14 +57,14 @@ class TopicsDelta:
         partition = PartitionImage(
             index=record.partition_id,
             replicas=replicas,
-            isr=_same(record.isr, replicas),
+            isr=_shared(record.isr, replicas),
             leader=record.leader,
             leader_epoch=record.leader_epoch,
             partition_epoch=record.partition_epoch,
             directories=tuple(record.directories or ()),
             removing_replicas=tuple(record.removing_replicas),
             adding_replicas=tuple(record.adding_replicas),
-            recovery=Recovery(record.leader_recovery_state),
+            recovery=LeaderRecoveryState(record.leader_recovery_state),
             elr=tuple(record.eligible_leader_replicas or ()),
             last_known_elr=tuple(record.last_known_elr or ()),
         )
@@ -73,14 +79,16 @@ class TopicsDelta:
         partition = PartitionImage(
             index=old.index,
             replicas=replicas,
-            isr=old.isr if record.isr is None else _same(record.isr, replicas),
+            isr=old.isr if record.isr is None else _shared(record.isr, replicas),
             leader=record.leader if moved else old.leader,
             leader_epoch=old.leader_epoch + (1 if moved else 0),
             partition_epoch=old.partition_epoch + 1,
             directories=_or(record.directories, old.directories),
             removing_replicas=_or(record.removing_replicas, old.removing_replicas),
             adding_replicas=_or(record.adding_replicas, old.adding_replicas),
-            recovery=old.recovery if recovery == RECOVERY_NOT_CHANGED else Recovery(recovery),
+            recovery=old.recovery
+            if recovery == RECOVERY_NOT_CHANGED
+            else LeaderRecoveryState(recovery),
             elr=_or(record.eligible_leader_replicas, old.elr),
             last_known_elr=_or(record.last_known_elr, old.last_known_elr),
         )
@@ -93,7 +101,7 @@ class TopicsDelta:
         if name is None:
             raise LookupError("a topic is removed that does not exist")
         topic = self._merged(topics.pop(name))
-        self._open.pop(record.topic_id, None)
+        self._pending.pop(record.topic_id, None)
         self.deleted.append(topic)
         return topic
 
@@ -117,12 +125,12 @@ class TopicsDelta:
 
     def apply(self) -> tuple[Mapping[str, TopicImage], Mapping[bytes, str]]:
         """Topics by name and names by id of the next image."""
-        if self._open:
+        if self._pending:
             topics, names = self._writable()
-            for topic_id in self._open:
+            for topic_id in self._pending:
                 name = names[topic_id]
                 topics[name] = self._merged(topics[name])
-            self._open = {}
+            self._pending = {}
         if self._topics is None or self._names is None:
             return self.base.topics, self.base.topic_names
         return frozen(self._topics), frozen(self._names)
@@ -141,11 +149,11 @@ class TopicsDelta:
         return self._topics, self._names
 
     def _put(self, topic_id: bytes, partition: PartitionImage) -> None:
-        self._open.setdefault(topic_id, {})[partition.index] = partition
+        self._pending.setdefault(topic_id, {})[partition.index] = partition
         self.changed[topic_id, partition.index] = None
 
     def _current(self, topic_id: bytes, index: int) -> PartitionImage:
-        held = self._open.get(topic_id, {}).get(index)
+        held = self._pending.get(topic_id, {}).get(index)
         if held is not None:
             return held
         topics = self._topics if self._topics is not None else self.base.topics
@@ -154,7 +162,7 @@ class TopicsDelta:
 
     def _merged(self, topic: TopicImage) -> TopicImage:
         """The topic with its open partitions in their places."""
-        opened = self._open.get(topic.topic_id)
+        opened = self._pending.get(topic.topic_id)
         if not opened:
             return topic
         partitions = list(topic.partitions)
@@ -164,13 +172,13 @@ class TopicsDelta:
             elif index == len(partitions):
                 partitions.append(opened[index])
             else:
-                self.left_out.append(f"partition {index} of {topic.name}")
+                self.skipped.append(f"partition {index} of {topic.name}")
         return TopicImage(topic.name, topic.topic_id, tuple(partitions))
 
 
-def _same(given: list[int], replicas: tuple[int, ...]) -> tuple[int, ...]:
-    """The replicas' own tuple where the list says the same: most in-sync sets do, and ten
-    thousand of them are memory."""
+def _shared(given: list[int], replicas: tuple[int, ...]) -> tuple[int, ...]:
+    """The replicas' own tuple if the list is equal: most in-sync sets are, and ten thousand copies
+    would cost memory."""
     made = tuple(given)
     return replicas if made == replicas else made
 

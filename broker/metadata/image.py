@@ -1,4 +1,4 @@
-"""The cluster's metadata as one frozen value: what every room of the broker knows of the world.
+"""The cluster's metadata as one frozen value.
 
 In: nothing. Out: lookups. Never: changed in place; a new image is made by `MetadataDelta`.
 Kafka's counterpart is MetadataImage.
@@ -17,21 +17,22 @@ from broker.metadata.versions import ELR_VERSION, METADATA_VERSION
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
+UNKNOWN_BROKER_EPOCH = -1
 NO_LEADER = -1
 
 UNASSIGNED_DIRECTORY = bytes(16)
-"""A replica whose broker has not said yet in which directory it lies (KIP-858)."""
+"""A replica whose broker has not reported its directory yet (KIP-858)."""
 
 LOST_DIRECTORY = bytes(15) + b"\x01"
-"""A replica whose directory failed before anybody was told which it was."""
+"""A replica whose directory failed before the broker had reported which one it is in."""
 
 
 def frozen(mapping: dict[_K, _V]) -> Mapping[_K, _V]:
-    """A read-only view of a dict that nobody else will write."""
+    """A read-only view of a dict that is not written any more."""
     return MappingProxyType(mapping)
 
 
-def _nothing() -> Mapping[Any, Any]:
+def _empty() -> Mapping[Any, Any]:
     return frozen({})
 
 
@@ -46,9 +47,9 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class Recovery(IntEnum):
-    """Whether a leader was elected outside the in-sync set and has not said since that it has
-    recovered (KIP-704)."""
+class LeaderRecoveryState(IntEnum):
+    """Whether a leader was elected outside the in-sync set and has not reported its recovery since
+    (KIP-704)."""
 
     RECOVERED = 0
     RECOVERING = 1
@@ -88,11 +89,25 @@ class BrokerImage:
     features: tuple[FeatureRange, ...] = ()
     cordoned_log_dirs: tuple[bytes, ...] = ()
     is_migrating_zk_broker: bool = False
+    last_unfenced_epoch: int = field(default=UNKNOWN_BROKER_EPOCH, compare=False)
+    """Epoch of the last registration under which the broker was unfenced. Not in any record:
+    after a snapshot it is unknown, and `epoch` stands for it."""
 
     @property
     def is_active(self) -> bool:
         """Whether it may lead and be in sync: not fenced and not about to stop (KIP-841)."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    def is_continued_by(self, previous_epoch: int) -> bool:
+        """Whether a restarted broker that verifies the log of `previous_epoch` has all this
+        registration is counted on for.
+
+        A registration that was never unfenced has joined no in-sync set, and the broker may have
+        been killed before it stored that epoch: the one before it counts as well (ADR 0032).
+        """
+        known = self.last_unfenced_epoch != UNKNOWN_BROKER_EPOCH
+        oldest = self.last_unfenced_epoch if known else self.epoch
+        return oldest <= previous_epoch <= self.epoch
 
     def has_online_directory(self, directory: bytes) -> bool:
         """Whether a replica said to lie in `directory` can be served by this broker."""
@@ -130,7 +145,7 @@ class PartitionImage:
     directories: tuple[bytes, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
-    recovery: Recovery = Recovery.RECOVERED
+    recovery: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
 
@@ -140,7 +155,7 @@ class PartitionImage:
         return bool(self.adding_replicas or self.removing_replicas)
 
     def directory_of(self, broker_id: int) -> bytes:
-        """Where a broker keeps its replica, UNASSIGNED_DIRECTORY if it has not said."""
+        """The log directory of a broker's replica, UNASSIGNED_DIRECTORY if it is not reported."""
         for replica, directory in zip(self.replicas, self.directories, strict=False):
             if replica == broker_id:
                 return directory
@@ -149,7 +164,7 @@ class PartitionImage:
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """One topic. Invariant: `partitions` are 0..n-1 in order."""
+    """One topic. Invariant: `partitions` have the indexes 0..n-1, ascending."""
 
     name: str
     topic_id: bytes
@@ -185,17 +200,17 @@ class MetadataImage:
     cluster_id: str = ""
     offset: int = -1
     epoch: int = 0
-    brokers: Mapping[int, BrokerImage] = field(default_factory=_nothing)
-    topics: Mapping[str, TopicImage] = field(default_factory=_nothing)
-    topic_names: Mapping[bytes, str] = field(default_factory=_nothing)
-    configs: Mapping[ConfigKey, Mapping[str, str]] = field(default_factory=_nothing)
-    features: Mapping[str, int] = field(default_factory=_nothing)
+    brokers: Mapping[int, BrokerImage] = field(default_factory=_empty)
+    topics: Mapping[str, TopicImage] = field(default_factory=_empty)
+    topic_names: Mapping[bytes, str] = field(default_factory=_empty)
+    configs: Mapping[ConfigKey, Mapping[str, str]] = field(default_factory=_empty)
+    features: Mapping[str, int] = field(default_factory=_empty)
     next_producer_id: int = 0
-    controllers: Mapping[int, ControllerImage] = field(default_factory=_nothing)
-    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_nothing)
-    acls: Mapping[bytes, AclImage] = field(default_factory=_nothing)
-    scram: Mapping[tuple[int, str], Any] = field(default_factory=_nothing)
-    delegation_tokens: Mapping[str, Any] = field(default_factory=_nothing)
+    controllers: Mapping[int, ControllerImage] = field(default_factory=_empty)
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
+    acls: Mapping[bytes, AclImage] = field(default_factory=_empty)
+    scram: Mapping[tuple[int, str], Any] = field(default_factory=_empty)
+    delegation_tokens: Mapping[str, Any] = field(default_factory=_empty)
     zk_migration_state: int = 0
     transaction: tuple[object, ...] | None = None
 
@@ -218,7 +233,7 @@ class MetadataImage:
                 yield topic, partition
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
-        """What was set for this topic itself; defaults are the configuration room's."""
+        """The topic's own settings; `broker/config` has the defaults."""
         return self.configs.get((ResourceType.TOPIC, topic), {})
 
     def alive_brokers(self) -> list[BrokerImage]:

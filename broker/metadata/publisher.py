@@ -1,8 +1,8 @@
-"""Telling the rooms of a broker what changed in the metadata, in an order they can live with.
+"""Publishes metadata changes to the broker's subscribers in a fixed order.
 
-In: `Changes`. Out: calls of subscribers. Never: what a room does with them; nor a process ended
-because one of them stumbled over a committed record, which would come again at every start: that
-is logged with its trace and counted (Kafka's metadata-apply-error-count), the others hear it.
+A subscriber that fails on a committed record does not end the process, because the record would
+recur at every start: the failure is logged with its trace and counted (Kafka's
+metadata-apply-error-count), and the other subscribers are called.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ Subscriber = Callable[[Changes], None]
 
 
 class Publisher:
-    """Subscribers in the order in which they hear of a change: replicas first, then what reads
-    them."""
+    """Subscribers in the order in which they are called: replicas first, then what reads them."""
 
     def __init__(self) -> None:
         self._subscribers: list[Subscriber] = []
         self.errors = 0
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Hear of every change from now on."""
+        """Call `subscriber` with every change from now on."""
         self._subscribers.append(subscriber)
 
     def publish(self, changes: Changes) -> None:
-        """Tell everybody."""
+        """Call all subscribers."""
         for subscriber in self._subscribers:
             try:
                 subscriber(changes)
             except Exception:
-                self.failed("a change up to offset %d", changes.image.offset)
+                self.on_apply_error("a change up to offset %d", changes.image.offset)
 
-    def failed(self, what: str, *values: object) -> None:
+    def on_apply_error(self, what: str, *values: object) -> None:
         """Part of a change could not be applied; called while its exception is handled."""
         self.errors += 1
         log.exception(f"metadata is not applied: {what}", *values)

@@ -1,7 +1,7 @@
 """Levels of `metadata.version` and what each of them means for the records on disk.
 
-In: a level. Out: its name, which version each record kind is written in, what a cluster of this
-level may do. Never: which level a cluster has; that is in its image.
+For each level: its name, the version of each record kind, what a cluster of this level may do.
+Which level a cluster has is in its image.
 
 Source: Kafka 4.3's MetadataVersion (KIP-778). A broker here writes the records of 3.9-IV0 up to
 4.3-IV0; a data directory of an older level stays there until an operator upgrades it.

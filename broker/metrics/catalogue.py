@@ -1,8 +1,8 @@
 """Every metric a broker shows: Kafka's type and name, kind, labels and what it says.
 
-In: nothing. Out: the table `CATALOGUE`; docs/metrics.md is made of it, and the page that Prometheus
-reads takes its HELP lines from it. Never: a metric that no room counts; a test compares this table
-with the calls of `meter`, `gauge` and `histogram` in both directions.
+docs/metrics.md is generated from `CATALOGUE`, and the page that Prometheus reads takes its HELP
+lines from it. A test compares this table with the calls of `meter`, `gauge` and `histogram` in both
+directions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from broker.metrics.names import base_name
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """What Prometheus calls it."""
 
     COUNTER = "counter"
@@ -23,11 +23,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """One metric. `alarm` says when somebody should be woken; empty: look at it, no more."""
+    """One metric. `alarm` says when to page an operator; empty: informative only."""
 
     type: str
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
     alarm: str = ""
@@ -36,15 +36,19 @@ class MetricInfo:
     def shown_name(self) -> str:
         """What stands on the page."""
         base = base_name(self.type, self.name)
-        return f"{base}_total" if self.kind is Kind.COUNTER else base
+        return f"{base}_total" if self.kind is MetricKind.COUNTER else base
 
 
-COUNTER, GAUGE, SUMMARY = Kind.COUNTER, Kind.GAUGE, Kind.SUMMARY
+COUNTER, GAUGE, SUMMARY = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.SUMMARY
 _TOPIC = ("topic",)
 
 
-def _rows(type_: str, *rows: tuple[str, Kind, str] | tuple[str, Kind, str, tuple[str, ...]] |
-          tuple[str, Kind, str, tuple[str, ...], str]) -> list[MetricInfo]:  # fmt: skip
+def _rows(
+    type_: str,
+    *rows: tuple[str, MetricKind, str]
+    | tuple[str, MetricKind, str, tuple[str, ...]]
+    | tuple[str, MetricKind, str, tuple[str, ...], str],
+) -> list[MetricInfo]:
     return [MetricInfo(type_, *row) for row in rows]
 
 

@@ -1,11 +1,11 @@
 """docs/metrics.md, made from the catalogue: `python -m broker.metrics.document > docs/metrics.md`.
 
-In: the catalogue. Out: a page. Never: a value; a test compares the page with what is committed.
+A test compares the page with the committed file.
 """
 
 from __future__ import annotations
 
-from broker.metrics.catalogue import CATALOGUE, Kind, MetricInfo
+from broker.metrics.catalogue import CATALOGUE, MetricInfo, MetricKind
 
 _HEAD = """# Metrics of a broker
 
@@ -17,7 +17,7 @@ Prometheus' JMX exporter. Counters only grow: `rate(NAME[1m])` is the number per
 has `NAME_count`, `NAME_sum` and quantiles over the newest 1024 values. One that has not happened
 yet may be missing from the page.
 
-## When to wake somebody
+## When to page an operator
 
 | metric | when |
 |---|---|
@@ -39,7 +39,7 @@ def page() -> str:
 def _row(one: MetricInfo) -> str:
     labels = ", ".join(f"`{label}`" for label in one.labels)
     bean = f"`{one.type}` `{one.name}`"
-    kind = "summary" if one.kind is Kind.SUMMARY else one.kind.value
+    kind = "summary" if one.kind is MetricKind.SUMMARY else one.kind.value
     return f"| `{one.shown_name}` | {kind} | {labels} | {bean} | {one.help} |\n"
 
 

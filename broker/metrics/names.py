@@ -1,6 +1,6 @@
 """Kafka's metric names in Prometheus' form, translated the usual way.
 
-In: a Kafka MBean's type, name, labels. Out: the name Prometheus shows. The translation is that of
+The translation is that of
 the sample configuration for Kafka that comes with Prometheus' JMX exporter, so that dashboards made
 for Kafka find what they look for:
 
@@ -11,7 +11,7 @@ for Kafka find what they look for:
 - a histogram becomes a summary: ``..._count``, ``..._sum`` and quantiles in the label ``quantile``;
 - other properties of the MBean (topic, partition, request, listener) become labels.
 
-Never: a metric whose type is not in the table below; its domain would be guessed.
+A type that is not in the table below is an error, because its domain would be guessed.
 """
 
 from __future__ import annotations

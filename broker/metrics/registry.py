@@ -1,8 +1,7 @@
 """What the broker counts: meters, gauges, histograms, and their text for Prometheus.
 
-In: events as they happen. Out: the exposition text. Never: a lock, a clock or a rate; rates are
-Prometheus' business. Marking a meter adds to an integer and nothing else, so that it can be done
-for every request.
+It needs no lock, no clock and no rates; Prometheus computes rates. Marking a meter adds to an
+integer and nothing else, so that it can be done for every request.
 """
 
 from __future__ import annotations
@@ -94,15 +93,16 @@ class Metrics(Collector):
         self._registry.register(self)
 
     def meter(self, type_: str, name: str, /, **labels: str) -> Meter:
-        """The meter of that name and labels; made at the first asking, to be kept by the asker."""
+        """The meter of that name and labels; created at the first call, to be kept by the
+        caller."""
         return self._meters.by_key.setdefault(_key(type_, name, labels), Meter())
 
     def gauge(self, type_: str, name: str, read: Callable[[], float], /, **labels: str) -> None:
-        """A value that is read when somebody asks; a second gauge of the name takes the place."""
+        """A value that is read when scraped; a second gauge of the name replaces the first."""
         self._gauges.by_key[_key(type_, name, labels)] = read
 
     def histogram(self, type_: str, name: str, /, **labels: str) -> Histogram:
-        """The histogram of that name and labels; made at the first asking."""
+        """The histogram of that name and labels; created at the first call."""
         return self._histograms.by_key.setdefault(_key(type_, name, labels), Histogram())
 
     def forget(self, **labels: str) -> None:
@@ -135,7 +135,7 @@ class Metrics(Collector):
 
 
 def _key(type_: str, name: str, labels: dict[str, str]) -> Key:
-    base_name(type_, name)  # an unknown type is a programmer's error, and shown at once
+    base_name(type_, name)  # an unknown type is a programmer's error, raised at once
     return type_, name, tuple(sorted(labels.items()))
 
 

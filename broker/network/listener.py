@@ -1,8 +1,7 @@
-"""The broker's listening side: admits connections, closes idle ones, stops them all.
+"""A listener of the broker: admits connections, closes idle ones, stops them all.
 
-Out to the dispatcher: `dispatch(frame, connection, slot)`, which fills the slot now or later.
-Never: what a request means. Kafka's counterpart is the SocketServer (broker.md 6); its threads
-are one event loop here.
+Calls `dispatch(frame, connection, slot)`, which sets the slot now or later. Never: what a request
+means. Kafka's counterpart is the SocketServer (broker.md 6); its threads are one event loop here.
 """
 
 from __future__ import annotations
@@ -10,34 +9,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from broker.network.budget import ReceiveBudget
-from broker.network.complaints import Complaints
+from broker.network.client_log import ClientLog
 from broker.network.connection import Connection
-from broker.network.frames import FrameCutter
+from broker.network.frames import FrameDecoder
 from broker.network.limits import (
     READ_BUFFER_BYTES,
     RESPONSE_MEMORY_BYTES,
     STALLED_S,
     ConnectionLimits,
 )
-from broker.network.memory import MemoryOfBrokers, ResponseMemory
+from broker.network.memory import BrokerMemory, ResponseMemory
+from broker.network.memory_pool import MemoryPool
 from broker.network.port import Network, Server
-from broker.network.responses import Slot
+from broker.network.responses import ResponseSlot
 from broker.network.turns import Turns
 
-Dispatch = Callable[[memoryview, Connection, Slot], None]
+Dispatch = Callable[[memoryview, Connection, ResponseSlot], None]
 
 
-class Shared:
-    """What all listeners of one process share, because one loop and one memory serve them."""
+class SharedResources:
+    """Resources of all listeners of one process, which one loop and one memory serve."""
 
     def __init__(
         self, monotonic: Callable[[], float], soon: Callable[[Callable[[], None]], object]
     ) -> None:
         self.turns = Turns(monotonic, soon)
         self.client_memory = ResponseMemory(RESPONSE_MEMORY_BYTES)
-        self.memory_of_brokers = MemoryOfBrokers()
-        self.complaints = Complaints(monotonic)
+        self.broker_memory = BrokerMemory()
+        self.client_log = ClientLog(monotonic)
 
 
 class Listener:
@@ -51,49 +50,49 @@ class Listener:
         monotonic: Callable[[], float],
         soon: Callable[[Callable[[], None]], object],
         on_closed: Callable[[Connection], None] | None = None,
-        shared: Shared | None = None,
+        shared: SharedResources | None = None,
         *,
         is_for_brokers: bool = False,
     ) -> None:
-        """`is_for_brokers`: only brokers and controllers come here, so that their requests wait for
-        no client's turn, and what they hold is counted apart."""
-        shared = shared or Shared(monotonic, soon)
+        """`is_for_brokers`: only brokers and controllers connect here, so their requests wait for
+        no client's turn, and their responses are counted apart."""
+        shared = shared or SharedResources(monotonic, soon)
         self.turns = shared.turns
         self.service_class = self.turns.brokers if is_for_brokers else self.turns.clients
-        self.memory_of_brokers = shared.memory_of_brokers
+        self.broker_memory = shared.broker_memory
         self.memory = shared.client_memory
         if is_for_brokers:
             self.memory = ResponseMemory(RESPONSE_MEMORY_BYTES)
-        self._complaints = shared.complaints
+        self._client_log = shared.client_log
         self._network = network
         self._limits = limits
         self.dispatch = dispatch
         self.monotonic = monotonic
-        self._soon = soon
-        self.budget = ReceiveBudget(limits().receive_budget_bytes)
+        self._call_soon = soon
+        self.memory_pool = MemoryPool(limits().receive_memory_bytes)
         self._shared = memoryview(bytearray(READ_BUFFER_BYTES))
         self._connections: dict[Connection, None] = {}
         self._on_closed = on_closed
         self.is_open = True
         self._per_ip: Counter[str] = Counter()
-        self._woken: list[Connection] = []
-        self._turn = False
+        self._to_flush: list[Connection] = []
+        self._in_batch = False
         self._server: Server | None = None
 
     async def start(self, host: str, port: int, *, held: bool = False) -> int:
-        """Bind; the port in use. `held`: connections stand, but nothing is read before `open`."""
+        """Bind; the port in use. `held`: connections are accepted, but not read before `open`."""
         self.is_open = not held
         self._server = await self._network.listen(host, port, lambda: Connection(self))
         return self._server.port
 
     def open(self) -> None:
-        """Answer from now on, those first who came first."""
+        """Serve from now on, the oldest connections first."""
         self.is_open = True
         for connection in list(self._connections):
             connection.pump()
 
     async def stop(self) -> None:
-        """Accept no more and close every connection after its written responses."""
+        """Stop accepting, and close every connection after its written responses."""
         if self._server is not None:
             await self._server.close()
         for connection in list(self._connections):
@@ -101,7 +100,7 @@ class Listener:
 
     @property
     def connection_count(self) -> int:
-        """Connections that stand."""
+        """Open connections."""
         return len(self._connections)
 
     def close_idle(self) -> int:
@@ -116,18 +115,19 @@ class Listener:
         return len(idle)
 
     def close_stalled(self) -> int:
-        """If anybody waits for memory, close those whose half frames keep it and do not grow."""
-        if not self.budget.is_short:
+        """If a connection waits for memory, close those whose partial frames keep it and do not
+        grow."""
+        if not self.memory_pool.is_short:
             return 0
         oldest = self.monotonic() - STALLED_S
-        stalled = [c for c in self._connections if c.last_active < oldest and c.holds_budget]
+        stalled = [c for c in self._connections if c.last_active < oldest and c.holds_memory]
         for connection in stalled:
             connection.abort("its half request kept memory that others need")
         return len(stalled)
 
     def close_unread(self) -> int:
-        """If answers hold more than they may, each connection one, close those whose clients have
-        read nothing for a while: how many they are is all that bounds them else."""
+        """If responses hold more than their limit, close connections whose clients have read
+        nothing for a while: otherwise only the number of connections would bound the memory."""
         if not self.memory.is_short:
             return 0
         oldest = self.monotonic() - STALLED_S
@@ -138,64 +138,64 @@ class Listener:
 
     # -- the connections' side ------------------------------------------------------
 
-    def new_cutter(self) -> FrameCutter:
+    def new_decoder(self) -> FrameDecoder:
         """The receiving side of a new connection."""
-        return FrameCutter(self._shared, self.budget, self._limits().max_request_bytes)
+        return FrameDecoder(self._shared, self.memory_pool, self._limits().max_request_bytes)
 
     def admit(self, connection: Connection) -> bool:
-        """Count the connection, unless it is one too many."""
+        """Count the connection, unless it exceeds the limits."""
         limits = self._limits()
         if len(self._connections) >= limits.max_connections:
-            self._complaints.warn("refusing %s: max.connections reached", connection.host)
+            self._client_log.warning("refusing %s: max.connections reached", connection.host)
             return False
-        most = limits.of_address.get(connection.host, limits.max_connections_per_ip)
+        most = limits.max_connections_by_ip.get(connection.host, limits.max_connections_per_ip)
         if self._per_ip[connection.host] >= most:
-            self._complaints.warn("refusing %s: max.connections.per.ip reached", connection.host)
+            self._client_log.warning("refusing %s: max.connections.per.ip reached", connection.host)
             return False
         self._connections[connection] = None
         self._per_ip[connection.host] += 1
         return True
 
-    def forget(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         """The connection is gone."""
         if connection in self._connections:
             del self._connections[connection]
-            self.memory_of_brokers.forget(connection.holder)
+            self.broker_memory.release(connection.memory_account)
             self._per_ip[connection.host] -= 1
             if not self._per_ip[connection.host]:
                 del self._per_ip[connection.host]
             if self._on_closed is not None:
                 self._on_closed(connection)
 
-    def complain(self, text: str, *words: object) -> None:
-        """A line about a client, unless there are many."""
-        self._complaints.inform(text, *words)
+    def log_client(self, text: str, *words: object) -> None:
+        """Log a line about a client, at a limited rate."""
+        self._client_log.info(text, *words)
 
-    def complain_of_failure(self, host: str) -> None:
-        """What a client's request raised, with its trace."""
-        self._complaints.failed("request from %s failed", host)
+    def log_failure(self, host: str) -> None:
+        """Log the exception that a client's request raised, with its trace."""
+        self._client_log.exception("request from %s failed", host)
 
-    def begin_turn(self) -> None:
-        """A connection starts to work on what it received."""
-        self._turn = True
+    def begin_batch(self) -> None:
+        """A connection starts to process received requests."""
+        self._in_batch = True
 
-    def end_turn(self) -> None:
-        """Send what that work has made ready on other connections too."""
-        self._turn = False
+    def end_batch(self) -> None:
+        """Send what became ready on other connections meanwhile."""
+        self._in_batch = False
         self._flush()
 
-    def wake(self, connection: Connection) -> None:
-        """A waiting response of `connection` was filled by somebody else's event.
+    def schedule_flush(self, connection: Connection) -> None:
+        """Another connection's event made a response of `connection` ready.
 
-        It is sent when that event's work is over: with the turn that runs, or, outside of any
-        turn (a timer), at the next pass of the event loop, once for all.
+        It is sent after that event's work: at the end of the current turn, or, outside of any turn
+        (a timer), at the next iteration of the event loop, together with all others.
         """
-        self._woken.append(connection)
-        if not self._turn and len(self._woken) == 1:
-            self._soon(self._flush)
+        self._to_flush.append(connection)
+        if not self._in_batch and len(self._to_flush) == 1:
+            self._call_soon(self._flush)
 
     def _flush(self) -> None:
-        while self._woken:
-            woken, self._woken = self._woken, []
+        while self._to_flush:
+            woken, self._to_flush = self._to_flush, []
             for connection in woken:
                 connection.pump()

@@ -1,18 +1,18 @@
 """The memory of all responses that the kernel has not taken yet, bounded for each class.
 
-In: bytes that connections hold. Out: how much a read of the log may bring now. Never: a wait; a
-bound that queued readers would let those who do not read stop those who do (KIP-74 gives every
-fetch at least one batch, which is what the bound can be passed by: one batch per connection).
+In: bytes that connections hold. Out: how much a read of the log may return now. Never: a wait; if
+readers queued for memory, clients that do not read would stop those that do (KIP-74 gives every
+fetch at least one batch, so the bound can be exceeded by one batch per connection).
 """
 
 from __future__ import annotations
 
 
 class ResponseMemory:
-    """What some connections may hold together. `share`: a read gets at most one part in so many of
-    what is left, so that a few that do not read cannot take everything.
+    """Bytes that some connections may hold together. `share`: a read gets at most this fraction
+    (1/share) of what is left, so that a few clients that do not read cannot take everything.
 
-    Invariant: `used_bytes` is what was taken and not given back.
+    Invariant: `used_bytes` is the sum of all `add`.
     """
 
     __slots__ = ("_share", "limit_bytes", "used_bytes")
@@ -27,49 +27,49 @@ class ResponseMemory:
         """Whether a connection may only have one response at a time."""
         return self.used_bytes >= self.limit_bytes
 
-    def cut(self, wanted_bytes: int) -> int:
-        """How much of it may be read now; 0 still means one whole batch."""
+    def limit_read(self, wanted_bytes: int) -> int:
+        """How many of the wanted bytes may be read now; 0 still means one whole batch."""
         left = (self.limit_bytes - self.used_bytes) // self._share
         return min(wanted_bytes, left) if left > 0 else 0
 
-    def take(self, size: int) -> None:
-        """Somebody holds more (or less, if `size` is below zero)."""
+    def add(self, size: int) -> None:
+        """Count more held bytes (fewer, if `size` is below zero)."""
         self.used_bytes += size
 
 
-class MemoryOfBrokers:
-    """What each follower may hold beside the clients on a shared listener.
+class BrokerMemory:
+    """Response memory of each follower, apart from the clients on a shared listener.
 
-    Anybody can say that he is a broker, so each known id has one memory of one answer's size, and
-    one connection has it: the one that has asked last.
+    Any client can claim to be a broker, so each known id has one memory of one response's size, and
+    one connection uses it: the last one that fetched.
     """
 
     def __init__(self) -> None:
-        self._of: dict[int, ResponseMemory] = {}
-        self._holders: dict[int, MemoryHolder] = {}
+        self._by_broker: dict[int, ResponseMemory] = {}
+        self._accounts: dict[int, MemoryAccount] = {}
 
-    def give_to(self, broker_id: int, holder: MemoryHolder, limit_bytes: int) -> None:
-        """`holder` fetches as this broker from now on."""
-        if self._holders.get(broker_id) is holder:
+    def assign(self, broker_id: int, account: MemoryAccount, limit_bytes: int) -> None:
+        """The connection of `account` fetches as this broker from now on."""
+        if self._accounts.get(broker_id) is account:
             return
-        former = self._holders.pop(broker_id, None)
+        former = self._accounts.pop(broker_id, None)
         if former is not None:
             former.charge_to(former.usual_memory)
-        memory = self._of.setdefault(broker_id, ResponseMemory(limit_bytes, share=1))
+        memory = self._by_broker.setdefault(broker_id, ResponseMemory(limit_bytes, share=1))
         memory.limit_bytes = limit_bytes
-        self._holders[broker_id] = holder
-        holder.charge_to(memory)
+        self._accounts[broker_id] = account
+        account.charge_to(memory)
 
-    def forget(self, holder: MemoryHolder) -> None:
+    def release(self, account: MemoryAccount) -> None:
         """The connection is gone."""
-        for broker_id in [number for number, one in self._holders.items() if one is holder]:
-            del self._holders[broker_id]
+        for broker_id in [number for number, one in self._accounts.items() if one is account]:
+            del self._accounts[broker_id]
 
 
-class MemoryHolder:
-    """Somebody whose held bytes are counted somewhere.
+class MemoryAccount:
+    """The held bytes of one connection, counted in one memory.
 
-    Invariant: `charged` of `memory.used_bytes` are his.
+    Invariant: `charged` of `memory.used_bytes` belong to this account.
     """
 
     def __init__(self, memory: ResponseMemory) -> None:
@@ -78,13 +78,13 @@ class MemoryHolder:
         self.charged = 0
 
     def charge(self, held_bytes: int) -> None:
-        """He holds so much now."""
+        """Set the bytes held now."""
         if held_bytes != self.charged:
-            self.memory.take(held_bytes - self.charged)
+            self.memory.add(held_bytes - self.charged)
             self.charged = held_bytes
 
     def charge_to(self, memory: ResponseMemory) -> None:
-        """What he holds counts there from now on."""
-        self.memory.take(-self.charged)
-        memory.take(self.charged)
+        """Count the held bytes in `memory` from now on."""
+        self.memory.add(-self.charged)
+        memory.add(self.charged)
         self.memory = memory

@@ -25,7 +25,7 @@ class Server(Protocol):
         """The port in use, also where 0 was asked for."""
 
     async def close(self) -> None:
-        """Accept no more connections; those that stand are their owner's to close."""
+        """Stop accepting connections; the owner of open ones closes them."""
 
 
 class Network(Protocol):

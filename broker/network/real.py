@@ -1,6 +1,6 @@
 """The network port on the machine's own sockets, by the running event loop.
 
-TCP_NODELAY is what both asyncio and uvloop set by themselves; nothing is tuned here.
+Both asyncio and uvloop set TCP_NODELAY by themselves; nothing is tuned here.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class RealServer:
         return self._port
 
     async def close(self) -> None:
-        """Stop accepting; does not wait for the connections, their owner closes them."""
+        """Stop accepting; does not wait for the connections, which their owner closes."""
         self._server.close()
 
 
 class RealNetwork:
-    """`Network` on asyncio or uvloop, whichever runs."""
+    """`Network` on the running loop of asyncio or uvloop."""
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Server:
-        """Bind and accept; a taken port is an error with the remedy."""
+        """Bind and accept; a port in use is an error with the remedy."""
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(factory, host or None, port, backlog=BACKLOG)

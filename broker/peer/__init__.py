@@ -1,1 +1,1 @@
-"""Connections from this process to other brokers and controllers."""
+"""What brokers add to `bus.client.wire`: the channel to the controller, a limiter of warnings."""

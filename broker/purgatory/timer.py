@@ -1,7 +1,7 @@
 """The one timer of a broker: drives the timing wheel with the clock.
 
-In: delays and callbacks. Out: the callbacks, called once when their time has come, on the loop's
-thread. Never: a second wheel; delayed produce, fetch, join and session timeouts all wait here.
+Calls each callback once after its delay, on the loop's thread. There is no second wheel: delayed
+produce, fetch, join and session timeouts all wait here.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import math
 from collections.abc import Callable
 
 from broker.clock.port import Clock, TimerHandle, monotonic_ms
-from broker.purgatory.wheel import Entry, TimingWheel
+from broker.purgatory.wheel import TimingWheel, WheelEntry
 
 Callback = Callable[[], None]
 
 
 class TimerEntry:
-    """A callback that waits. ``cancel`` gives its memory back at once."""
+    """A waiting callback. ``cancel`` frees its memory at once."""
 
     __slots__ = ("_entry", "_wheel")
 
-    def __init__(self, wheel: TimingWheel, entry: Entry | None) -> None:
+    def __init__(self, wheel: TimingWheel, entry: WheelEntry | None) -> None:
         self._wheel = wheel
         self._entry = entry
 
@@ -57,7 +57,7 @@ class Timer:
         return TimerEntry(self._wheel, entry)
 
     def stop(self) -> None:
-        """Call back nothing any more."""
+        """Stop calling back."""
         self._stopped = True
         self._disarm()
 
@@ -84,6 +84,6 @@ class Timer:
         if upcoming_ms is not None and upcoming_ms < self._wake_at_ms:
             self._arm(upcoming_ms)
 
-    def _call(self, entry: Entry) -> None:
+    def _call(self, entry: WheelEntry) -> None:
         callback, entry.payload = entry.payload, None
         callback()  # what it raises ends the process, as that of any timer

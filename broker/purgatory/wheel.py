@@ -1,7 +1,7 @@
 """A hierarchical timing wheel: many deadlines at a cost that does not grow with their number.
 
 In: entries with a deadline in milliseconds of a monotonic clock, and the present time. Out: the
-entries that are due, and the moment to look again. Never: a clock, a callback, a thread.
+entries that are due, and the time of the next check. Never: a clock, a callback, a thread.
 
 Level 0 has ``WHEEL_SIZE`` buckets of one tick each; a bucket of the next level is as long as the
 whole wheel below. Adding and cancelling touch one bucket. When a bucket of a higher level is due,
@@ -19,7 +19,7 @@ TICK_MS = 1
 WHEEL_SIZE = 20
 
 
-class Entry:
+class WheelEntry:
     """One deadline. ``payload`` is the caller's. Invariant: in at most one bucket."""
 
     __slots__ = ("bucket", "deadline_ms", "payload")
@@ -41,7 +41,7 @@ class Bucket:
 
     def __init__(self) -> None:
         self.expires_ms = -1
-        self.entries: dict[Entry, None] = {}
+        self.entries: dict[WheelEntry, None] = {}
 
 
 class _Level:
@@ -68,15 +68,15 @@ class TimingWheel:
     def __len__(self) -> int:
         return self._size
 
-    def add(self, deadline_ms: int, payload: Any) -> Entry | None:
+    def add(self, deadline_ms: int, payload: Any) -> WheelEntry | None:
         """Keep an entry; ``None`` if its deadline has come already."""
-        entry = Entry(deadline_ms, payload)
+        entry = WheelEntry(deadline_ms, payload)
         if not self._place(entry):
             return None
         self._size += 1
         return entry
 
-    def cancel(self, entry: Entry) -> bool:
+    def cancel(self, entry: WheelEntry) -> bool:
         """Forget an entry; false if it is not in the wheel any more."""
         bucket, entry.bucket = entry.bucket, None
         if bucket is None:
@@ -96,18 +96,18 @@ class TimingWheel:
                 bucket.expires_ms = -1
         return None
 
-    def advance(self, now_ms: int) -> list[Entry]:
+    def advance(self, now_ms: int) -> list[WheelEntry]:
         """Move the time on to ``now_ms``; the entries that are due, earliest bucket first."""
-        due: list[Entry] = []
+        due: list[WheelEntry] = []
         while (expires_ms := self.next_ms()) is not None and expires_ms <= now_ms:
             _, _, bucket = heappop(self._in_use)
             bucket.expires_ms = -1
-            self._turn_to(expires_ms)
+            self._advance_to(expires_ms)
             self._empty(bucket, due)
-        self._turn_to(now_ms)
+        self._advance_to(now_ms)
         return due
 
-    def _empty(self, bucket: Bucket, due: list[Entry]) -> None:
+    def _empty(self, bucket: Bucket, due: list[WheelEntry]) -> None:
         entries, bucket.entries = bucket.entries, {}
         for entry in entries:
             entry.bucket = None
@@ -115,7 +115,7 @@ class TimingWheel:
                 self._size -= 1
                 due.append(entry)
 
-    def _place(self, entry: Entry) -> bool:
+    def _place(self, entry: WheelEntry) -> bool:
         """Put an entry in the lowest level that reaches its deadline; false if it is due."""
         deadline_ms = entry.deadline_ms
         if deadline_ms < self._levels[0].now_ms + TICK_MS:
@@ -125,7 +125,7 @@ class TimingWheel:
         bucket = level.buckets[slot % WHEEL_SIZE]
         bucket.entries[entry] = None
         entry.bucket = bucket
-        self._note_use(bucket, slot * level.tick_ms)
+        self._schedule(bucket, slot * level.tick_ms)
         return True
 
     def _level_for(self, deadline_ms: int) -> _Level:
@@ -138,13 +138,13 @@ class TimingWheel:
             self._levels.append(top)
         return top
 
-    def _note_use(self, bucket: Bucket, expires_ms: int) -> None:
+    def _schedule(self, bucket: Bucket, expires_ms: int) -> None:
         if bucket.expires_ms != expires_ms:
             bucket.expires_ms = expires_ms
             self._pushes += 1
             heappush(self._in_use, (expires_ms, self._pushes, bucket))
 
-    def _turn_to(self, now_ms: int) -> None:
+    def _advance_to(self, now_ms: int) -> None:
         for level in self._levels:
             if now_ms < level.now_ms + level.tick_ms:
                 return

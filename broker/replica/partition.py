@@ -1,9 +1,9 @@
 """One partition as this broker's replica sees it: who leads, who is in sync, what is visible.
 
 In: batches to append, fetches of followers, offsets to read, leadership as the controller decides
-it. Out: offsets, byte ranges up to the visible end, ``LogError``; its host hears when the log's end
-or the high watermark moved and when another in-sync set is to be asked for. Never: who waits for
-what; I/O other than the log's.
+it. Out: offsets, byte ranges up to the visible end, ``LogError``; it notifies its host when the
+log's end or the high watermark advanced and when another in-sync set is to be proposed. Never:
+which requests wait; I/O other than the log's.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import Protocol
 from broker.log.epochs import EpochEnd
 from broker.log.errors import LogError
 from broker.log.log import Log
-from broker.log.records_in import AppendInfo, Origin
 from broker.log.segments import FetchSlice
 from broker.log.timestamps import TimestampOffset, first_at_or_after, with_largest_timestamp
-from broker.replica.follower import Follower
-from broker.replica.leadership import IsrProposal, Leadership
+from broker.log.validation import AppendInfo, AppendOrigin
+from broker.replica.leader_state import IsrProposal, PartitionLeader, ReplicaState
 from bus.errors import ErrorCode
 from bus.records.batch import Buffer
 
@@ -40,7 +39,7 @@ class Isolation(Enum):
     READ_COMMITTED = "read-committed"
 
 
-class Host(Protocol):
+class PartitionHost(Protocol):
     """What a partition needs of its replica manager."""
 
     broker_id: int
@@ -49,25 +48,25 @@ class Host(Protocol):
     def lag_time_ms(self) -> int: ...
     def monotonic_ms(self) -> int: ...
 
-    def on_moved(self, partition: Partition, watermark_rose: bool, /) -> None:
-        """Something was appended, became visible to all, or can no longer be had here."""
+    def on_log_advanced(self, partition: Partition, watermark_rose: bool, /) -> None:
+        """Records were appended, became visible to all, or are no longer available here."""
 
     def is_eligible(self, broker_id: int, broker_epoch: int, /) -> bool:
         """Whether the replica's broker is neither fenced nor stopping nor another incarnation."""
 
     def flush_soon(self, partition: Partition, /) -> object:
-        """flush.messages wants what was appended flushed before anybody is told of it."""
+        """flush.messages demands a flush before the append is acknowledged or visible."""
 
     def propose(self, partition: Partition, proposal: IsrProposal, /) -> None:
         """Ask the controller for another in-sync set."""
 
     def on_follower_start(self, partition: Partition, /) -> None:
-        """A follower's log begins later now; who waits for deletion may be answered."""
+        """A follower's log start has risen; waiting DeleteRecords requests may be complete."""
 
-    def on_leadership(self, partition: Partition, /) -> None:
-        """This broker leads the partition from now on, or leads it no more."""
+    def on_leadership_changed(self, partition: Partition, /) -> None:
+        """This broker begins or stops leading the partition."""
 
-    def failed(self, partition: Partition, error: LogError, /) -> None:
+    def on_log_error(self, partition: Partition, error: LogError, /) -> None:
         """The log could not be written or read."""
 
 
@@ -75,8 +74,8 @@ class Partition:
     """A replica of a partition on this broker.
 
     Invariant: while this broker leads, ``high_watermark`` only rises and is the smallest log end
-    over the maximal in-sync set. Invariant: ``leader_epoch`` never falls; ``led_since`` is the
-    epoch in which the present unbroken leadership began.
+    over the maximal in-sync set. Invariant: ``leader_epoch`` never falls; ``leader_since_epoch``
+    is the epoch in which the present uninterrupted leadership began.
     """
 
     __slots__ = (
@@ -88,8 +87,8 @@ class Partition:
         "key",
         "leader_epoch",
         "leader_id",
-        "leadership",
-        "led_since",
+        "leader_since_epoch",
+        "leader_state",
         "log",
         "partition_epoch",
         "removing",
@@ -99,7 +98,9 @@ class Partition:
         "watchers",
     )
 
-    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log, host: Host) -> None:
+    def __init__(
+        self, topic: str, topic_id: bytes, index: int, log: Log, host: PartitionHost
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -112,15 +113,15 @@ class Partition:
         self.isr: list[int] = []
         self.adding: tuple[int, ...] = ()
         self.removing: tuple[int, ...] = ()
-        self.leadership: Leadership | None = None
-        self.led_since = -1
+        self.leader_state: PartitionLeader | None = None
+        self.leader_since_epoch = -1
         self.is_offline = False
         self.watchers: dict[object, None] = {}
         self._host = host
 
     @property
     def is_leader(self) -> bool:
-        return self.leadership is not None
+        return self.leader_state is not None
 
     @property
     def high_watermark(self) -> int:
@@ -152,10 +153,10 @@ class Partition:
         adding: Sequence[int] = (),
         removing: Sequence[int] = (),
     ) -> bool:
-        """What the controller says now; whether it was news. An older partition epoch is not.
+        """Apply the controller's state; false if it is older than ours or the same.
 
-        Nor is the present one again: its in-sync set is in force already, and a proposal that was
-        made since must not be forgotten.
+        A repeated present epoch is ignored: its in-sync set is in force already, and a proposal
+        that was made since must not be dropped.
         """
         older = partition_epoch < self.partition_epoch or leader_epoch < self.leader_epoch
         same = (leader_epoch, partition_epoch) == (self.leader_epoch, self.partition_epoch)
@@ -167,54 +168,54 @@ class Partition:
         self.replicas, self.isr = list(replicas), list(isr)
         self.adding, self.removing = tuple(adding), tuple(removing)
         if leader_id == self._host.broker_id:
-            self._lead(new_epoch)
-        elif self.leadership is not None:
-            self._lead_no_more()
+            self._become_leader(new_epoch)
+        elif self.leader_state is not None:
+            self._stop_leading()
         elif new_epoch:
-            self._host.on_moved(self, False)
+            self._host.on_log_advanced(self, False)
         return True
 
-    def _lead(self, new_epoch: bool) -> None:
+    def _become_leader(self, new_epoch: bool) -> None:
         now_ms = self._host.monotonic_ms()
-        led_before = self.leadership is not None
-        if not led_before:
-            self.led_since = self.leader_epoch
-        if self.leadership is None or new_epoch:
+        was_leader = self.leader_state is not None
+        if not was_leader:
+            self.leader_since_epoch = self.leader_epoch
+        if self.leader_state is None or new_epoch:
             end = self.log.end_offset
-            # Known from now on, not from the first append: a follower that asks where an older
-            # epoch ended gets a definite answer (KIP-101).
+            # Assigned now, not with the first append: a follower that asks where an older epoch
+            # ended gets a definite answer (KIP-101).
             self.log.leader_epochs.assign(self.leader_epoch, end)
-            self.leadership = Leadership(self._host.broker_id, self.leader_epoch, end)
-        self.leadership.assign(self.replicas, self.isr, now_ms)
-        self._advance_watermark()
-        if not led_before:
-            self._host.on_leadership(self)
+            self.leader_state = PartitionLeader(self._host.broker_id, self.leader_epoch, end)
+        self.leader_state.assign(self.replicas, self.isr, now_ms)
+        self._advance_high_watermark()
+        if not was_leader:
+            self._host.on_leadership_changed(self)
 
-    def _lead_no_more(self) -> None:
-        self.leadership = None
-        self._host.on_moved(self, False)  # whoever waits here has to hear of it
-        self._host.on_leadership(self)
+    def _stop_leading(self) -> None:
+        self.leader_state = None
+        self._host.on_log_advanced(self, False)  # requests that wait here have to be answered
+        self._host.on_leadership_changed(self)
 
     def resign(self) -> None:
-        """Lead no more, whatever the metadata says: the session is lost, the disk has failed."""
+        """Stop leading regardless of the metadata: the session is lost or the disk has failed."""
         self.leader_id = NO_LEADER
-        if self.leadership is not None:
-            self._lead_no_more()
+        if self.leader_state is not None:
+            self._stop_leading()
         else:
-            self._host.on_moved(self, False)
+            self._host.on_log_advanced(self, False)
 
-    def check_leader(self, current_leader_epoch: int = ANY_EPOCH) -> Leadership:
-        """This broker's leadership; LogError unless it leads, in the epoch the asker believes in
+    def check_leader(self, current_leader_epoch: int = ANY_EPOCH) -> PartitionLeader:
+        """The leader's state; LogError unless this broker leads in the epoch the client names
         (KIP-320)."""
         self._check_epoch(current_leader_epoch)
-        if self.leadership is None:
+        if self.leader_state is None:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self.leadership
+        return self.leader_state
 
     def check_readable(self, current_leader_epoch: int, *, from_leader: bool) -> None:
         """Raise LogError unless it may be read here; followers serve consumers too (KIP-392)."""
         self._check_epoch(current_leader_epoch)
-        if self.leadership is None and (from_leader or self.leader_id == NO_LEADER):
+        if self.leader_state is None and (from_leader or self.leader_id == NO_LEADER):
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _check_epoch(self, current_leader_epoch: int) -> None:
@@ -231,11 +232,11 @@ class Partition:
         *,
         required_acks: int,
         now_ms: int,
-        origin: Origin = Origin.CLIENT,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
         """Append one batch; see ``Log.append``. Nothing is written if too few are in sync."""
-        leadership = self.leadership
-        if leadership is None:
+        leader = self.leader_state
+        if leader is None:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
         if required_acks == ACKS_ALL and self.is_under_min_isr:
@@ -247,26 +248,26 @@ class Partition:
             info = log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
         except LogError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._host.failed(self, error)
+                self._host.on_log_error(self, error)
             raise
         if not info.duplicate:
             if log.needs_flush:
                 self._host.flush_soon(self)
-            if leadership.followers:
-                leadership.on_append(info.base_offset, self._host.monotonic_ms())
-            if not self._advance_watermark():
-                self._host.on_moved(self, False)
+            if leader.followers:
+                leader.on_append(info.base_offset, self._host.monotonic_ms())
+            if not self._advance_high_watermark():
+                self._host.on_log_advanced(self, False)
         return info
 
     def is_acknowledged(self, end_offset: int, leader_epoch: int = ANY_EPOCH) -> ErrorCode | None:
         """Whether what was appended in ``leader_epoch`` and ends at ``end_offset`` is on all
         in-sync replicas; ``None``: not yet. Another leader since may have had it cut off again."""
-        leadership = self.leadership
-        if leadership is None or -1 < leader_epoch < self.led_since:
-            return self._why_not()
+        leader = self.leader_state
+        if leader is None or -1 < leader_epoch < self.leader_since_epoch:
+            return self._refusal_code()
         if self.log.high_watermark < end_offset:
             return None
-        if len(leadership.maximal_isr) < min(
+        if len(leader.maximal_isr) < min(
             self.log.config.min_insync_replicas, len(self.replicas)
         ):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -275,48 +276,49 @@ class Partition:
     def is_stored(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
         """Whether what ends at ``end_offset`` is as durable here as acks=1 asks; ``None``: it
         waits for a flush."""
-        if self.leadership is None or leader_epoch < self.led_since:
-            return self._why_not()
+        if self.leader_state is None or leader_epoch < self.leader_since_epoch:
+            return self._refusal_code()
         return ErrorCode.NONE if self.log.acknowledgeable_end_offset >= end_offset else None
 
-    def _why_not(self) -> ErrorCode:
+    def _refusal_code(self) -> ErrorCode:
         if self.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def on_released(self) -> None:
-        """What flush.messages kept back is on the device; whoever waits for that may be told."""
-        if self.leadership is not None and not self._advance_watermark():
-            self._host.on_moved(self, True)
+        """What flush.messages kept back is on the device; requests that wait for it may
+        complete."""
+        if self.leader_state is not None and not self._advance_high_watermark():
+            self._host.on_log_advanced(self, True)
 
     def append_as_follower(
         self, records: Buffer, now_ms: int, high_watermark: int, log_start_offset: int
     ) -> AppendInfo | None:
-        """Take what the leader sent: batches, its watermark, its log start. None: no batch."""
+        """Apply the leader's answer: batches, high watermark, log start. None: no batch."""
         log = self.log
         info = log.append_as_follower(records, now_ms) if len(records) else None
         before = log.high_watermark
         if high_watermark > before:
             log.advance_high_watermark(max(before, min(high_watermark, log.end_offset)))
         if log_start_offset > log.log_start_offset:
-            log.raise_start(min(log_start_offset, log.high_watermark))
+            log.advance_log_start_offset(min(log_start_offset, log.high_watermark))
         rose = log.high_watermark > before
         if self.watchers or rose:
-            self._host.on_moved(self, rose)
+            self._host.on_log_advanced(self, rose)
         return info
 
     # --- followers -------------------------------------------------------------------------------
 
-    def follower(self, replica_id: int) -> Follower:
-        """What is known of a follower that asks; LogError if it is none of ours.
+    def follower(self, replica_id: int) -> ReplicaState:
+        """The state of a follower; LogError if it is none of ours.
 
-        UNKNOWN_LEADER_EPOCH where the asker may know more than we do: a reassignment has made it
-        a replica and we have not heard of it.
+        UNKNOWN_LEADER_EPOCH because the follower may know more than we do: a reassignment may have
+        made it a replica in metadata that have not arrived here yet.
         """
-        leadership = self.leadership
-        if leadership is None:
+        leader = self.leader_state
+        if leader is None:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        found = leadership.followers.get(replica_id)
+        found = leader.followers.get(replica_id)
         if found is None:
             raise LogError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{replica_id} is no replica")
         return found
@@ -324,11 +326,12 @@ class Partition:
     def on_follower_fetch(
         self, replica_id: int, offset: int, log_start_offset: int = 0, broker_epoch: int = -1
     ) -> None:
-        """A follower asks for ``offset``: the watermark may rise, the in-sync set may grow."""
+        """A follower fetches from ``offset``: the watermark may rise, the in-sync set may
+        expand."""
         follower = self.follower(replica_id)
         if -1 < broker_epoch < follower.broker_epoch:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a fetch of a former incarnation")
-        leadership = self.check_leader()
+        leader = self.check_leader()
         start_before = follower.log_start_offset
         follower.on_fetch(
             offset,
@@ -339,41 +342,42 @@ class Partition:
         )
         if log_start_offset != start_before:
             self._host.on_follower_start(self)
-        if replica_id not in leadership.maximal_isr:
-            self._consider_growth(leadership, replica_id)
-        self._advance_watermark()
+        if replica_id not in leader.maximal_isr:
+            self._maybe_add_to_isr(leader, replica_id)
+        self._advance_high_watermark()
 
-    def _consider_growth(self, leadership: Leadership, replica_id: int) -> None:
-        proposal = leadership.growth(
+    def _maybe_add_to_isr(self, leader: PartitionLeader, replica_id: int) -> None:
+        proposal = leader.propose_expand(
             replica_id, self.log.high_watermark, self.partition_epoch, self._host.is_eligible
         )
         if proposal is not None:
             self._host.propose(self, proposal)
 
-    def consider_growth(self) -> None:
-        """Ask for whoever has earned it and was refused when it last fetched: its broker was fenced
-        then, another proposal was under way. A session does not repeat an idle partition.
+    def maybe_expand_isr(self) -> None:
+        """Propose to add followers that caught up but were not eligible at their last fetch: their
+        broker was fenced, or another proposal was pending. A session does not repeat an idle
+        partition, so no further fetch would trigger it.
 
-        One that is silent and behind has not: below min.insync.replicas the watermark rests where
-        that follower is, and it would join and be taken out again for ever.
+        A follower that is silent and behind is not added: below min.insync.replicas the watermark
+        stays at its offset, and it would join and be removed again for ever.
         """
-        leadership = self.leadership
-        if leadership is None:
+        leader = self.leader_state
+        if leader is None:
             return
         end, now_ms = self.log.end_offset, self._host.monotonic_ms()
-        for replica, follower in leadership.followers.items():
-            if replica not in leadership.maximal_isr and follower.is_caught_up(
+        for replica, follower in leader.followers.items():
+            if replica not in leader.maximal_isr and follower.is_caught_up(
                 end, now_ms, self._host.lag_time_ms
             ):
-                self._consider_growth(leadership, replica)
+                self._maybe_add_to_isr(leader, replica)
 
-    def consider_shrinking(self) -> None:
-        """Ask for an in-sync set without those that do not keep up."""
-        leadership = self.leadership
-        if leadership is None or len(self.isr) == 1:
+    def maybe_shrink_isr(self) -> None:
+        """Propose an in-sync set without the followers that do not keep up."""
+        leader = self.leader_state
+        if leader is None or len(self.isr) == 1:
             return
         host = self._host
-        proposal = leadership.shrinkage(
+        proposal = leader.propose_shrink(
             self.log.end_offset, host.monotonic_ms(), host.lag_time_ms, self.partition_epoch
         )
         if proposal is not None:
@@ -382,47 +386,50 @@ class Partition:
     def on_isr_stored(
         self, proposal: IsrProposal, isr: Sequence[int], partition_epoch: int
     ) -> bool:
-        """The controller has stored an in-sync set for a proposal; whether that still matters."""
-        leadership = self.leadership
-        if leadership is None or leadership.pending is not proposal:
+        """The controller has stored an in-sync set for a proposal; false if it is outdated here."""
+        leader = self.leader_state
+        if leader is None or leader.pending is not proposal:
             return False
         if partition_epoch > self.partition_epoch:
             self.partition_epoch, self.isr = partition_epoch, list(isr)
-            leadership.assign(self.replicas, isr, self._host.monotonic_ms())
+            leader.assign(self.replicas, isr, self._host.monotonic_ms())
         else:
-            leadership.withdraw()
-        self._advance_watermark()
+            leader.clear_pending()
+        self._advance_high_watermark()
         return True
 
     def on_isr_refused(self, proposal: IsrProposal) -> None:
-        """The controller does not want the proposal."""
-        leadership = self.leadership
-        if leadership is not None and leadership.pending is proposal:
-            leadership.withdraw()
-            self._advance_watermark()
+        """The controller has refused the proposal."""
+        leader = self.leader_state
+        if leader is not None and leader.pending is proposal:
+            leader.clear_pending()
+            self._advance_high_watermark()
 
     # --- the high watermark ----------------------------------------------------------------------
 
-    def _advance_watermark(self) -> bool:
+    def _advance_high_watermark(self) -> bool:
         """Raise the watermark to the smallest end over the maximal ISR; whether it rose."""
-        log, leadership = self.log, self.leadership
-        if leadership is None:
+        log, leader = self.log, self.leader_state
+        if leader is None:
             return False
         end = log.acknowledgeable_end_offset
-        if leadership.followers and end > log.high_watermark:
+        if leader.followers and end > log.high_watermark:
             host = self._host
-            end = leadership.watermark(end, host.monotonic_ms(), host.lag_time_ms, host.is_eligible)
+            end = leader.high_watermark(
+                end, host.monotonic_ms(), host.lag_time_ms, host.is_eligible
+            )
         if end <= log.high_watermark:
             return False
         if self.is_under_min_isr:
-            return False  # strict min ISR (KIP-966): the watermark rests while too few are in sync
+            return False  # strict min ISR (KIP-966): no rise while too few are in sync
         log.advance_high_watermark(end)
-        self._host.on_moved(self, True)
+        self._host.on_log_advanced(self, True)
         return True
 
-    def reconsider_watermark(self) -> None:
-        """Something outside has changed that may hold the watermark back no more."""
-        self._advance_watermark()
+    def maybe_advance_high_watermark(self) -> None:
+        """Raise the high watermark if a condition outside this partition stopped holding it
+        back."""
+        self._advance_high_watermark()
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -454,23 +461,23 @@ class Partition:
             )
         except LogError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._host.failed(self, error)
+                self._host.on_log_error(self, error)
             raise
 
     def offset_for_timestamp(
         self, timestamp_ms: int, isolation: Isolation
     ) -> TimestampOffset | None:
         """The first visible record at or after a time, or with -3 the one with the largest time;
-        ``WouldWait`` if what it takes is not in memory."""
+        ``WouldBlock`` if what it takes is not in memory."""
         try:
-            with self.log.never_waiting():
+            with self.log.non_blocking_reads():
                 if timestamp_ms == MAX_TIMESTAMP:
                     found = with_largest_timestamp(self.log)
                 else:
                     found = first_at_or_after(self.log, timestamp_ms)
         except LogError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._host.failed(self, error)
+                self._host.on_log_error(self, error)
             raise
         if found is None or found.offset >= self.end_for(isolation):
             return None
@@ -489,5 +496,5 @@ class Partition:
             )
         wanted = self.high_watermark if before_offset == -1 else before_offset
         start = self.log.delete_records_before(wanted)
-        self._host.on_moved(self, False)
+        self._host.on_log_advanced(self, False)
         return start

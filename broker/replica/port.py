@@ -1,6 +1,7 @@
 """What the replicas of a broker need of the rest of the cluster.
 
-In: nothing. Out: Protocols; the server room fills them in. Never: which controller is behind them.
+In: nothing. Out: Protocols, which `broker/server` implements. Never: which controller is behind
+them.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ class Channel(Protocol):
 
 
 class Controllers(Protocol):
-    """The way to the active controller. Raises ``PeerError`` when the time is over."""
+    """Requests to the active controller. Raises ``PeerError`` after the timeout."""
 
     async def request(self, api_key: int, body: object, *, timeout_ms: int) -> Any: ...
 
 
 @dataclass(slots=True)
-class Cluster:
+class ClusterAccess:
     """The cluster around one broker.
 
     ``channel(broker id, name)`` opens a connection of our own to a broker; ``broker_epoch`` is the

@@ -1,8 +1,7 @@
-"""Whether a principal may do something: the one question every handler asks.
+"""Authorization: whether a principal may perform an operation on a resource.
 
-In: principal, operation, resource. Out: yes or no. Never: where rules are kept.
-For now everybody may do everything, as in Kafka without `authorizer.class.name`; rules come with
-the security issue and change no handler.
+Today everything is allowed, as in Kafka without `authorizer.class.name`; enforced ACLs will change
+no handler.
 """
 
 from __future__ import annotations
@@ -45,22 +44,22 @@ _SUPPORTED = {
 }
 
 NOT_ASKED = -(1 << 31)
-"""What a response says of authorized operations that the request did not ask for."""
+"""The value of authorized operations in a response if the request did not ask for them."""
 
 
 class Authorizer:
-    """The rules of this broker."""
+    """The ACLs of this broker."""
 
-    def authorise(
+    def authorize(
         self, principal: Principal, operation: Operation, resource: Resource, name: str
     ) -> bool:
-        """Whether `principal` may do `operation` on the resource of this name."""
+        """Whether `principal` may perform `operation` on the named resource."""
         return True
 
-    def allowed(self, principal: Principal, resource: Resource, name: str) -> int:
-        """Bit field of every operation the principal may do (KIP-430)."""
+    def allowed_operations(self, principal: Principal, resource: Resource, name: str) -> int:
+        """Bit field of the operations that the principal may perform (KIP-430)."""
         return sum(
             1 << operation
             for operation in _SUPPORTED[resource]
-            if self.authorise(principal, Operation(operation), resource, name)
+            if self.authorize(principal, Operation(operation), resource, name)
         )

@@ -1,7 +1,4 @@
-"""Who asks. Every request carries a principal, from the first day.
-
-Never: how somebody proved who they are; that is the listener's authentication.
-"""
+"""The principal of a request. How it was authenticated is the listener's concern."""
 
 from __future__ import annotations
 
@@ -20,4 +17,4 @@ class Principal:
 
 
 ANONYMOUS = Principal("User", "ANONYMOUS")
-"""Whoever connects to a plaintext listener."""
+"""The principal of every client of a plaintext listener."""

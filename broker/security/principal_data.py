@@ -1,8 +1,4 @@
-"""A principal as bytes: what an Envelope says of who asked.
-
-In: a principal, or bytes. Out: the other. Never: whether the principal is who it says; the
-connection the envelope came on vouches for that.
-"""
+"""Encodes the principal in an Envelope. The envelope's connection authenticates its sender."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ VERSION = Struct(">h")
 
 
 def encode_principal(principal: Principal) -> bytes:
-    """Kafka's DefaultPrincipalData with its version in front, as an Envelope carries it."""
+    """Kafka's DefaultPrincipalData, preceded by its version, as in an Envelope."""
     chunks: list[Buffer] = [VERSION.pack(0)]
     data = DefaultPrincipalData(type=principal.kind, name=principal.name)
     DEFAULT_PRINCIPAL_DATA_ENCODERS[0](data, chunks.append)

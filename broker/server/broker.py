@@ -1,14 +1,14 @@
-"""One process of a cluster: its rooms put together, started in order and stopped in reverse.
+"""One process of a cluster: its components, started in a fixed sequence and stopped in reverse.
 
 In: configuration and the three ports. Out: a broker, a controller or both, until `stop`.
-Never: a rule of Kafka; no room is reached around another; and nothing global, so that several
-brokers live in one process of the simulation.
+Never: a rule of Kafka; access to a component around another; anything global, so that several
+brokers can run in one process of the simulation.
 
-Start (X-GAP-17): whose cluster is it, directories, listeners bound but silent, the plane runs,
-the controllers' listener answers, the broker registers, logs are loaded, replicas and groups made
-from an image at or past the registration, clients are answered, the broker is unfenced. Stop:
-leadership handed over, listeners, groups, replicas, the plane, logs with their clean-shutdown
-file.
+Start (X-GAP-17): cluster id, directories, listeners bound but silent, control plane, the
+controllers' listener serves, the broker registers, logs are loaded, replicas and groups are created
+from an image at or past the registration, clients are served, the broker is unfenced. Stop:
+leadership moves to others, listeners, groups, replicas, control plane, logs with their
+clean-shutdown file.
 """
 
 from __future__ import annotations
@@ -23,39 +23,43 @@ from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
 from broker.controller.zk.port import ZooKeeperSession
 from broker.disk.port import Disk, DiskError
-from broker.handlers.context import CloseClient, Session
+from broker.handlers.context import Session
 from broker.handlers.dispatch import Dispatcher
-from broker.handlers.sides import Side
-from broker.log.directories import KRAFT_VERSION, ZOOKEEPER_VERSION
-from broker.log.errors import LogError, is_of_the_device
+from broker.handlers.listener_type import ListenerType
+from broker.log.errors import LogError, is_device_failure
+from broker.log.log_dir_files import KRAFT_VERSION, ZOOKEEPER_VERSION
 from broker.log.manager import LogManager
 from broker.metadata.image import Endpoint
+from broker.metrics.exporter import MetricsConnection
 from broker.metrics.registry import Metrics
-from broker.network.connection import CloseConnection, Connection
-from broker.network.http import MetricsConnection
+from broker.network.connection import Connection
 from broker.network.limits import SWEEP_S, ConnectionLimits
-from broker.network.listener import Dispatch, Listener, Shared
+from broker.network.listener import Dispatch, Listener, SharedResources
 from broker.network.port import Network, Server
-from broker.network.responses import Slot
-from broker.server.gauges import BrokerState, ClusterGauges
+from broker.network.responses import ResponseSlot
+from broker.server.assembly import (
+    Components,
+    build_components,
+    connection_limits,
+    make_control_plane,
+)
+from broker.server.cluster_metrics import BrokerState, ClusterMetrics
+from broker.server.control_plane import ControlPlane, ControlPlaneDeps, Runtime, StartError
 from broker.server.listeners import ListenerAddress, advertised
-from broker.server.plane import Plane, PlaneRooms, Ports, StartError
-from broker.server.planes import make_plane
 from broker.server.roles import roles_of
-from broker.server.rooms import Rooms, build_rooms, connection_limits
 from broker.settings import ProcessSettings
-from bus.errors import BusError
+from bus.errors import BusError, CloseConnection
 from bus.protocol.frames import request_header
 from bus.protocol.wire import ProtocolError
 
 log = logging.getLogger("broker.server")
 requests = logging.getLogger("broker.handlers")
 
-NOBODY = -1
+NO_BROKER = -1
 
 
 class Broker:
-    """One process. Made, `start`ed, `stop`ped; dropped without `stop` it is a killed one."""
+    """One process: created, `start`ed, `stop`ped. Dropped without `stop` it is a killed one."""
 
     def __init__(
         self,
@@ -66,7 +70,7 @@ class Broker:
         settings: ProcessSettings | None = None,
         zookeeper: ZooKeeperSession | None = None,
     ) -> None:
-        """`zookeeper` stands for the ensemble of `zookeeper.connect`; None: a session with it."""
+        """`zookeeper` replaces the session with the ensemble of `zookeeper.connect`."""
         self.config = config
         self.clock = clock
         self.disk = disk
@@ -77,38 +81,38 @@ class Broker:
         self.addresses: list[ListenerAddress] = []
         self.controller_addresses: list[ListenerAddress] = []
         self.metrics_port = -1
-        self._ports = Ports(
+        self._runtime = Runtime(
             config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper
         )
-        self.plane: Plane = make_plane(self._ports)
-        self._listeners: dict[Side, list[Listener]] = {}
-        self._shared = Shared(clock.monotonic, self._soon)
-        self._http: Server | None = None
+        self.control_plane: ControlPlane = make_control_plane(self._runtime)
+        self._listeners: dict[ListenerType, list[Listener]] = {}
+        self._shared = SharedResources(clock.monotonic, self._call_soon)
+        self._metrics_server: Server | None = None
         self._limits: tuple[BrokerConfig, ConnectionLimits] | None = None
         self._tasks: list[TaskHandle] = []
         self._logs: LogManager | None = None
         self._logs_requests = False
-        self._rooms: Rooms | None = None
-        self._plane_rooms: PlaneRooms | None = None
+        self._components: Components | None = None
+        self._deps: ControlPlaneDeps | None = None
         self.failure: StartError | None = None
         self._stopping = asyncio.Event()
         self._state = BrokerState.STARTING
 
     @property
-    def rooms(self) -> Rooms:
-        """The rooms of a started broker."""
-        if self._rooms is None:
+    def components(self) -> Components:
+        """The components of a started broker."""
+        if self._components is None:
             raise RuntimeError("the broker has not been started")
-        return self._rooms
+        return self._components
 
     async def start(self) -> None:
-        """Everything up to and including serving; waits as long as the controllers are away. Raises
+        """Start everything, up to serving; waits while no controller is available. Raises
         StartError and others of `process.OPERATOR_ERRORS`."""
         try:
             await self._start()
         except (DiskError, LogError) as error:
             cause = error if isinstance(error, DiskError) else error.__cause__
-            if not isinstance(cause, DiskError) or not is_of_the_device(cause):
+            if not isinstance(cause, DiskError) or not is_device_failure(cause):
                 raise
             raise StartError(
                 f"the disk of node {self.config.node_id} refuses what it cannot start without: "
@@ -116,32 +120,32 @@ class Broker:
             ) from error
 
     async def _start(self) -> None:
-        rooms = await self._make_rooms()
-        await self._listen(rooms)
-        await self.plane.start(self._endpoints(self.controller_addresses))
-        self._open(Side.CONTROLLER)
+        components = await self._build_components()
+        await self._listen(components)
+        await self.control_plane.start(self._endpoints(self.controller_addresses))
+        self._open(ListenerType.CONTROLLER)
         self._tasks.append(self.clock.spawn(self._sweep_idle(), name="idle-connections"))
         if self.roles.broker:
-            await self._start_broker(rooms)
+            await self._start_broker(components)
         self.disk.begin_service()
         self._state = BrokerState.RUNNING
-        log.info("node %d of cluster %s serves", rooms.node_id, rooms.cluster_id)
+        log.info("node %d of cluster %s serves", components.node_id, components.cluster_id)
 
     async def wait_for_stop_request(self) -> None:
-        """Until `request_stop`."""
+        """Wait until `request_stop`."""
         await self._stopping.wait()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether a stop was requested."""
         return self._stopping.is_set()
 
     def request_stop(self) -> None:
-        """Ask for the end; may be called from a signal handler."""
+        """Request the stop; may be called from a signal handler."""
         self._stopping.set()
 
     def _fail(self, error: StartError) -> None:
-        """End in order, for a reason that an operator must mend; the first reason counts."""
+        """Stop cleanly because of an error that an operator must fix; the first error counts."""
         if self.failure is None:
             log.error("%s", error)
             self.failure = error
@@ -150,97 +154,97 @@ class Broker:
     async def stop(self) -> None:
         """Stop cleanly: what was acknowledged is flushed, the next start need not recover."""
         self._state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-        await self.plane.leave()
+        await self.control_plane.controlled_shutdown()
         for task in self._tasks:
             task.cancel()
-        await self._close(self.roles.client_side)
-        if self._http is not None:
-            await self._http.close()
-        if self._rooms is not None:
-            await self._rooms.stop_broker()
+        await self._close(self.roles.client_listener_type)
+        if self._metrics_server is not None:
+            await self._metrics_server.close()
+        if self._components is not None:
+            await self._components.stop_broker()
         self.disk.end_service()
-        await self.plane.stop()
-        await self._close(Side.CONTROLLER)
-        if self._rooms is not None and self._rooms.is_broker_started:
-            await self._rooms.logs.stop(self.plane.vouched_epoch())
+        await self.control_plane.stop()
+        await self._close(ListenerType.CONTROLLER)
+        if self._components is not None and self._components.is_broker_started:
+            await self._components.logs.stop(self.control_plane.verified_epoch())
         elif self._logs is not None:
-            self._logs.let_go()
+            self._logs.release()
         log.info("node %d stopped", self.config.node_id)
 
     # -- parts of the start -----------------------------------------------------------
 
-    async def _make_rooms(self) -> Rooms:
-        cluster_id = await self.plane.open()
+    async def _build_components(self) -> Components:
+        cluster_id = await self.control_plane.open()
         logs = LogManager(config=self.config, disk=self.disk, clock=self.clock)
         version = ZOOKEEPER_VERSION if self.roles.zookeeper else KRAFT_VERSION
         logs.prepare(cluster_id, version=version)
         self._logs = logs
         flushes = self.metrics.histogram("LogFlushStats", "LogFlushRateAndTimeMs")
         logs.on_flushed = flushes.update
-        logs.volumes.measure(self.metrics)
-        logs.scrub.measure(self.metrics)
-        self.plane.prepare(logs)
-        rooms = self._rooms = build_rooms(self._ports, self.plane, logs)
-        rooms.begin()
-        self._plane_rooms = PlaneRooms(
+        logs.volumes.register_metrics(self.metrics)
+        logs.scrubber.register_metrics(self.metrics)
+        self.control_plane.prepare(logs)
+        components = self._components = build_components(self._runtime, self.control_plane, logs)
+        components.subscribe()
+        self._deps = ControlPlaneDeps(
             logs=logs,
-            publisher=rooms.publisher,
-            services=rooms.services,
-            replicas=rooms.replicas,
-            groups=rooms.groups,
-            local_call=rooms.dispatchers[self.roles.controller_side].call,
+            publisher=components.publisher,
+            services=components.services,
+            replicas=components.replicas,
+            groups=components.groups,
+            local_call=components.dispatchers[self.roles.controller_listener_type].call,
             fail=self._fail,
         )
-        self.plane.attach(self._plane_rooms)
-        ClusterGauges(
-            self.metrics, self.plane.controller, lambda: rooms.services.image,
-            lambda: self._state, lambda: len(rooms.groups.groups()),
+        self.control_plane.attach(self._deps)
+        ClusterMetrics(
+            self.metrics, self.control_plane.controller, lambda: components.services.image,
+            lambda: self._state, lambda: len(components.groups.groups()),
         )  # fmt: skip
-        return rooms
+        return components
 
-    async def _start_broker(self, rooms: Rooms) -> None:
-        await self.plane.join(self._endpoints(self.addresses))
-        rooms.logs.dirs.begin_life(self.plane.vouched_epoch())
-        await rooms.start_broker(self.plane)
-        if self._plane_rooms is not None:
-            self._plane_rooms.is_broker_started = True
-        self._open(self.roles.client_side)
+    async def _start_broker(self, components: Components) -> None:
+        await self.control_plane.join(self._endpoints(self.addresses))
+        components.logs.dirs.begin_boot_marker(self.control_plane.verified_epoch())
+        await components.start_broker(self.control_plane)
+        if self._deps is not None:
+            self._deps.is_broker_started = True
+        self._open(self.roles.client_listener_type)
         self._tasks.append(self.clock.spawn(self._expire_offsets(), name="offsets-expiry"))
-        await self.plane.serve()
+        await self.control_plane.serve()
 
-    async def _listen(self, rooms: Rooms) -> None:
+    async def _listen(self, components: Components) -> None:
         for side, wanted, told in (
-            (Side.CONTROLLER, self.roles.controller_listeners, self.controller_addresses),
-            (self.roles.client_side, self.roles.broker_listeners, self.addresses),
+            (ListenerType.CONTROLLER, self.roles.controller_listeners, self.controller_addresses),
+            (self.roles.client_listener_type, self.roles.broker_listeners, self.addresses),
         ):
             for one in wanted:
-                listener = self._listener(rooms.dispatchers[side], side, one.name)
+                listener = self._listener(components.dispatchers[side], side, one.name)
                 port = await listener.start(one.host, one.port, held=True)
                 self._listeners.setdefault(side, []).append(listener)
                 bound = ListenerAddress(one.name, one.host, port)
                 told.append(advertised(bound, self.config["advertised.listeners"]))
         await self._listen_for_metrics()
 
-    def _listener(self, dispatcher: Dispatcher, side: Side, name: str) -> Listener:
+    def _listener(self, dispatcher: Dispatcher, side: ListenerType, name: str) -> Listener:
         return Listener(
             self.network,
             self._connection_limits,
             _dispatch(dispatcher, side, name),
             self.clock.monotonic,
-            self._soon,
+            self._call_soon,
             self._connection_closed,
             self._shared,
-            is_for_brokers=side is Side.CONTROLLER or self._is_among_brokers(name),
+            is_for_brokers=side is ListenerType.CONTROLLER or self._is_among_brokers(name),
         )
 
     def _connection_limits(self) -> ConnectionLimits:
-        """Read once per configuration, for thousands of connections may come in a second."""
-        config = self.rooms.services.config
+        """Computed once per configuration: thousands of connections may arrive in a second."""
+        config = self.components.services.config
         if self._limits is None or self._limits[0] is not config:
             self._limits = (config, connection_limits(config))
         return self._limits[1]
 
-    def _soon(self, callback: Callable[[], None]) -> object:
+    def _call_soon(self, callback: Callable[[], None]) -> object:
         return self.clock.call_later(0, callback)
 
     def _is_among_brokers(self, name: str) -> bool:
@@ -263,18 +267,18 @@ class Broker:
             "unread-response-bytes",
             lambda: self._shared.client_memory.used_bytes,
         )
-        self._http = await self.network.listen(
+        self._metrics_server = await self.network.listen(
             self.settings.metrics_host,
             self.settings.metrics_port,
             lambda: MetricsConnection(self.metrics.text),
         )
-        self.metrics_port = self._http.port
+        self.metrics_port = self._metrics_server.port
 
-    def _open(self, side: Side) -> None:
+    def _open(self, side: ListenerType) -> None:
         for listener in self._listeners.get(side, ()):
             listener.open()
 
-    async def _close(self, side: Side) -> None:
+    async def _close(self, side: ListenerType) -> None:
         for listener in self._listeners.pop(side, ()):
             await listener.stop()
 
@@ -285,10 +289,10 @@ class Broker:
         return tuple(Endpoint(one.name, one.host, one.port) for one in addresses)
 
     def _connection_closed(self, connection: Connection) -> None:
-        """A broker's connection to the active controller is gone: news for a probe."""
+        """A broker's connection to the active controller is gone: probe that broker."""
         session = connection.session
-        if isinstance(session, Session) and session.broker_id != NOBODY:
-            services = self.rooms.services
+        if isinstance(session, Session) and session.broker_id != NO_BROKER:
+            services = self.components.services
             if services.connection_lost is not None:
                 services.connection_lost(session.broker_id)
             elif services.active is not None:
@@ -304,8 +308,8 @@ class Broker:
             self._log_requests(requests.isEnabledFor(logging.DEBUG))
 
     def _log_requests(self, wanted: bool) -> None:
-        """Put the log in front of the dispatchers, or take it away: unlogged requests pay nothing
-        for the question whether they are logged."""
+        """Wrap the dispatchers in the request log, or unwrap them: requests that are not logged do
+        not even pay for the check."""
         if wanted is self._logs_requests:
             return
         self._logs_requests = wanted
@@ -318,14 +322,14 @@ class Broker:
     async def _expire_offsets(self) -> None:
         while True:
             await self.clock.sleep(self.config["offsets.retention.check.interval.ms"] / 1000)
-            self.rooms.groups.expire()
+            self.components.groups.expire()
 
 
 def _logged(dispatch: Dispatch) -> Dispatch:
-    """A line in request.log for each request, then the request."""
+    """Write a line to request.log for each request, then dispatch it."""
 
     @wraps(dispatch)
-    def log_and_dispatch(frame: memoryview, connection: Connection, slot: Slot) -> None:
+    def log_and_dispatch(frame: memoryview, connection: Connection, slot: ResponseSlot) -> None:
         with suppress(ProtocolError):  # the dispatcher says what is wrong with it
             header, _ = request_header(frame)
             requests.debug(
@@ -338,20 +342,20 @@ def _logged(dispatch: Dispatch) -> Dispatch:
     return log_and_dispatch
 
 
-def _dispatch(dispatcher: Dispatcher, side: Side, listener_name: str) -> Dispatch:
-    """The join of network and handlers: who asks, and what cannot be answered."""
+def _dispatch(dispatcher: Dispatcher, side: ListenerType, listener_name: str) -> Dispatch:
+    """Connects network and handlers: one session per connection; typed errors close it."""
     handle = dispatcher.dispatch
 
-    def dispatch(frame: memoryview, connection: Connection, slot: Slot) -> None:
+    def dispatch(frame: memoryview, connection: Connection, slot: ResponseSlot) -> None:
         session = connection.session
         if not isinstance(session, Session):
             session = connection.session = Session(
-                connection.host, listener_name, side=side, line=connection,
-                hang_up=partial(connection.abort, "its request cannot be answered"),
+                connection.host, listener_name, listener_type=side, connection=connection,
+                close_connection=partial(connection.abort, "its request cannot be answered"),
             )  # fmt: skip
         try:
-            handle(frame, session, slot.fill)
-        except (CloseClient, BusError) as error:
+            handle(frame, session, slot.set)
+        except BusError as error:
             raise CloseConnection(str(error)) from error
 
     return dispatch

@@ -1,7 +1,4 @@
-"""Kafka's `listeners` and `advertised.listeners`: texts to addresses.
-
-In: the texts. Out: addresses, or a `ListenerError` that says what is wrong. Never: sockets.
-"""
+"""Parses Kafka's `listeners` and `advertised.listeners`."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[^\]]*\]|[^:/]*):(
 
 
 class ListenerError(Exception):
-    """A listener that cannot be understood or served."""
+    """A listener that cannot be parsed or served."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerAddress:
-    """Where one listener is."""
+    """Name and address of one listener."""
 
     name: str
     host: str
@@ -27,7 +24,7 @@ class ListenerAddress:
 
 
 def parse_listeners(texts: Iterable[str]) -> list[ListenerAddress]:
-    """All listeners; without a host it is this machine only."""
+    """All listeners; one without a host serves this machine only."""
     found = [_parse(text.strip()) for text in texts]
     names = [listener.name for listener in found]
     if len(set(names)) != len(names):
@@ -56,7 +53,7 @@ def broker_listeners(
 def advertised(
     bound: ListenerAddress, texts: Iterable[str] | None
 ) -> ListenerAddress:
-    """What clients are told: what is advertised under this name, else where we are bound."""
+    """The address for clients: the one advertised under this name, else the bound one."""
     for listener in parse_listeners(texts or ()):
         if listener.name == bound.name:
             return ListenerAddress(

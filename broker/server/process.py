@@ -1,7 +1,7 @@
-"""One broker as a process: settings in, a serving broker until SIGTERM or Ctrl-C.
+"""One broker as a process: takes settings and serves until SIGTERM or Ctrl-C.
 
-Prints one line when it serves, `broker N ready on HOST:PORT ...`, and stops cleanly when asked.
-Never: a second broker in the same process; the collector is tuned for one.
+Prints one line when it serves, `broker N ready on HOST:PORT ...`, and stops cleanly on request.
+Never: a second broker in the same process; the garbage collector is tuned for one.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import uvloop
 from broker.clock.real import RealClock
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
-from broker.controller.kraft.beginning import MetadataLogMissing
-from broker.controller.kraft.format import AlreadyFormatted
-from broker.controller.kraft.places import PlaceError
-from broker.controller.kraft.quorum_state import QuorumStateError
-from broker.controller.kraft.snapshots import SnapshotDamaged
-from broker.controller.kraft.soundness import MetadataLogDamaged
+from broker.controller.kraft.bootstrap import MetadataLogMissing
+from broker.controller.kraft.storage.format import AlreadyFormatted
+from broker.controller.kraft.storage.integrity import MetadataLogDamaged
+from broker.controller.kraft.storage.snapshots import MetadataSnapshotDamaged
+from broker.controller.kraft.storage.state_file import QuorumStateError
+from broker.controller.kraft.transport.connections import QuorumAddressError
 from broker.disk.port import DirectoryLocked, DiskError
 from broker.disk.real import RealDisk
-from broker.log.directories import WrongDirectory
+from broker.log.log_dir_files import WrongDirectory
 from broker.network.port import ListenError
 from broker.network.real import RealNetwork
 from broker.server.broker import Broker
+from broker.server.control_plane import StartError
 from broker.server.listeners import ListenerError
-from broker.server.plane import StartError
 from broker.server.process_logs import close_logs, open_logs
-from broker.server.storage import format_storage
+from broker.server.tools.storage import format_storage
 from broker.settings import CLUSTER_ID_KEY, ProcessSettings, SettingError, split
 from bus import tasks
 
@@ -53,24 +53,25 @@ OPERATOR_ERRORS = (
     StartError,
     MetadataLogDamaged,
     MetadataLogMissing,
-    SnapshotDamaged,
-    PlaceError,
+    MetadataSnapshotDamaged,
+    QuorumAddressError,
     AlreadyFormatted,
     DiskError,
 )
-"""What an operator must mend; everything else that ends a start is a bug and shows its trace."""
+"""What an operator must fix; everything else that ends a start is a bug and shows its trace."""
 
 GC_THRESHOLDS = (50_000, 50, 100)
 """Collections seldom find anything here (no cycles on the hot path), and each one is a pause."""
 
 MALLOC_OPTIONS = ((-3, 4 << 20), (-1, 16 << 20))
-"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: what fetches read (a MiB per partition) comes from
-the heap, and 16 MiB that came free stay there. By default such memory goes back to the system and
-comes again, cleared page by page: that was four tenths of the processor time of a hot fetch."""
+"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: buffers of fetches (a MiB per partition) come from
+the heap, and up to 16 MiB of freed memory stay there. By default such memory is returned to the
+system and mapped again, cleared page by page: that was 40 % of the processor time of a hot
+fetch."""
 
 
 def prepare(properties: Mapping[str, str], data_dir: str | PurePath) -> Broker:
-    """A broker of these properties whose logs lie in `data_dir` unless they say otherwise."""
+    """A broker of these properties, with its logs in `data_dir` unless they name another place."""
     config, settings = configured(properties, data_dir)
     return Broker(config, RealClock(), RealDisk(), RealNetwork(), settings)
 
@@ -94,7 +95,7 @@ def format_directories(
     initial_controllers: str = "",
     ignore_formatted: bool = False,
 ) -> int:
-    """Format a node's log directories. 0, or 1 with one sentence for what must be mended."""
+    """Format a node's log directories. 0, or 1 with one sentence about what must be fixed."""
     try:
         config, _ = configured({**properties, CLUSTER_ID_KEY: cluster_id}, data_dir)
         done = format_storage(
@@ -118,10 +119,10 @@ def format_directories(
 def migrate_controller(
     properties: Mapping[str, str], data_dir: str | PurePath, zookeeper: str
 ) -> int:
-    """Carry a stopped cluster's znodes over to this KRaft controller. 0, or 1 with one sentence
-    for what must be mended."""
-    from broker.controller.zk.real import KazooSession
-    from broker.server.migrate import migrate
+    """Migrate a stopped cluster's znodes to this KRaft controller. 0, or 1 with one sentence about
+    what must be fixed."""
+    from broker.controller.zk.kazoo_session import KazooSession
+    from broker.server.tools.migrate import migrate
 
     try:
         config, _ = configured(properties, data_dir)
@@ -153,7 +154,7 @@ async def serve(
 
 
 def log_directory(broker: Broker) -> Path:
-    """Where this process writes its logs: not into a log directory, whose every name is Kafka's."""
+    """Where this process writes its logs: not into a log directory, where every name is Kafka's."""
     chosen = broker.settings.process_log_dir
     return Path(chosen) if chosen else Path(f"{broker.config.log_dirs[0]}-log")
 
@@ -163,11 +164,11 @@ async def _serve(broker: Broker, ready: Callable[[Broker], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, broker.request_stop)
 
-    def settled(served: Broker) -> None:
-        _settle_collector()
+    def on_ready(served: Broker) -> None:
+        _tune_gc()
         ready(served)
 
-    await run_until_stopped(broker, settled)
+    await run_until_stopped(broker, on_ready)
 
 
 async def run_until_stopped(broker: Broker, ready: Callable[[Broker], None]) -> None:
@@ -179,16 +180,16 @@ async def run_until_stopped(broker: Broker, ready: Callable[[Broker], None]) -> 
     except Exception:
         await broker.stop()
         raise
-    # Neither a failed check nor the cancellation after a failed task comes here: such a process
-    # leaves its logs as a killed one does, and its next life recovers them.
+    # Neither a failed check nor the cancellation after a failed task arrives here: such a process
+    # leaves its logs as a killed one does, and recovers them at its next start.
     await broker.stop()
     if broker.failure is not None:
         raise broker.failure
 
 
 async def _started(broker: Broker) -> bool:
-    """Start, unless somebody asks for the end while the broker still waits for its controllers."""
-    starting = asyncio.ensure_future(broker.start())  # awaited below: it may fail as an operator's
+    """Start, unless a stop is requested while the broker still waits for its controllers."""
+    starting = asyncio.ensure_future(broker.start())  # awaited below: it may raise OPERATOR_ERRORS
     stopping = asyncio.ensure_future(broker.wait_for_stop_request())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -201,13 +202,13 @@ async def _started(broker: Broker) -> bool:
 
 
 def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
-    """`serve` on uvloop. 0 after a clean stop, 1 with one sentence for what an operator must mend;
+    """`serve` on uvloop. 0 after a clean stop, 1 with one sentence about what an operator must fix;
     raises SystemExit with another status after a failure of its own (`bus.tasks`).
 
-    uvloop is not for its speed with small frames (there is little) but for its vectored writes:
-    the standard loop of Python 3.11 joins, and so copies, what is fetched.
+    uvloop is used for its vectored writes, not for its speed with small frames (it gains little
+    there): the standard loop of Python 3.11 joins, and so copies, fetched data.
     """
-    _keep_freed_memory()
+    _tune_malloc()
     try:
         tasks.run(serve(properties, data_dir=data_dir), loop_factory=uvloop.new_event_loop)
     except OPERATOR_ERRORS as error:
@@ -216,8 +217,8 @@ def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
     return 0
 
 
-def _keep_freed_memory() -> None:
-    """Where the C library is another one it has no such options, and needs none."""
+def _tune_malloc() -> None:
+    """A C library other than glibc has no such options, and needs none."""
     with contextlib.suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         for option, value in MALLOC_OPTIONS:
@@ -229,14 +230,14 @@ def announce(broker: Broker) -> None:
     served = broker.addresses or broker.controller_addresses
     where = ",".join(f"{one.host}:{one.port}" for one in served)
     print(
-        f"broker {broker.rooms.node_id} ready on {where} metrics {broker.metrics_port} "
-        f"cluster {broker.rooms.cluster_id}",
+        f"broker {broker.components.node_id} ready on {where} metrics {broker.metrics_port} "
+        f"cluster {broker.components.cluster_id}",
         flush=True,
     )
 
 
-def _settle_collector() -> None:
-    """What start-up made lives for ever: the collector need not look at it again."""
+def _tune_gc() -> None:
+    """Objects created at start-up live for ever: exclude them from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

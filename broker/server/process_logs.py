@@ -1,12 +1,11 @@
 """One log file per module, as Kafka's brokers keep them, beside the log directories.
 
-In: a directory. Out: files that turn over at a bounded size, fed by the loggers of the rooms.
-Never: a level; levels are changed while the broker runs by IncrementalAlterConfigs on
-BROKER_LOGGER and apply to these files and to standard error alike.
+The files rotate at a bounded size. Levels are not set here: IncrementalAlterConfigs on
+BROKER_LOGGER changes them while the broker runs, for these files and for standard error alike.
 
 | file | what |
 |---|---|
-| server.log | start and stop, the plane, why the process failed, whatever has no file of its own |
+| server.log | start and stop, the control plane, why the process failed, everything else |
 | controller.log | elections, registrations, fencing |
 | state-change.log | each partition's changes as the controller decides them |
 | request.log | each request, while `broker.handlers` is at DEBUG |
@@ -22,11 +21,11 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from broker.server.plane import StartError
+from broker.server.control_plane import StartError
 from bus.log_format import FORMAT, PerLineFormatter
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
-"""A file's size before it turns over: some hundred thousand lines."""
+"""A file's size before it rotates: some hundred thousand lines."""
 
 KEPT_FILES = 5
 """Older files kept of each module; with the present one 60 MB for a log that fills up."""
@@ -46,12 +45,13 @@ FILES = {
 
 
 COMPLAIN_EVERY_S = 60.0
-"""A line that cannot be written is told so often on standard error, which mostly ends up on the
-same disk; a trace for each, as Python's own, would fill what room there is."""
+"""How often standard error reports lines that cannot be written: it mostly ends up on the same
+disk, and a trace for each line, as Python's own handler writes it, would fill the space left
+there."""
 
 
-class File(RotatingFileHandler):
-    """One module's file. Invariant: `_missing` lines were not written since the last complaint."""
+class ModuleLogFile(RotatingFileHandler):
+    """One module's file. Invariant: `_missing` lines were not written since the last report."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -62,7 +62,7 @@ class File(RotatingFileHandler):
         self._complained = -COMPLAIN_EVERY_S
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """The disk is full, mostly. A mistake in a call of the logger keeps its trace."""
+        """Mostly a full disk. A wrong call of the logger keeps its trace."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -81,15 +81,15 @@ class File(RotatingFileHandler):
 
 
 class ModuleFiles(logging.Handler):
-    """Hands each record to the file of the nearest module above its logger."""
+    """Writes each record to the file of the nearest module above its logger."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
         directory.mkdir(parents=True, exist_ok=True)
         self._by_module = {
-            module: File(directory / f"{name}.log") for module, name in FILES.items()
+            module: ModuleLogFile(directory / f"{name}.log") for module, name in FILES.items()
         }
-        self._by_logger: dict[str, File] = {}
+        self._by_logger: dict[str, ModuleLogFile] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
@@ -104,14 +104,14 @@ class ModuleFiles(logging.Handler):
             handler.close()
         super().close()
 
-    def _nearest(self, name: str) -> File:
+    def _nearest(self, name: str) -> ModuleLogFile:
         while name not in self._by_module and "." in name:
             name = name.rpartition(".")[0]
         return self._by_module.get(name, self._by_module["broker"])
 
 
 def open_logs(directory: Path) -> ModuleFiles:
-    """Begin to write this process' logs into `directory`. Raises StartError."""
+    """Start to write this process' logs into `directory`. Raises StartError."""
     try:
         files = ModuleFiles(directory)
     except OSError as error:
@@ -125,7 +125,7 @@ def open_logs(directory: Path) -> ModuleFiles:
 
 
 def close_logs(files: ModuleFiles) -> None:
-    """Write no more."""
+    """Stop writing."""
     for package in PACKAGES:
         logging.getLogger(package).removeHandler(files)
     files.close()

@@ -1,7 +1,6 @@
-"""What this process is, and which of its listeners are whose.
+"""The roles of this process and of its listeners.
 
-In: the configuration. Out: `Roles`, or a ListenerError or ConfigError that names the key.
-Never: sockets.
+Raises a ListenerError or ConfigError that names the key.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS
 from broker.config.views import BrokerConfig
-from broker.handlers.sides import Side
+from broker.handlers.listener_type import ListenerType
 from broker.server.listeners import ListenerAddress, ListenerError, parse_listeners
 
 BROKER, CONTROLLER = "broker", "controller"
@@ -19,35 +18,36 @@ BROKER, CONTROLLER = "broker", "controller"
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """One process' part in the cluster.
+    """The part of one process in the cluster.
 
-    `founds`: the whole quorum is this process, made by itself if it is new. `alone`: it is the
-    whole cluster too, since no listener lets others join. `zookeeper`: the ensemble's address,
-    then there are no quorum and no controller listeners.
+    `founds_cluster`: this process is the whole quorum, and creates it if it is new. `is_alone`: it
+    is also the whole cluster, since no listener lets others join. `zookeeper`: the ensemble's
+    address; then there are no quorum and no controller listeners.
     """
 
     broker: bool
     controller: bool
-    founds: bool
-    alone: bool
+    founds_cluster: bool
+    is_alone: bool
     zookeeper: str | None
     broker_listeners: tuple[ListenerAddress, ...]
     controller_listeners: tuple[ListenerAddress, ...]
 
     @property
-    def client_side(self) -> Side:
-        """The side of the listeners for clients and brokers."""
-        return Side.ZOOKEEPER_BROKER if self.zookeeper else Side.BROKER
+    def client_listener_type(self) -> ListenerType:
+        """The type of the listeners for clients and brokers."""
+        return ListenerType.ZOOKEEPER_BROKER if self.zookeeper else ListenerType.BROKER
 
     @property
-    def controller_side(self) -> Side:
-        """The side that answers what the active controller is asked."""
-        return Side.ZOOKEEPER_BROKER if self.zookeeper else Side.CONTROLLER
+    def controller_listener_type(self) -> ListenerType:
+        """The type of the listener that serves requests to the active controller."""
+        return ListenerType.ZOOKEEPER_BROKER if self.zookeeper else ListenerType.CONTROLLER
 
     @property
-    def sides(self) -> tuple[Side, ...]:
-        """Both, each once. Requests in envelopes are dispatched as at a controller's listener."""
-        return tuple(dict.fromkeys((self.client_side, Side.CONTROLLER)))
+    def listener_types(self) -> tuple[ListenerType, ...]:
+        """Both, without duplicates. Requests in envelopes are dispatched as on a controller's
+        listener."""
+        return tuple(dict.fromkeys((self.client_listener_type, ListenerType.CONTROLLER)))
 
 
 def roles_of(config: BrokerConfig) -> Roles:
@@ -80,8 +80,8 @@ def roles_of(config: BrokerConfig) -> Roles:
     return Roles(
         broker=BROKER in wanted,
         controller=CONTROLLER in wanted and not zookeeper,
-        founds=not quorum and not zookeeper,
-        alone=not quorum and not zookeeper and not controllers,
+        founds_cluster=not quorum and not zookeeper,
+        is_alone=not quorum and not zookeeper and not controllers,
         zookeeper=zookeeper,
         broker_listeners=clients if BROKER in wanted else (),
         controller_listeners=controllers if CONTROLLER in wanted else (),
@@ -90,7 +90,7 @@ def roles_of(config: BrokerConfig) -> Roles:
 
 def _check_ensemble(text: str) -> None:
     """`host:port,host:port/chroot`. A chroot after each host would be one odd path, in which a
-    cluster of its own would be founded."""
+    separate cluster would be created."""
     hosts, slash, chroot = text.partition("/")
     for place in hosts.split(","):
         host, colon, port = place.strip().rpartition(":")

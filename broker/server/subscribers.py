@@ -1,7 +1,4 @@
-"""What a broker's rooms do when the metadata changes.
-
-In: `Changes`. Out: calls of the replica manager and the group coordinator. Never: decisions.
-"""
+"""Applies metadata changes to the replica manager and the group coordinator."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.config.views import TopicConfig
-from broker.coordinator.appender import OFFSETS_TOPIC
-from broker.coordinator.service import GroupCoordinator
+from broker.coordinator.group.records import OFFSETS_TOPIC
+from broker.coordinator.group.service import GroupCoordinator
 from broker.disk.port import DiskError
 from broker.log.errors import LogError
 from broker.metadata.delta import Changes
@@ -25,9 +22,9 @@ log = logging.getLogger("broker.server")
 class ReplicaSubscriber:
     """Creates, changes and deletes this broker's replicas.
 
-    In the order of the changes for each partition: of one that still waits to be made only the
-    newest state counts, and its deletion ends the wait. A partition that cannot become what its
-    record says is left out, logged and counted; all others go on.
+    Changes of a partition apply in their sequence: for one that still waits to be created only the
+    newest state counts, and its deletion ends the wait. A partition whose record cannot be applied
+    is left out, logged and counted; all others are applied.
     """
 
     def __init__(
@@ -37,31 +34,31 @@ class ReplicaSubscriber:
         topic_config: Callable[[str], TopicConfig],
         failed: Callable[..., None],
     ) -> None:
-        """`failed(text, *values)` hears of an exception while it is handled."""
+        """`failed(text, *values)` is called while an exception is handled."""
         self._failed = failed
         self._node_id = node_id
         self._replicas = replicas
         self._topic_config = topic_config
         self._configs: dict[str, TopicConfig] = {}
-        """Of the image in force: the partitions of a topic share one."""
+        """Of the current image: the partitions of a topic share one."""
 
     def __call__(self, changes: Changes) -> None:
-        """Carry the changes out."""
+        """Apply the changes."""
         self._configs.clear()
         for topic in changes.deleted_topics:
             self._delete(
                 [(topic.name, p.index) for p in topic.partitions if self._node_id in p.replicas]
             )
-        # A reassignment may have ended: what was a replica here is one no more.
+        # A reassignment may have ended: this broker may no longer have a replica.
         gone: list[tuple[str, int]] = []
         for topic, partition in changes.changed_partitions:
             if self._node_id in partition.replicas:
                 put = partial(self._put, topic, partition)
-                self._replicas.bring(topic.name, partition.index, put)
+                self._replicas.create_soon(topic.name, partition.index, put)
             elif self._replicas.has(topic.name, partition.index):
                 gone.append((topic.name, partition.index))
         self._delete(gone)
-        self._replicas.new.go_on()
+        self._replicas.creation_queue.drain()
         self._update_configs(changes)
         if changes.changed_brokers:
             self._replicas.on_brokers_changed()
@@ -95,7 +92,7 @@ class ReplicaSubscriber:
                 directories=partition.directories,
             )
         except LogError as error:
-            # The disk refuses: its clients hear UNKNOWN_TOPIC_OR_PARTITION, the others are served.
+            # A disk error: clients get UNKNOWN_TOPIC_OR_PARTITION, other partitions are served.
             log.error("no replica of %s-%d here: %s", topic.name, partition.index, error)
         except Exception:
             self._failed("no replica of %s-%d here", topic.name, partition.index)
@@ -111,21 +108,21 @@ class ReplicaSubscriber:
 
 
 class GroupSubscriber:
-    """Leads and resigns partitions of `__consumer_offsets` as their replicas do; forgets deleted
-    topics."""
+    """Elects and resigns the coordinator with the leadership of each partition of
+    `__consumer_offsets`; removes the offsets of deleted topics."""
 
     def __init__(self, replicas: ReplicaManager, groups: GroupCoordinator) -> None:
         self._groups = groups
         replicas.leadership_listeners.append(self.on_leadership)
 
     def on_leadership(self, partition: Partition) -> None:
-        """The replica here leads now, or leads no more, for whatever reason."""
+        """The local replica became the leader, or is no longer the leader, for any reason."""
         if partition.topic == OFFSETS_TOPIC:
-            act = self._groups.lead if partition.is_leader else self._groups.resign
+            act = self._groups.on_elected if partition.is_leader else self._groups.on_resigned
             act(partition.index)
 
     def __call__(self, changes: Changes) -> None:
-        """Carry the changes out."""
+        """Apply the changes."""
         gone = frozenset(topic.name for topic in changes.deleted_topics)
         if gone:
             self._groups.forget_topics(gone - set(changes.image.topics))

@@ -1,5 +1,5 @@
-"""The applications' client: confluent-kafka (librdkafka) with our defaults and our typed errors.
+"""The clients of the bus: `kafka` for applications, `admin` for operators, `wire` below the latter.
 
-Works against our broker and against Apache Kafka alike. Never used inside the broker, which has
-the raw-batch client for its peers. No module-level clients: whoever needs one makes and closes it.
+All work against our broker and against Apache Kafka alike. No module-level clients: what needs one
+makes and closes it.
 """

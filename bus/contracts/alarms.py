@@ -48,7 +48,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """`event.incident`: a lasting fault with its beginning and its end (L-3, Q-2); told once
+    """`event.incident`: a lasting fault with its beginning and its end (L-3, Q-2); published once
     each."""
 
     incident_id: str

@@ -21,7 +21,7 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     rule_id: str
     op: Literal["put", "remove"]
-    version: int  # epoch ms of the decision; a later version wins, whatever the arrival order
+    version: int  # epoch ms of the decision; a later version wins in any order of arrival
     kind: Literal["vehicle", "face"] = "vehicle"
     name: str = ""
     severity: Literal["info", "warning", "critical"] = "warning"

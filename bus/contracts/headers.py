@@ -19,7 +19,7 @@ TRUNCATED = "truncated"  # the original size in bytes, where only the beginning 
 KIND = "kind"  # what the sender meant to send: vehicle, face or video
 
 
-class Kind(str, Enum):
+class RecordKind(str, Enum):
     """What a data record describes; also the `kind` column of the store."""
 
     VEHICLE = "vehicle"

@@ -18,7 +18,7 @@ MAX_SENT = 1_000_000_000  # of one device in one minute; sums of it fit a store'
 MAX_NAME_CHARACTERS = 256
 _Moment = Annotated[int, Meta(ge=-MAX_WHOLE, le=MAX_WHOLE)]
 _Count = Annotated[int, Meta(ge=0, le=MAX_SENT)]
-_Bucket = Annotated[int, Meta(ge=-2048, le=2047)]  # those of `monitor.latency.histogram` fit well
+_Bucket = Annotated[int, Meta(ge=-2048, le=2047)]  # those of `monitor.models.histogram` fit well
 _Name = Annotated[str, Meta(max_length=MAX_NAME_CHARACTERS)]
 
 
@@ -43,7 +43,7 @@ class LatencyCell(msgspec.Struct, frozen=True, kw_only=True):
     """`meter.latency`: a mergeable histogram of stored − captured for one class, device and store
     minute.
 
-    `buckets` maps the bucket number of `monitor.latency.model` to a count; it is the whole cell,
+    `buckets` maps the bucket number of `monitor.models.latency` to a count; it is the whole cell,
     not a delta.
     """
 

@@ -1,8 +1,5 @@
-"""One JSON Schema per topic, as files in `schemas/`: made here, committed, compared by a test.
-
-In: the structs of this package and `device_schemas`. Out: schemas by topic; `python -m
-bus.contracts.schema_files` writes them. Never: a schema for a topic nobody writes yet.
-"""
+"""One JSON Schema per topic, as files in `schemas/`: written by `python -m
+bus.contracts.schema_files`, committed, compared by a test. Topics without a writer have none."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def skip_tags(buf: Buffer, at: int) -> int:
 
 
 def write_tags(write: Write, tags: list[tuple[int, list[Buffer]]]) -> None:
-    """Write the section of tagged fields; each is its tag and its chunks, in order of tags."""
+    """Write the section of tagged fields; each is its tag and its chunks, sorted by tag."""
     write(uvarint(len(tags)))
     for tag, chunks in tags:
         write(uvarint(tag))

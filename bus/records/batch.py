@@ -55,7 +55,7 @@ _SEQUENCE_MODULUS = 1 << 31
 
 
 class RecordsError(BusError):
-    """A batch or record that breaks the format; the only exception of this room's parsers."""
+    """A batch or record that breaks the format; the only exception of this package's parsers."""
 
 
 class BatchHeader(NamedTuple):
@@ -161,7 +161,7 @@ def iter_batches(
 
 
 def check_shape(header: BatchHeader) -> int:
-    """Refuse what cannot be a v2 batch before anybody trusts its length; the length of it all."""
+    """Refuse what cannot be a v2 batch before its length is trusted; the total length."""
     size_bytes = LENGTH_AND_OFFSET_BYTES + header.batch_length
     if header.magic != MAGIC:
         code = (

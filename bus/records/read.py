@@ -1,8 +1,8 @@
-"""Reading the records of one batch, whatever its compression.
+"""Reads the records of one batch, compressed or not.
 
 In: a buffer that begins with a batch. Out: `Record`s with absolute offsets and timestamps.
 Never on the hot path of produce, fetch or replication: there a batch stays bytes.
-Raises RecordsError and nothing else, whatever the bytes.
+Raises RecordsError and nothing else, for any bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A batch packed with another codec, as the leader of a topic with `compression.type` does.
 
-In: one whole batch, a codec, a level. Out: the same records under the same header, packed anew.
+In: one whole batch, a codec, a level. Out: the same records under the same header, repacked.
 Never: a record looked at; offsets, times, producer and sequence stay as they are. Raises
 RecordsError where the records do not unpack.
 """

@@ -6,18 +6,18 @@ Never: the store, the clock of the flow.
 
 from __future__ import annotations
 
-import time
 from itertools import islice
 
-from bus.client.producer import Producer
+from bus.client.kafka.producer import Producer
 from bus.contracts import headers
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
+from bus.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.prepare import make_topics
-from ingest.city.assembly import Made
-from ingest.city.day import day_records
-from ingest.city.settings import CitySettings
+from ingest.senders.simulator.day import day_records
+from ingest.senders.simulator.generator import GeneratedRecord
+from ingest.senders.simulator.settings import CitySettings
 
 DENSE = CitySettings(rate=200.0, misfortunes=False, picture_every=0)
 DAY_MS = 86_400_000
@@ -29,14 +29,14 @@ def produce_backlog(bootstrap_servers: str, records: int) -> None:
     bus = BusSettings(bootstrap_servers=bootstrap_servers)
     make_topics(bus)
     producer = Producer(bus, client_id="backlog")
-    start_ms = time.time_ns() // 1_000_000 - DAY_MS
+    start_ms = now_ms() - DAY_MS
     for made in islice(day_records(SiteSettings(), DENSE, start_ms, 24), records):
         _produce(producer, made)
     if producer.close(FLUSH_TIMEOUT_S):
         raise OperatorError("the backlog could not be written")
 
 
-def _produce(producer: Producer, made: Made) -> None:
+def _produce(producer: Producer, made: GeneratedRecord) -> None:
     line = made.line
     extra = [
         (headers.RECORD_ID, line.id.encode()),

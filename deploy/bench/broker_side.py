@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deploy.bench.figures import Samples
-from deploy.bench.tally import Say, Tally, attempt
+from deploy.bench.report import Samples
+from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import Target, apache_kafka, our_broker
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
@@ -92,18 +92,18 @@ NAMES = (*MEASURES, *(one for both in CAMERA_FIGURES.values() for one in both), 
 
 def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
     """Runs of the chosen figures, the two brokers in turn so that a noisy minute strikes both."""
-    tally = Tally(names, repeat, say)
+    recorder = SampleRecorder(names, repeat, say)
     chosen = [name for name in names if name != MEMORY]
     for _ in range(repeat if names else 0):
         for start in (our_broker, apache_kafka):
             if chosen:
-                attempt("a warm broker", partial(_warm, start, chosen, tally, say), say)
+                attempt("a warm broker", partial(_warm, start, chosen, recorder, say), say)
             if MEMORY in names:
-                attempt(MEMORY, partial(_memory, start, tally), say)
-        yield from tally.samples()
+                attempt(MEMORY, partial(_memory, start, recorder), say)
+        yield from recorder.samples()
 
 
-def _warm(start: Start, names: Sequence[str], tally: Tally, say: Say) -> None:
+def _warm(start: Start, names: Sequence[str], recorder: SampleRecorder, say: Say) -> None:
     """One broker, warmed up, measured figure by figure."""
     with _fresh(start) as target:
         _warm_up(target)
@@ -111,21 +111,21 @@ def _warm(start: Start, names: Sequence[str], tally: Tally, say: Say) -> None:
         for name in [name for name in names if name in MEASURES]:
             value = attempt(name, partial(MEASURES[name], target), say)
             if value is not None:
-                tally.add(name, value, of=target.name, is_kafka=is_kafka)
+                recorder.add(name, value, of=target.name, is_kafka=is_kafka)
         for which, figures in CAMERA_FIGURES.items():
             if not set(figures) & set(names):
                 continue
             both = attempt(which, partial(CAMERAS[which], target), say)
             for figure, value in zip(figures, both or (), strict=False):
                 if figure in names:
-                    tally.add(figure, value, of=target.name, is_kafka=is_kafka)
+                    recorder.add(figure, value, of=target.name, is_kafka=is_kafka)
 
 
-def _memory(start: Start, tally: Tally) -> None:
+def _memory(start: Start, recorder: SampleRecorder) -> None:
     """A broker that has done nothing else."""
     with _fresh(start) as target:
         value = memory(target)
-        tally.add(MEMORY, value, of=target.name, is_kafka=start is apache_kafka)
+        recorder.add(MEMORY, value, of=target.name, is_kafka=start is apache_kafka)
 
 
 def _warm_up(target: Target) -> None:

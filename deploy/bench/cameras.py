@@ -20,7 +20,7 @@ from typing import cast
 
 import uvloop
 
-from bus.client.raw import FrameAssembler
+from bus.client.wire.connection import FrameAssembler
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.frames import decode_response, encode_request
@@ -73,7 +73,7 @@ class Camera(asyncio.BufferedProtocol):
             self.failures += _error_of(frame) != ErrorCode.NONE
 
     def close(self) -> None:
-        """No more requests."""
+        """Stops sending."""
         if self._transport is not None:
             self._transport.close()
 
@@ -116,7 +116,7 @@ async def _connect(camera: Camera, host: str, port: int) -> None:
 
 
 async def _traffic(cameras: list[Camera], rate: float, seconds: float) -> dict[str, float]:
-    """The cameras take turns, evenly over time: nobody's clock is another's."""
+    """The cameras take turns, evenly over time: each has its own clock."""
     total = int(len(cameras) * rate * seconds)
     pause_s, start_s, sent = 1 / (len(cameras) * rate), time.perf_counter(), 0
     while sent < total:

@@ -17,15 +17,15 @@ from typing import Any
 
 from alarm.dispatch.reader import OperationsReader
 from deploy.bench.backlog import produce_backlog
-from deploy.bench.figures import Samples
-from deploy.bench.tally import Say, Tally, attempt
+from deploy.bench.report import Samples
+from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, broker_flags, role, wait_for_port
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.state_file import read_state
 from deploy.testservers.process import free_port
 from ingest.store import open_store
-from ingest.store.port import Page, Query
+from ingest.store.port import PageRequest, Query
 
 BACKLOG = "backlog"
 NAMES = ("stored", "alarm", BACKLOG, "second-start")
@@ -45,7 +45,7 @@ ENOUGH = 100  # for a p99 that is not just the worst one
 
 def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
     """Runs of the chosen figures; one demo gives several of them."""
-    tally = Tally(names, repeat, say)
+    recorder = SampleRecorder(names, repeat, say)
     for _ in range(repeat if names else 0):
         figures: dict[str, float] = {}
         if set(names) & {"stored", "alarm", "second-start"}:
@@ -55,8 +55,8 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
             figures |= {} if rate is None else {BACKLOG: rate}
         for name, value in figures.items():
             if name in names:
-                tally.add(name, value, of=OURS)
-        yield from tally.samples()
+                recorder.add(name, value, of=OURS)
+        yield from recorder.samples()
 
 
 def _demo_figures() -> dict[str, float]:
@@ -84,7 +84,7 @@ def _stored(folder: Path) -> Iterator[tuple[int, int]]:
     """(captured, stored) of every vehicle."""
     reader, cursor = open_store(f"sqlite://{folder / 'store' / 'records.db'}"), ""
     while True:
-        rows, cursor = reader.query(Query(kind="vehicle"), Page(limit=ROWS, cursor=cursor))
+        rows, cursor = reader.query(Query(kind="vehicle"), PageRequest(limit=ROWS, cursor=cursor))
         yield from ((each.captured_at_ms, each.stored_at_ms) for each in rows)
         if not cursor:
             reader.close()
@@ -96,7 +96,7 @@ def _raised(folder: Path) -> list[tuple[int, int]]:
     reader, cursor = OperationsReader(folder / "store" / "operations.db"), ""
     found: list[tuple[int, int]] = []
     while True:
-        alarms, cursor = reader.alarms(page=Page(limit=ROWS, cursor=cursor))
+        alarms, cursor = reader.alarms(page=PageRequest(limit=ROWS, cursor=cursor))
         found += ((each.captured_at_ms, each.raised_at_ms) for each in alarms)
         if not cursor:
             reader.close()
@@ -181,7 +181,7 @@ def _rate_of_commits(folder: Path, streams: subprocess.Popen[bytes]) -> float:
 
 @contextmanager
 def _fresh_folder() -> Iterator[tuple[Path, list[str]]]:
-    """A data directory and ports that nobody else uses."""
+    """A data directory and ports that are free."""
     with tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as name:
         flags = [
             *broker_flags(free_port(), free_port()),

@@ -25,7 +25,7 @@ RECEIVE_BUFFER_BYTES = 4096
 MOST_BYTES = (1 << 31) - 1
 NAMED_TOPICS_VERSION = 12  # of Fetch: the last one without topic ids
 CLIENT_ID = "hostile"
-AGAIN_S = 0.2  # a connection that was closed is made anew
+AGAIN_S = 0.2  # a closed connection is opened again
 
 
 def api_versions(count: int) -> bytes:
@@ -84,7 +84,7 @@ def _is_closed(one: socket.socket) -> bool:
 
 class Flooder(asyncio.Protocol):
     """Writes all it has at once; when as many bytes have come back as the first answer promises,
-    once more."""
+    again."""
 
     def __init__(self, data: bytes, count: int, ends: float) -> None:
         self._data, self._count, self._ends = data, count, ends

@@ -81,7 +81,7 @@ def gap(words: argparse.Namespace) -> dict[str, Any]:
     print(json.dumps({"acknowledged": True}), flush=True)
     lost, deadline = 0, time.perf_counter() + words.seconds
 
-    def told(error: object, _: object) -> None:
+    def on_delivery(error: object, _: object) -> None:
         nonlocal lost
         if error is None:
             acked_s.append(time.perf_counter())
@@ -90,7 +90,7 @@ def gap(words: argparse.Namespace) -> dict[str, Any]:
 
     while time.perf_counter() < deadline and not select.select([sys.stdin], [], [], 0)[0]:
         with contextlib.suppress(BufferError):
-            producer.produce(words.topic, value, partition=0, on_delivery=told)
+            producer.produce(words.topic, value, partition=0, on_delivery=on_delivery)
         producer.poll(GAP_PAUSE_S)
     left = producer.flush(FLUSH_TIMEOUT_S)
     gaps = [later - earlier for earlier, later in itertools.pairwise(acked_s)]

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from rich.table import Table
 
-from bus.command.show import screen
+from bus.cli.show import screen
 from deploy.bench import broker_side, flow_side
 from deploy.bench.cluster import measure as cluster
 from deploy.bench.cluster.size import Size
-from deploy.bench.figures import FIGURES, Figure, Row, Samples, row
 from deploy.bench.machine import facts
+from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
@@ -58,9 +58,9 @@ def run_cluster(
 
 def _finish(found: Iterable[Samples], names: Sequence[str], *, write: bool, as_json: bool) -> int:
     """A figure's row grows run by run: what is measured is kept even if the rest fails."""
-    latest: dict[str, Row] = {}
+    latest: dict[str, ReportRow] = {}
     for samples in found:
-        latest[samples.figure] = row(samples)
+        latest[samples.figure] = report_row(samples)
         if write:
             keep([latest[samples.figure]])
     rows = list(latest.values())
@@ -80,7 +80,7 @@ def _measure(names: Sequence[str], repeat: int) -> Iterator[Samples]:
     yield from flow_side.measure([n for n in names if n in flow_side.NAMES], repeat, _say)
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[ReportRow]) -> Table:
     """For people."""
     shown = Table(title="measured now, on this machine", title_justify="left")
     for heading in ("figure", "runs", "ours", "Apache Kafka", "ratio", "must", "aim", ""):
@@ -90,7 +90,7 @@ def table(rows: Sequence[Row]) -> Table:
     return shown
 
 
-def cells(each: Row) -> tuple[str, ...]:
+def cells(each: ReportRow) -> tuple[str, ...]:
     """One line as texts."""
     figure = each.figure
     verdict = "aim" if each.aim_met else "must" if each.must_met else "MISSED"
@@ -111,8 +111,8 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def keep(rows: Sequence[Row]) -> None:
-    """Put the rows into the kept results, and write the page anew from all that are kept."""
+def keep(rows: Sequence[ReportRow]) -> None:
+    """Put the rows into the kept results, and rewrite the page from all that are kept."""
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     for each in rows:

@@ -31,7 +31,7 @@ class ControllerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class BrokerNode:
     """One broker process; `controller_port` is 0 where it is no voter."""
 
     node_id: int
@@ -72,7 +72,7 @@ class ClusterPlan:
 
     controller: ControllerKind
     home: Path
-    nodes: tuple[Node, ...]
+    nodes: tuple[BrokerNode, ...]
     zookeepers: tuple[ZooKeeperNode, ...] = ()
 
     @property
@@ -81,7 +81,7 @@ class ClusterPlan:
         return ",".join(node.address for node in self.nodes)
 
 
-def words_of(plan: ClusterPlan) -> dict[str, Any]:
+def plan_options(plan: ClusterPlan) -> dict[str, Any]:
     """The words that made a plan, as `plan` takes them."""
     ours = bool(plan.zookeepers)
     return {
@@ -122,7 +122,7 @@ def plan(
             "metrics.port": str(port + 2),
             **_replication(brokers),
         }
-        nodes.append(Node(number + 1, port, port + 1 if voter else 0, port + 2, own | common))
+        nodes.append(BrokerNode(number + 1, port, port + 1 if voter else 0, port + 2, own | common))
     return ClusterPlan(controller, home, tuple(nodes), ensemble)
 
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from deploy.cluster.children import cluster_children
-from deploy.cluster.layout import ClusterPlan, words_of
+from deploy.cluster.layout import ClusterPlan, plan_options
+from deploy.cluster.processes import cluster_processes
 from deploy.settings import Settings
-from deploy.up import in_the_background, refuse_if_taken, supervise
+from deploy.up import check_not_running, in_the_background, supervise
 
 
 async def up(settings: Settings, plan: ClusterPlan) -> int:
     """Supervise until asked to stop; exit status 1 when a broker was given up."""
-    processes = cluster_children(settings, plan)
-    refuse_if_taken(settings.site.data_path, processes)
+    processes = cluster_processes(settings, plan)
+    check_not_running(settings.site.data_path, processes)
     folder = settings.site.data_path
-    return await supervise(processes, folder, told=addresses(plan), about=about(plan))
+    return await supervise(processes, folder, announcements=addresses(plan), about=about(plan))
 
 
 def detach(settings: Settings, plan: ClusterPlan, words: list[str]) -> int:
     """The same in the background; `words` are those of the verb."""
-    refuse_if_taken(settings.site.data_path, cluster_children(settings, plan))
+    check_not_running(settings.site.data_path, cluster_processes(settings, plan))
     status = in_the_background(settings, ["cluster", "up", *words])
     print("\n".join(addresses(plan)))
     return status
@@ -32,7 +32,7 @@ def detach(settings: Settings, plan: ClusterPlan, words: list[str]) -> int:
 
 def about(plan: ClusterPlan) -> dict[str, Any]:
     """What `cluster status` has to know of a cluster that runs, for the supervisor's state."""
-    return {"cluster": words_of(plan)}
+    return {"cluster": plan_options(plan)}
 
 
 def addresses(plan: ClusterPlan) -> list[str]:

@@ -7,7 +7,6 @@ of it and loads the classes from the jars as ever if they differ (ADR 0022).
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import logging
@@ -16,7 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import disk_usage
+from typing import IO
 
+from bus.lock_file import hold_lock_file
 from deploy.paths import cache_dir
 
 FOLDER = "class-archives"
@@ -54,15 +55,12 @@ def class_archive(java: Path, jars: Iterable[Path], options: str) -> Iterator[Cl
             path.touch()  # the oldest is the one unused for longest
         yield ClassArchive(path, f"-Xshare:auto -XX:SharedArchiveFile={path} {QUIET}")
         return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(path.with_suffix(".lock"), "w", encoding="ascii")  # noqa: SIM115
-    except OSError as error:
-        log.info("class archive: none, %s", error)
+    lock = _hold_lock(path)
+    if lock is None:
         yield ClassArchive(path)
         return
     with lock:
-        yield _to_be_made(path) if _locked(lock.fileno()) else ClassArchive(path)
+        yield _to_be_made(path)
 
 
 def spark_jars() -> list[Path]:
@@ -82,12 +80,16 @@ def _to_be_made(path: Path) -> ClassArchive:
     return ClassArchive(path, f"-XX:ArchiveClassesAtExit={partial} {QUIET}", partial)
 
 
-def _locked(descriptor: int) -> bool:
+def _hold_lock(path: Path) -> IO[str] | None:
+    """None while another driver makes the archive, and where the folder cannot be written."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return hold_lock_file(path.with_suffix(".lock"))
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        log.info("class archive: none, %s", error)
+        return None
 
 
 def _key(java: Path, jars: Iterable[Path], options: str) -> str:

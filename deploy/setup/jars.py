@@ -1,7 +1,7 @@
 """Jars by pom: resolved once by Maven into the cache, found there ever after.
 
 A set of jars is a pom in this repository; the folder in the cache carries the pom's hash, so a
-changed pom is fetched anew and clones with different poms do not meet. A folder appears whole or
+changed pom is fetched again and clones with different poms do not meet. A folder appears whole or
 not at all (fetched beside it and renamed), so an interruption leaves nothing half.
 Never: a jar in the repository, a network access when the folder is there.
 """

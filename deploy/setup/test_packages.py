@@ -25,7 +25,7 @@ SBIN = "/usr/sbin"
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program of somebody else that tests use. `commands`: any of them will do."""
+    """A third-party program that tests use. `commands`: any of them will do."""
 
     debian: str
     fedora: str

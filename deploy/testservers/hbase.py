@@ -79,7 +79,7 @@ class Hbase:
         self.thrift = self._launch("thrift", THRIFT, "384m")
 
     def kill_master(self) -> None:
-        """kill -9, in the middle of whatever it does."""
+        """kill -9, in the middle of its work."""
         _kill(self.master)
 
     def kill_thrift(self) -> None:
@@ -99,7 +99,7 @@ class Hbase:
         return self
 
     def stop(self) -> None:
-        """The Thrift server first: the master waits for nobody then."""
+        """The Thrift server first: the master then waits for no client."""
         for server in (self.thrift, self.master):
             if server is not None:
                 server.stop()
@@ -121,7 +121,7 @@ class Hbase:
     def _takes_a_row(self) -> bool:
         if not accepts(self.port):
             return False
-        with suppress(Exception):  # whatever it says while it starts
+        with suppress(Exception):  # it may fail in any way while it starts
             connection = happybase.Connection(
                 "127.0.0.1", self.port, timeout=PROBE_TIMEOUT_MS
             )

@@ -46,7 +46,7 @@ class KafkaCluster:
         """SIGTERM: a controlled shutdown; not awaited."""
         self.nodes[node_id].process.send_signal(signal.SIGTERM)
 
-    def start_again(self, node_id: int) -> None:
+    def restart(self, node_id: int) -> None:
         """The same node on its port and data; serves when this returns."""
         old = self.nodes[node_id]
         old.process.wait()

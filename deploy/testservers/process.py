@@ -21,7 +21,7 @@ POLL_S = 0.1
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on now; who loses a race for it fails at its start."""
+    """A free TCP port; the loser of a race for it fails at its start."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 def accepts(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether somebody accepts connections there."""
+    """Whether connections are accepted there."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((host, port)) == 0
@@ -38,7 +38,7 @@ def accepts(port: int, host: str = "127.0.0.1") -> bool:
 class JavaServer:
     """A Java process with its log file; `stop` is safe to call twice.
 
-    Invariant: `process` was started by this object and by nobody else.
+    Invariant: `process` was started by this object.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ def start_zookeeper(folder: Path, *, host: str = "127.0.0.1") -> JavaServer:
     return server.wait_until(lambda: accepts(port, host))
 
 
-def start_ensemble(folder: Path, size: int = 3) -> Ensemble:
+def start_ensemble(folder: Path, size: int = 3) -> ZookeeperEnsemble:
     """An ensemble whose members are all up; its quorum forms within a second or two."""
     ports = [(free_port(), free_port(), free_port()) for _ in range(size)]
     members = "".join(
@@ -74,7 +74,7 @@ def start_ensemble(folder: Path, size: int = 3) -> Ensemble:
     configs = [
         _ensemble_config(folder / str(number), number, members) for number in range(1, size + 1)
     ]
-    ensemble = Ensemble(configs, [client for client, _, _ in ports])
+    ensemble = ZookeeperEnsemble(configs, [client for client, _, _ in ports])
     try:
         for number in range(size):
             ensemble.launch(number)
@@ -99,7 +99,7 @@ def _ensemble_config(folder: Path, number: int, members: str) -> Path:
     return config
 
 
-class Ensemble:
+class ZookeeperEnsemble:
     """Several ZooKeeper servers; any one may be stopped and started again.
 
     Invariant: `servers` holds a process this object started, or None, at each member's place.
@@ -136,7 +136,7 @@ class Ensemble:
         for index in range(len(self.servers)):
             self.stop_member(index)
 
-    def __enter__(self) -> Ensemble:
+    def __enter__(self) -> ZookeeperEnsemble:
         return self
 
     def __exit__(self, *_: object) -> None:

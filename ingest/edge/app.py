@@ -1,8 +1,5 @@
-"""The edge as a process: spool, courier, picture keeper and one uvicorn worker, started and stopped
-together.
-
-In: settings. Out: a serving edge until SIGTERM. Never: a second worker (the spool has one owner).
-"""
+"""The edge as a process: spool, forwarder, picture writer and one uvicorn worker, started and
+stopped together. There is one worker, because the spool has one owner."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 
 from bus.settings import BusSettings, SiteSettings
-from ingest.edge.courier import Courier
+from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import Edge, create_app
-from ingest.pictures import PictureKeeper, open_pictures
+from ingest.pictures import PictureWriter, open_pictures
 from ingest.settings import EdgeSettings, PictureSettings
 from ingest.spool import Spool
 
@@ -41,26 +38,26 @@ async def open_edge(
         min_free_bytes=edge.spool_min_free_bytes,
         segment_bytes=edge.spool_segment_bytes,
     )
-    keeper = PictureKeeper(
+    picture_writer = PictureWriter(
         open_pictures(pictures, site, edge),
         folder / "pictures",
         write_timeout_ms=pictures.write_timeout_ms,
         waiting_max_bytes=pictures.waiting_max_bytes,
     )
-    courier = Courier(spool, bus, edge.max_in_flight_records)
-    courier.start()
+    forwarder = SpoolForwarder(spool, bus, edge.max_in_flight_records)
+    forwarder.start()
     try:
-        yield Edge(site, edge, spool, courier, keeper)
+        yield Edge(site, edge, spool, forwarder, picture_writer)
     finally:
-        await asyncio.to_thread(courier.stop)
-        await asyncio.to_thread(keeper.close)
+        await asyncio.to_thread(forwarder.stop)
+        await asyncio.to_thread(picture_writer.close)
         await asyncio.to_thread(spool.close)
 
 
 async def serve(
     site: SiteSettings, bus: BusSettings, edge: EdgeSettings, pictures: PictureSettings
 ) -> None:
-    """Serve until the process is told to stop; one line in the log when ready."""
+    """Serve until SIGTERM or SIGINT; logs one line when ready."""
     async with open_edge(site, bus, edge, pictures) as opened:
         config = uvicorn.Config(
             create_app(opened),
@@ -82,7 +79,7 @@ class _Server(uvicorn.Server):
     """uvicorn, except that it says when it is ready, and that a signal only ends the serving.
 
     uvicorn itself raises the signal again once it has served, which would end the process before
-    the spool and the courier are closed.
+    the spool and the forwarder are closed.
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,7 +1,4 @@
-"""What the edge counts: totals that survive restarts (from the spool) and series for Prometheus.
-
-In: taken and refused records. Out: `/metrics` text, the numbers of `/v1/status`. Never: decisions.
-"""
+"""What the edge counts: totals that survive restarts (from the spool) and series for Prometheus."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from bus.tasks import RequestFailures
-from ingest.edge.courier import Courier
-from ingest.edge.intake import Taken
-from ingest.pictures import PictureKeeper
+from ingest.edge.admission import AdmittedRecord
+from ingest.edge.forwarder import SpoolForwarder
+from ingest.pictures import PictureWriter
 from ingest.spool import Spool
 
 # Beyond this many addresses a device is counted as "other": a stranger must not fill our memory.
@@ -23,7 +20,7 @@ _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 
 
 class _ReadCounter(Collector):
-    """A total that somebody else keeps; Prometheus' own Counter can only be counted up."""
+    """A total that is kept elsewhere; Prometheus' own Counter can only be counted up."""
 
     def __init__(self, name: str, text: str, read: Callable[[], float]) -> None:
         self._name, self._text, self._read = name, text, read
@@ -36,8 +33,10 @@ class _ReadCounter(Collector):
 class Meters:
     """One registry per app, so that several live in one test process."""
 
-    def __init__(self, spool: Spool, courier: Courier, keeper: PictureKeeper) -> None:
-        self._spool, self._courier, self._keeper = spool, courier, keeper
+    def __init__(
+        self, spool: Spool, forwarder: SpoolForwarder, picture_writer: PictureWriter
+    ) -> None:
+        self._spool, self._forwarder, self._picture_writer = spool, forwarder, picture_writer
         self._devices: set[str] = set()
         self.registry = CollectorRegistry()
         # Apart, because addresses of cameras are not for everybody who may probe.
@@ -84,19 +83,21 @@ class Meters:
             "drained", "Messages ever acknowledged by the bus.", lambda: spool.drained_sequence
         )
         self._counter("spool_damaged", "Messages lost to damaged files.", lambda: spool.damaged)
-        self._counter("producer_failures", "Producers given up.", lambda: courier.failures)
+        self._counter("producer_failures", "Producers given up.", lambda: forwarder.failures)
         self.failures = RequestFailures()
         self._counter(
             "failed_requests", "Requests answered 500, the log says why.",
             lambda: self.failures.count,
         )  # fmt: skip
-        self._counter("pictures_kept", "Pictures made durable.", lambda: keeper.kept)
-        self._counter("pictures_lost", "Pictures given up.", lambda: keeper.lost)
-        self._gauge("pictures_waiting_bytes", "Pictures that wait.", lambda: keeper.waiting_bytes)
+        self._counter("pictures_kept", "Pictures made durable.", lambda: picture_writer.kept)
+        self._counter("pictures_lost", "Pictures given up.", lambda: picture_writer.lost)
+        self._gauge(
+            "pictures_waiting_bytes", "Pictures that wait.", lambda: picture_writer.waiting_bytes
+        )
 
-    def count_taken(self, taken: Iterable[Taken], kind: str) -> None:
+    def count_admitted(self, admitted: Iterable[AdmittedRecord], kind: str) -> None:
         """After the spool has them."""
-        for record in taken:
+        for record in admitted:
             self._records.labels(kind, record.reason or "accepted").inc()
             outcome = "rejected" if record.reason else "accepted"
             self._by_device.labels(self._device(record.camera_ip), outcome).inc()
@@ -104,9 +105,9 @@ class Meters:
                 self._clock_faults.labels(kind).inc()
                 self._clock_faults_by_device.labels(self._device(record.camera_ip)).inc()
 
-    def count_refused(self, taken: Iterable[Taken], kind: str) -> None:
+    def count_refused(self, refused: Iterable[AdmittedRecord], kind: str) -> None:
         """Answered 503: not arrived, the sender keeps them."""
-        for record in taken:
+        for record in refused:
             self._records.labels(kind, "refused").inc()
             self._by_device.labels(self._device(record.camera_ip), "refused").inc()
 
@@ -137,11 +138,11 @@ class Meters:
             "backlog": self._backlog(),
             "damaged": self._spool.damaged,
             "spool_bytes": self._spool.bytes_on_disk,
-            "producer_failures": self._courier.failures,
+            "producer_failures": self._forwarder.failures,
             "pictures": {
-                "kept": self._keeper.kept,
-                "lost": self._keeper.lost,
-                "waiting_bytes": self._keeper.waiting_bytes,
+                "kept": self._picture_writer.kept,
+                "lost": self._picture_writer.lost,
+                "waiting_bytes": self._picture_writer.waiting_bytes,
             },
         }
 

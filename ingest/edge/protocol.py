@@ -1,9 +1,8 @@
-"""uvicorn's HTTP protocol with an end for requests that are begun and not finished.
+"""uvicorn's HTTP protocol with a time limit for unfinished requests.
 
-In: bytes of one connection. Out: what uvicorn makes of them; 408 and the end of the connection for
-a sender that has gone silent in the middle of a request, or has not begun one. Never: judging by
-the clock alone: silence is counted in looks, so that a stalled loop is not taken for a silent
-sender.
+Answers 408 and closes the connection when a sender falls silent in the middle of a request or
+before one. Silence is counted in checks, not in seconds, so that a stalled loop is not taken for a
+silent sender.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ingest.edge.answers import Problem
+from ingest.edge.responses import Problem
 
-LOOK_S = 5.0
+CHECK_S = 5.0
 # 15 to 20 s: a sender on a bad line resends a lost packet within that, several times.
-MAX_SILENT_LOOKS = 3
-MAX_LOOKS = 60  # five minutes for one request, however slowly it drips; 32 MiB then need 1 Mbit/s
+MAX_SILENT_CHECKS = 3
+MAX_CHECKS = 60  # five minutes for one request, however slowly it drips; 32 MiB then need 1 Mbit/s
 
 
 class EdgeProtocol(HttpToolsProtocol):
@@ -29,13 +28,13 @@ class EdgeProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._unfinished = True
-        self._heard = False  # anything since the last look
-        self._looks = self._silent_looks = 0
+        self._received = False  # anything since the last look
+        self._checks = self._silent_checks = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._timer = self.loop.call_later(LOOK_S, self._look)
+        self._timer = self.loop.call_later(CHECK_S, self._check)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
@@ -43,12 +42,12 @@ class EdgeProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._received = True
         super().data_received(data)
 
     def on_message_begin(self) -> None:
         self._unfinished = True
-        self._looks = self._silent_looks = 0
+        self._checks = self._silent_checks = 0
         super().on_message_begin()
 
     def on_message_complete(self) -> None:
@@ -57,23 +56,23 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP, as a TLS handshake, is answered in the shape of every other answer."""
-        self.transport.write(_answer(_NO_HTTP, "400 Bad Request"))
+        self.transport.write(_response(_NO_HTTP, "400 Bad Request"))
         self.transport.close()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._unfinished:
-            self._looks += 1
-            self._silent_looks = 0 if self._heard else self._silent_looks + 1
-            if self._silent_looks >= MAX_SILENT_LOOKS or self._looks >= MAX_LOOKS:
-                self._give_up()
+            self._checks += 1
+            self._silent_checks = 0 if self._received else self._silent_checks + 1
+            if self._silent_checks >= MAX_SILENT_CHECKS or self._checks >= MAX_CHECKS:
+                self._abort()
                 return
-        self._heard = False
-        self._timer = self.loop.call_later(LOOK_S, self._look)
+        self._received = False
+        self._timer = self.loop.call_later(CHECK_S, self._check)
 
-    def _give_up(self) -> None:
+    def _abort(self) -> None:
         answered = self.cycle is not None and self.cycle.response_started
         if not answered or self.cycle.response_complete:
-            self.transport.write(_answer(_TOO_SLOW, "408 Request Timeout"))
+            self.transport.write(_response(_TOO_SLOW, "408 Request Timeout"))
         self.transport.close()
 
 
@@ -89,7 +88,7 @@ _NO_HTTP = Problem(
 )
 
 
-def _answer(problem: Problem, status: str) -> bytes:
+def _response(problem: Problem, status: str) -> bytes:
     body = msgspec.json.encode(problem)
     head = (
         f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n"

@@ -1,8 +1,5 @@
-"""Reads a request's body within its bounds, and takes a multipart form apart.
-
-In: a Starlette request. Out: bytes, or the record part and its pictures. Never: more memory than
-the bound.
-"""
+"""Reads a request's body within its bounds and takes a multipart form apart. Never holds more than
+the bound in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from bus.contracts.keys import INLINE_PICTURES
-from ingest.edge.body import MULTIPART
+from ingest.edge.batch_parser import MULTIPART
 
 RECORD_PART = "record"
 _BYTES = "latin-1"

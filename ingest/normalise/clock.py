@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bus.domain.times import DAY_MS, MINUTE_MS
 from bus.settings import SiteSettings
 
-MINUTE_MS = 60_000
-DAY_MS = 86_400_000
 # Clocks that were never set begin in 1970, 1980 or 2000; no record of this bus is as old as this.
 FIRST_TRUE_MS = 978_307_200_000  # 2001-01-01 UTC
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bus.contracts import keys
-from ingest.normalise.wire import Unreadable, read_object
+from ingest.normalise.device_message import Unreadable, read_object
 
 GAT_1400 = "GA/T 1400"
 HIKVISION = "Hikvision ISAPI"
@@ -60,7 +60,7 @@ _PATHS: tuple[tuple[str, str], ...] = (
 
 
 def maker_of(value: bytes) -> str:
-    """Whose interface the message belongs to; empty when it is ours or nobody's we know."""
+    """Whose interface the message belongs to; empty when it is ours or unknown."""
     if value[:_SEARCHED_BYTES].lstrip().startswith(b"<"):
         return HIKVISION if _XML_MARK in value[:_SEARCHED_BYTES] else ""
     try:
@@ -70,7 +70,7 @@ def maker_of(value: bytes) -> str:
 
 
 def maker_of_object(found: Mapping[str, Any]) -> str:
-    """As `maker_of`. An object with a key of ours is ours, whatever else it holds."""
+    """As `maker_of`. An object with a key of ours is ours."""
     if not _OWN_KEYS.isdisjoint(found):
         return ""
     return next((maker for maker, fits in _SHAPES if fits(found)), "")

@@ -15,15 +15,22 @@ from typing import NamedTuple
 
 import msgspec
 
-from bus.contracts.headers import Kind, Reason
+from bus.contracts.headers import Reason, RecordKind
 from bus.contracts.keys import UNREADABLE
-from bus.contracts.plates import plate_key
 from bus.contracts.register import Register
+from bus.domain.identity import bus_id
+from bus.domain.plates import plate_key
+from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, ClockLimits, clock_off_ms
-from ingest.normalise.identity import bus_id
-from ingest.normalise.local_time import BadTime, local_time
-from ingest.normalise.salvage import Salvaged, salvage
-from ingest.normalise.wire import FaceWire, Unreadable, VehicleWire, VideoWire, Wire, read
+from ingest.normalise.device_message import (
+    DeviceMessage,
+    FaceMessage,
+    Unreadable,
+    VehicleMessage,
+    VideoMessage,
+    read,
+)
+from ingest.normalise.partial_parse import PartialFields, parse_partial
 from ingest.store.port import RecordRow, RejectedRow
 
 MAX_CHECKPOINT_CHARACTERS = 256  # it ends up in row keys; a real one has a dozen or two
@@ -48,7 +55,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.record_id or bus_id(self.topic, self.partition, self.offset)
 
 
-class Judged(NamedTuple):
+class ClassifiedRecord(NamedTuple):
     """A row, and whether a known field had another type than text, of which something is lost."""
 
     row: RecordRow | RejectedRow
@@ -77,10 +84,10 @@ def normalise(
 
     `pictures_beside`: pictures came in other parts of the request and have no address yet.
     """
-    return judge(value, kind, envelope, register, zone, pictures_beside=pictures_beside).row
+    return classify(value, kind, envelope, register, zone, pictures_beside=pictures_beside).row
 
 
-def judge(
+def classify(
     value: bytes | None,
     kind: str,
     envelope: Envelope,
@@ -88,26 +95,28 @@ def judge(
     zone: str,
     *,
     pictures_beside: bool = False,
-) -> Judged:
+) -> ClassifiedRecord:
     """As `normalise`, and whether its sender should hear a warning."""
     body = value or b""
     try:
         wire = read(body, kind)
     except Unreadable as error:
-        found = Salvaged.from_bytes(body)
-        return Judged(_rejected(found, body, kind, envelope, error.reason.value, "", zone))
+        found = PartialFields.from_bytes(body)
+        return ClassifiedRecord(
+            _rejected(found, body, kind, envelope, error.reason.value, "", zone)
+        )
     try:
         row = _valid(wire, envelope, register, zone, body, pictures_beside)
-        return Judged(row, wire.oddly_typed)
+        return ClassifiedRecord(row, wire.oddly_typed)
     except Invalid as error:
-        found = Salvaged.from_wire(wire)
+        found = PartialFields.from_message(wire)
         reason = error.reason.value
         rejected = _rejected(found, body, kind, envelope, reason, error.field, zone)
-        return Judged(rejected, wire.oddly_typed)
+        return ClassifiedRecord(rejected, wire.oddly_typed)
 
 
 def _valid(
-    wire: Wire,
+    wire: DeviceMessage,
     envelope: Envelope,
     register: Register | None,
     zone: str,
@@ -115,10 +124,10 @@ def _valid(
     pictures_beside: bool,
 ) -> RecordRow:
     """Raises `Invalid`."""
-    captured_at_ms = _place_and_time(wire, zone)
-    if isinstance(wire, VehicleWire):
+    captured_at_ms = _checkpoint_and_time(wire, zone)
+    if isinstance(wire, VehicleMessage):
         return _vehicle(wire, captured_at_ms, envelope, register, body)
-    if isinstance(wire, FaceWire):
+    if isinstance(wire, FaceMessage):
         return _face(wire, captured_at_ms, envelope, register, body, pictures_beside)
     return _video(wire, captured_at_ms, envelope, register, body)
 
@@ -131,11 +140,18 @@ def rejected_row(
     Also for records of `quarantine.records`, whose reason and field come from their headers.
     """
     body = value or b""
-    return _rejected(salvage(body), body, kind, envelope, reason, field, zone)
+    return _rejected(parse_partial(body), body, kind, envelope, reason, field, zone)
+
+
+def partition_key(row: RecordRow) -> bytes | None:
+    """As `bus.domain.identity.key_of`, of a normalised record."""
+    if row.kind == "vehicle":
+        return row.plate_key.encode("utf-8", "replace") or None
+    return row.camera_ip.encode("utf-8", "replace") or None
 
 
 def _rejected(
-    found: Salvaged,
+    found: PartialFields,
     body: bytes,
     kind: str,
     envelope: Envelope,
@@ -158,7 +174,7 @@ def _rejected(
     )
 
 
-def _place_and_time(wire: Wire, zone: str) -> int:
+def _checkpoint_and_time(wire: DeviceMessage, zone: str) -> int:
     """The capture time of a record whose place and time are readable; raises `Invalid`."""
     checkpoint = wire.checkpoint_id.strip()
     if not checkpoint or checkpoint == UNREADABLE:
@@ -176,7 +192,7 @@ def _place_and_time(wire: Wire, zone: str) -> int:
 
 
 def _vehicle(
-    wire: VehicleWire,
+    wire: VehicleMessage,
     captured_at_ms: int,
     envelope: Envelope,
     register: Register | None,
@@ -217,7 +233,7 @@ def _vehicle(
 
 
 def _face(
-    wire: FaceWire,
+    wire: FaceMessage,
     captured_at_ms: int,
     envelope: Envelope,
     register: Register | None,
@@ -230,21 +246,27 @@ def _face(
     )  # fmt: skip
     if not pictures_beside and all(text.strip() in ("", UNREADABLE) for text in shown):
         raise Invalid(Reason.NO_PICTURE_OR_FEATURE, "人脸图片地址")
-    return _plain(wire, Kind.FACE.value, wire.picture_url, captured_at_ms, envelope, register, body)
+    return _plain(
+        wire, RecordKind.FACE.value, wire.picture_url, captured_at_ms, envelope, register, body
+    )
 
 
 def _video(
-    wire: Wire, captured_at_ms: int, envelope: Envelope, register: Register | None, body: bytes
+    wire: DeviceMessage,
+    captured_at_ms: int,
+    envelope: Envelope,
+    register: Register | None,
+    body: bytes,
 ) -> RecordRow:
     target, picture_url = "", ""
-    if isinstance(wire, VideoWire):
+    if isinstance(wire, VideoMessage):
         target, picture_url = wire.target_class.strip().lower(), wire.picture_url
-    kind = Kind.PERSON if target in _PERSONS else Kind.MOVER
+    kind = RecordKind.PERSON if target in _PERSONS else RecordKind.MOVER
     return _plain(wire, kind.value, picture_url, captured_at_ms, envelope, register, body)
 
 
 def _plain(
-    wire: Wire,
+    wire: DeviceMessage,
     kind: str,
     picture_url: str,
     captured_at_ms: int,

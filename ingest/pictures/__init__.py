@@ -1,15 +1,14 @@
-"""The originals (I-7): `PictureStore` for who writes and reads them, `PictureKeeper` for the
-edge."""
+"""The originals (I-7): `PictureStore` reads and writes them, `PictureWriter` is the edge's side."""
 
 from __future__ import annotations
 
 from bus.settings import SiteSettings
-from ingest.pictures.keeper import PictureKeeper
 from ingest.pictures.names import picture_name
 from ingest.pictures.store import PictureStore
+from ingest.pictures.writer import PictureWriter
 from ingest.settings import EdgeSettings, PictureSettings
 
-__all__ = ["PictureKeeper", "PictureStore", "open_pictures", "picture_name"]
+__all__ = ["PictureStore", "PictureWriter", "open_pictures", "picture_name"]
 
 
 def open_pictures(

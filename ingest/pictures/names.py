@@ -3,7 +3,7 @@
 In: what is known of a record. Out: relative names that are safe in a path and in a URL, and content
 types.
 Never: a name of the sender's making. The day is that of arrival: a camera that lives in 1970 must
-not put its pictures where nobody looks for them.
+not put its pictures under the wrong day.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""The picture store: a folder or any fsspec URL; what it has taken is durable.
-
-In: names and bytes. Out: bytes, addresses. Never: patience (that is the keeper's), names from
-outside unchecked.
-"""
+"""The picture store: a folder or any fsspec URL. A picture is durable when `put` returns; retries
+are the writer's. Names from outside are checked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How one message lies in a spool file: length, CRC32C, payload. Pure.
 
-In: `Entry`s or bytes. Out: bytes or `Entry`s. Never: files.
+In: `SpoolEntry`s or bytes. Out: bytes or `SpoolEntry`s. Never: files.
 The payload is self-describing msgpack, so that a spool written by one release drains under the
 next.
 """
@@ -19,7 +19,7 @@ PREFIX_BYTES = _PREFIX.size
 MAX_FRAME_BYTES = 64 << 20
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SpoolEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message for the bus. `tally` is what it counts as (`vehicle/accepted`)."""
 
     topic: str
@@ -31,7 +31,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Entry)
+_DECODER = msgspec.msgpack.Decoder(SpoolEntry)
 
 
 def frame(payload: bytes) -> bytes:
@@ -39,12 +39,12 @@ def frame(payload: bytes) -> bytes:
     return _PREFIX.pack(len(payload), crc32c.crc32c(payload)) + payload
 
 
-def encode(entry: Entry) -> bytes:
+def encode(entry: SpoolEntry) -> bytes:
     """The frame of one message."""
     return frame(_ENCODER.encode(entry))
 
 
-def decode(payload: bytes | memoryview) -> Entry:
+def decode(payload: bytes | memoryview) -> SpoolEntry:
     """The message of a payload whose checksum was right."""
     return _DECODER.decode(payload)
 

@@ -1,8 +1,7 @@
-"""Reads a spool in order while it is being written.
+"""Reads a spool in sequence while it is being written.
 
-In: the writer's segments. Out: messages with their sequence numbers. Never: deleting,
-acknowledging. A frame that is damaged inside (bit rot, a foreign hand) ends its segment: the rest
-is counted as damaged.
+A frame that is damaged inside (bit rot, a foreign hand) ends its segment: the rest is counted as
+damaged.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import os
 
 import msgspec
 
-from ingest.spool.frame import Entry, decode, payloads
-from ingest.spool.segment import Segment
+from ingest.spool.frame import SpoolEntry, decode, payloads
+from ingest.spool.segment import SpoolSegment
 from ingest.spool.writer import SpoolWriter
 
 log = logging.getLogger(__name__)
@@ -37,19 +36,19 @@ class SpoolReader:
         self._enter(found)
         self._skip_to = sequence
 
-    def read(self, max_messages: int) -> list[tuple[int, Entry]]:
-        """Up to `max_messages` of what is durable; empty when there is no more for now."""
-        messages: list[tuple[int, Entry]] = []
+    def read(self, max_messages: int) -> list[tuple[int, SpoolEntry]]:
+        """Up to `max_messages` of what is durable; empty when all of it was read."""
+        messages: list[tuple[int, SpoolEntry]] = []
         while len(messages) < max_messages:
             data = self._read_chunk()
             if not data:
                 if not self._next_segment():
                     break
                 continue
-            self._take(data, messages, max_messages)
+            self._decode_chunk(data, messages, max_messages)
         return messages
 
-    def forget(self, segment: Segment) -> None:
+    def release(self, segment: SpoolSegment) -> None:
         """The segment is about to be deleted."""
         if segment is self._segment:
             self._next_segment()
@@ -60,7 +59,7 @@ class SpoolReader:
             os.close(self._fd)
             self._fd = -1
 
-    def _enter(self, segment: Segment) -> None:
+    def _enter(self, segment: SpoolSegment) -> None:
         self.close()
         self._segment = segment
         self._sequence, self._offset = segment.first_sequence, segment.data_start
@@ -71,12 +70,14 @@ class SpoolReader:
         left = self._segment.end_bytes - self._offset
         return os.pread(self._fd, min(left, self._chunk_bytes), self._offset) if left > 0 else b""
 
-    def _take(self, data: bytes, messages: list[tuple[int, Entry]], max_messages: int) -> None:
+    def _decode_chunk(
+        self, data: bytes, messages: list[tuple[int, SpoolEntry]], max_messages: int
+    ) -> None:
         """Messages of a chunk that ends anywhere."""
         start = self._offset
         for payload, end in payloads(data):
             if self._sequence >= self._skip_to:
-                self._take_one(payload, messages)
+                self._decode_one(payload, messages)
             self._sequence += 1
             self._offset = start + end
             if len(messages) >= max_messages:
@@ -86,7 +87,7 @@ class SpoolReader:
         else:
             self._chunk_bytes = _READ_BYTES
 
-    def _take_one(self, payload: memoryview, messages: list[tuple[int, Entry]]) -> None:
+    def _decode_one(self, payload: memoryview, messages: list[tuple[int, SpoolEntry]]) -> None:
         try:
             messages.append((self._sequence, decode(payload)))
         except msgspec.MsgspecError as error:  # whole, but no message: it would be none ever after

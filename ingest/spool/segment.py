@@ -1,6 +1,5 @@
 """One file of the spool: `<first sequence number>.spool`, its header, its recovery after a crash.
 
-In: a folder. Out: `Segment`s. Never: threads, bounds, the bus.
 The header carries the totals up to the segment's beginning, so that they outlive the files before
 it.
 """
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 SUFFIX = ".spool"
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
+class SpoolHeader(msgspec.Struct, frozen=True, kw_only=True):
     """First frame of every segment. `totals`: tally -> messages before this segment."""
 
     version: int = 1
@@ -30,7 +29,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     totals: dict[str, int]
 
 
-class Segment(msgspec.Struct, kw_only=True):
+class SpoolSegment(msgspec.Struct, kw_only=True):
     """A segment on disk. Invariant: bytes before `end_bytes` are whole frames, fsynced if it is
     sealed."""
 
@@ -41,10 +40,10 @@ class Segment(msgspec.Struct, kw_only=True):
     end_bytes: int
 
 
-def create(folder: Path, first_sequence: int, totals: Counter[str]) -> Segment:
+def create(folder: Path, first_sequence: int, totals: Counter[str]) -> SpoolSegment:
     """A new empty segment; durable, with its name, when this returns."""
     path = folder / f"{first_sequence:020d}{SUFFIX}"
-    header = Header(first_sequence=first_sequence, totals=dict(totals))
+    header = SpoolHeader(first_sequence=first_sequence, totals=dict(totals))
     data = frame(msgspec.msgpack.encode(header))
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
     try:
@@ -53,7 +52,7 @@ def create(folder: Path, first_sequence: int, totals: Counter[str]) -> Segment:
     finally:
         os.close(fd)
     sync_folder(folder)
-    return Segment(
+    return SpoolSegment(
         path=path,
         first_sequence=first_sequence,
         end_sequence=first_sequence,
@@ -62,8 +61,8 @@ def create(folder: Path, first_sequence: int, totals: Counter[str]) -> Segment:
     )
 
 
-def load(folder: Path) -> tuple[list[Segment], Counter[str]]:
-    """All segments in order and the totals after the last; a torn tail of the last is cut off.
+def load(folder: Path) -> tuple[list[SpoolSegment], Counter[str]]:
+    """All segments in sequence and the totals after the last; a torn tail of the last is cut off.
 
     A file without a whole header was being created when the process died and holds nothing.
     """
@@ -94,18 +93,18 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _scan(path: Path, totals: Counter[str]) -> Segment | None:
+def _scan(path: Path, totals: Counter[str]) -> SpoolSegment | None:
     """Count the frames; `totals` becomes what the header says plus what follows it."""
     data = path.read_bytes()
     found = payloads(data)
     try:
         first, offset = next(found)
-        header = msgspec.msgpack.decode(first, type=Header)
+        header = msgspec.msgpack.decode(first, type=SpoolHeader)
     except (StopIteration, msgspec.DecodeError):
         return None
     totals.clear()
     totals.update(header.totals)
-    segment = Segment(
+    segment = SpoolSegment(
         path=path,
         first_sequence=header.first_sequence,
         end_sequence=header.first_sequence,
@@ -119,7 +118,7 @@ def _scan(path: Path, totals: Counter[str]) -> Segment | None:
     return segment
 
 
-def _cut(segment: Segment) -> None:
+def _cut(segment: SpoolSegment) -> None:
     """Drop what was being written at the crash; it was never acknowledged."""
     torn = segment.path.stat().st_size - segment.end_bytes
     if torn > 0:

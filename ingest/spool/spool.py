@@ -1,16 +1,11 @@
-"""The spool's outside: append until durable, read in order, acknowledge, bounded in bytes and free
-disk.
+"""The spool: append until durable, read in sequence, acknowledge; bounded in bytes and free disk.
 
-In: `Entry`s from the edge; acknowledgements from the courier. Out: durability, `Queued` messages in
-order.
-Never: the bus, HTTP. Survives `kill -9` at any byte: what was acknowledged is there, a torn tail is
-cut.
+Survives `kill -9` at any byte: what was acknowledged is there, a torn tail is cut.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import threading
 import time
@@ -19,15 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ingest.spool.frame import Entry, encode
+from bus.lock_file import hold_lock_file
+from ingest.spool.frame import SpoolEntry, encode
 from ingest.spool.reader import SpoolReader
 from ingest.spool.segment import create, load
 from ingest.spool.writer import Append, SpoolWriter
 
-# What a refused sender is told; the bus drains a full spool at thousands per second
+# Sent as Retry-After; the bus drains a full spool at thousands per second
 RETRY_AFTER_S = 5
 # Statvfs is cheap but not free, and the disk does not fill faster than this
-_FREE_DISK_LOOK_S = 0.25
+_FREE_DISK_CHECK_S = 0.25
 _POSITION = "position"
 
 
@@ -43,7 +39,7 @@ class Queued(NamedTuple):
     """A message on its way, with its place in the spool."""
 
     sequence: int
-    entry: Entry
+    entry: SpoolEntry
 
 
 class Spool:
@@ -82,11 +78,11 @@ class Spool:
         end = segments[-1].end_sequence
         self._drained = min(max(drained, segments[0].first_sequence), end)
         self._reader = SpoolReader(self._writer, self._drained)
-        self._free_looked_at, self._disk_is_full = 0.0, False
+        self._free_checked_at, self._disk_is_full = 0.0, False
 
     # --- the edge's side ---
 
-    async def append(self, entries: Sequence[Entry]) -> None:
+    async def append(self, entries: Sequence[SpoolEntry]) -> None:
         """Return when all are on the disk; raises `SpoolFull`, and then none is."""
         if not entries:
             return
@@ -95,17 +91,17 @@ class Spool:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
-        def tell(error: OSError | None) -> None:
+        def notify(error: OSError | None) -> None:
             loop.call_soon_threadsafe(_settle, done, error)
 
         tallies = Counter(entry.tally for entry in entries)
-        self._writer.submit(Append(data, len(entries), tallies, tell))
+        self._writer.submit(Append(data, len(entries), tallies, notify))
         await done
 
-    # --- the courier's side; one thread ---
+    # --- the forwarder's side; one thread ---
 
     def read(self, max_messages: int) -> list[Queued]:
-        """The next messages in order; empty when all durable ones were read."""
+        """The next messages in sequence; empty when all durable ones were read."""
         self._durable.clear()
         found = self._reader.read(max_messages)
         return [Queued(sequence, entry) for sequence, entry in found]
@@ -171,8 +167,8 @@ class Spool:
         if used + size > self._max_bytes:
             raise SpoolFull(f"{used} of {self._max_bytes} bytes are waiting for the bus")
         now = time.monotonic()
-        if now - self._free_looked_at > _FREE_DISK_LOOK_S:
-            self._free_looked_at = now
+        if now - self._free_checked_at > _FREE_DISK_CHECK_S:
+            self._free_checked_at = now
             status = os.statvfs(self._folder)
             self._disk_is_full = status.f_bavail * status.f_frsize < self._min_free_bytes
         if self._disk_is_full:
@@ -182,7 +178,7 @@ class Spool:
         with self._writer.lock:
             segments = self._writer.segments
             while len(segments) > 1 and segments[0].end_sequence <= self._drained:
-                self._reader.forget(segments[0])
+                self._reader.release(segments[0])
                 segments.pop(0).path.unlink(missing_ok=True)
 
 
@@ -197,13 +193,10 @@ def _settle(done: asyncio.Future[None], error: OSError | None) -> None:
 
 def _only_user(folder: Path) -> IO[str]:
     """Two processes in one spool would send everything twice."""
-    file = (folder / "lock").open("w")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return hold_lock_file(folder / "lock")
     except OSError as error:
-        file.close()
         raise RuntimeError(f"the spool {folder} is in use by another process") from error
-    return file
 
 
 def _read_position(folder: Path) -> int:

@@ -1,8 +1,6 @@
-"""The thread that makes appended frames durable: everything that waits goes into one write and one
-fsync.
+"""The thread that makes appended frames durable: all waiting frames share one write and one fsync.
 
-In: frames with a callback each. Out: the callbacks, after the fsync. Never: bounds, reading, the
-bus. While one fsync runs the next group gathers, so the wait is at most two fsyncs and no timer is
+While one fsync runs the next group gathers, so the wait is at most two fsyncs and no timer is
 needed.
 """
 
@@ -15,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.spool.segment import Segment, create
+from ingest.spool.segment import SpoolSegment, create
 
 # One group is one write: enough for thousands of records, small enough to answer the first of them
 # soon.
@@ -42,7 +40,7 @@ class SpoolWriter:
     def __init__(
         self,
         folder: Path,
-        segments: list[Segment],
+        segments: list[SpoolSegment],
         totals: Counter[str],
         *,
         segment_bytes: int,

@@ -1,8 +1,7 @@
-"""Open a store by its URL: the one place that knows which kinds there are.
+"""Opens a store by its URL; the one place that knows which kinds there are.
 
-In: `sqlite:///path/records.db`, `hbase://host:9090/name?keep_days=90` (the Thrift server; the
-tables' names begin with the name). Out: a `RecordStore` (one process) or a `RecordReader` (any
-number).
+`sqlite:///path/records.db`, `hbase://host:9090/name?keep_days=90` (the Thrift server; the tables'
+names begin with the name). A `RecordStore` is for one process, a `RecordReader` for any number.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Literal, overload
 from urllib.parse import parse_qsl, urlsplit
 
 from ingest.store.port import RecordReader, RecordStore, StoreError
-from ingest.store.sqlite_reader import SqliteReader
-from ingest.store.sqlite_writer import SqliteStore
+from ingest.store.sqlite.reader import SqliteReader
+from ingest.store.sqlite.writer import SqliteStore
 
 _SQLITE, _HBASE = "sqlite://", "hbase://"
 _HBASE_FORM = "hbase://host:9090/name?keep_days=90"
@@ -39,7 +38,7 @@ def open_store(url: str, mode: Literal["read", "write"] = "read") -> RecordStore
 
 
 def _in_hbase(url: str, mode: str) -> RecordStore | RecordReader:
-    # Here, so that whoever stores in a file does not wait for Thrift to be imported.
+    # Imported here: Thrift is slow to import, and a store in a file does not need it.
     from ingest.store.hbase.connection import HbaseConnection
     from ingest.store.hbase.reader import HbaseReader
     from ingest.store.hbase.writer import HbaseStore

@@ -53,7 +53,7 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One valid record as it is stored. Times are epoch milliseconds UTC; `body` is the device's
     JSON.
 
-    `stored_at_ms` of a row that `apply` found new is set in place, by the store and nobody else.
+    `stored_at_ms` of a row that `apply` found new is set in place, by the store alone.
     """
 
     record_id: str
@@ -160,7 +160,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""  # substring of the body
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`limit` rows after `cursor` (opaque; empty = first page)."""
 
     limit: int = 100
@@ -187,7 +187,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 class RecordReader(Protocol):
     """The read side, which monitor, alarm and dr_mirror may import."""
 
-    def query(self, query: Query, page: Page) -> tuple[list[RecordRow], str]:
+    def query(self, query: Query, page: PageRequest) -> tuple[list[RecordRow], str]:
         """Rows and the cursor of the next page (empty at the end)."""
 
     def count(self, query: Query) -> int:
@@ -195,9 +195,11 @@ class RecordReader(Protocol):
 
     def plates_containing(self, part: str, *, limit: int = 20) -> PlatesFound:
         """At most `limit` plates that contain `part` (compared normalised; empty finds none). Looks
-        at a bounded number of the newest records, whatever the store's size."""
+        at a bounded number of the newest records, independent of the store's size."""
 
-    def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
+    def rejected(
+        self, *, kind: str, reason: str, page: PageRequest
+    ) -> tuple[list[RejectedRow], str]:
         """Rejected records, newest first."""
 
     def rejected_record(self, record_id: str) -> RejectedRow | None:

@@ -1,12 +1,10 @@
-"""Whether a batch has been taken in already, told by positions alone. Pure.
-
-In: a batch's positions, how far each partition has been read. Out: yes, no, or `PositionsOverlap`.
-"""
+"""What stored positions mean: which of them still hold, and whether a batch was applied. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from bus.client.model import ClusterIdentity, TopicAndPartition
 from ingest.store.port import Position, PositionsOverlap
 
 
@@ -25,3 +23,15 @@ def was_applied(positions: Sequence[Position], end_offset: Callable[[Position], 
                 f"covers {p.start_offset if p.start_offset >= 0 else '?'} to {p.end_offset}"
             )
     return False
+
+
+def valid_positions(
+    stored: Iterable[Position], cluster: ClusterIdentity
+) -> dict[TopicAndPartition, int]:
+    """The stored positions that still mean something: same cluster, and not a topic that was
+    created again."""
+    return {
+        (p.topic, p.partition): p.end_offset
+        for p in stored
+        if p.cluster_id == cluster.cluster_id and cluster.topic_ids.get(p.topic) == p.topic_id
+    }

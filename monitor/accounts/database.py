@@ -21,7 +21,7 @@ from typing import Any
 
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.old_files import OldFiles, old_files, read_old_files, rename_old_files
-from monitor.accounts.roles import Role, parse_roles
+from monitor.accounts.roles import AccountRole, parse_roles
 
 VERSION = 1
 WRITE_TIMEOUT_S = 10.0  # a transaction lasts milliseconds; longer means that a process hangs in one
@@ -34,7 +34,7 @@ _VERSION_1 = (
     """CREATE TABLE accounts (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
-    roles TEXT NOT NULL,  -- values of `Role`, separated by commas
+    roles TEXT NOT NULL,  -- values of `AccountRole`, separated by commas
     password TEXT NOT NULL  -- a line of `monitor.accounts.passwords`
 )""",
     """CREATE TABLE sessions (
@@ -86,7 +86,7 @@ class AccountDatabase:
         with self._writer.use() as connection, _transaction(connection):
             yield connection
 
-    def roles(self, text: str) -> tuple[Role, ...]:
+    def roles(self, text: str) -> tuple[AccountRole, ...]:
         """The roles of a row. Raises `AccountsUnavailable` for a text that this program never
         writes.
         """

@@ -10,5 +10,5 @@ class AccountError(Exception):
 class AccountsUnavailable(Exception):
     """The file of accounts, sessions and links cannot be used; the text says what to do.
 
-    Nobody is logged in while it is raised.
+    No log-in succeeds while it is raised.
     """

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from monitor.accounts.errors import AccountsUnavailable
-from monitor.accounts.roles import Role, roles_text
+from monitor.accounts.roles import AccountRole, roles_text
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 class _Account(msgspec.Struct, frozen=True):
     name: str
-    roles: tuple[Role, ...]
+    roles: tuple[AccountRole, ...]
     password: str
 
 
@@ -38,7 +38,7 @@ class _Accounts(msgspec.Struct, frozen=True):
 class _Session(msgspec.Struct, frozen=True):
     id_hash: str
     name: str
-    roles: tuple[Role, ...]
+    roles: tuple[AccountRole, ...]
     expires_at_ms: int
     account: bool = True
     credential: str = ""
@@ -51,7 +51,7 @@ class _Sessions(msgspec.Struct, frozen=True):
 class _Link(msgspec.Struct, frozen=True):
     token_hash: str
     name: str
-    roles: tuple[Role, ...]
+    roles: tuple[AccountRole, ...]
     expires_at_ms: int
 
 

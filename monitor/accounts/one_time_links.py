@@ -1,22 +1,21 @@
-"""One-time links: how `demo` lets the person at its terminal in without a password.
+"""One-time links: `demo` logs the person at its terminal in without a password.
 
-In: a name and roles. Out: a token that opens one session, once, before it expires; only its hash is
-written. Never: a link that works twice or for ever.
+A token opens one session, once, before it expires; only its hash is written.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
+from bus import wall_clock
 from monitor.accounts.database import AccountDatabase, remove_expired
-from monitor.accounts.roles import EVERYBODY, Principal, Role, roles_text
+from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal, roles_text
 
-MAX_LINKS = 20  # a link nobody opened is forgotten when so many newer ones exist
+MAX_LINKS = 20  # an unused link is deleted when so many newer ones exist
 
 _SELECT = "SELECT name, roles, expires_at_ms FROM links WHERE token_hash = ?"
 
@@ -29,7 +28,7 @@ def issue_one_time_link(
     data_path: Path,
     *,
     name: str = "demo",
-    roles: Iterable[Role] = EVERYBODY,
+    roles: Iterable[AccountRole] = EVERYBODY,
     minutes: int = 60,
     base_url: str = "http://127.0.0.1:8651",
 ) -> str:
@@ -37,7 +36,7 @@ def issue_one_time_link(
     `AccountsUnavailable`.
     """
     token = secrets.token_urlsafe(32)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = wall_clock.now_ms()
     row = (_hash(token), name, roles_text(roles), now_ms + minutes * 60_000)
     with closing(AccountDatabase(data_path)) as database, database.transaction() as connection:
         remove_expired(connection, now_ms)
@@ -51,7 +50,7 @@ def issue_one_time_link(
     return f"{base_url}/auth/once/{token}"
 
 
-def redeem(database: AccountDatabase, token: str, now_ms: int) -> Principal | None:
+def redeem(database: AccountDatabase, token: str, now_ms: int) -> ConsolePrincipal | None:
     """The guest behind a token, or None; the link is gone on disk before this returns. Raises
     `AccountsUnavailable`. Waits for the disk, so the event loop must not call it.
     """
@@ -63,4 +62,4 @@ def redeem(database: AccountDatabase, token: str, now_ms: int) -> Principal | No
         connection.execute("DELETE FROM links WHERE token_hash = ?", (token_hash,))
     if row is None or row[2] <= now_ms:
         return None
-    return Principal(name=row[0], roles=frozenset(database.roles(row[1])))
+    return ConsolePrincipal(name=row[0], roles=frozenset(database.roles(row[1])))

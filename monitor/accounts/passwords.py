@@ -1,8 +1,4 @@
-"""Passwords to scrypt and back to yes or no.
-
-In: passwords. Out: a self-describing line `scrypt$n$r$p$salt$hash`. Never: files, a default
-password.
-"""
+"""Hashes and verifies passwords with scrypt, as a self-describing line `scrypt$n$r$p$salt$hash`."""
 
 from __future__ import annotations
 
@@ -64,4 +60,6 @@ def _text(raw: bytes) -> str:
 
 
 # Verified when the account is unknown, so that the answer takes as long as for a known one.
-NOBODY = "$".join(("scrypt", str(_N), str(_R), str(_P), _text(bytes(16)), _text(bytes(32))))
+UNKNOWN_ACCOUNT = "$".join(
+    ("scrypt", str(_N), str(_R), str(_P), _text(bytes(16)), _text(bytes(32)))
+)

@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 
-class Role(str, Enum):
+class AccountRole(str, Enum):
     """What an account is for; an account may hold several."""
 
     VIEWER = "viewer"  # looks
@@ -20,7 +20,7 @@ class Role(str, Enum):
     OPERATIONS = "operations"  # runs the platform: bus, processes
 
 
-class Operation(str, Enum):
+class ConsoleOperation(str, Enum):
     """What a request wants; every route and every button names exactly one."""
 
     VIEW = "view"  # records, alarms, map, charts, pictures
@@ -31,38 +31,40 @@ class Operation(str, Enum):
     SYSTEM_READ = "system.read"
 
 
-class Principal(msgspec.Struct, frozen=True, kw_only=True):
+class ConsolePrincipal(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks. `session` is the hash of the session's id, empty for a request with a password."""
 
     name: str
-    roles: frozenset[Role]
+    roles: frozenset[AccountRole]
     session: str = ""
 
 
-EVERYBODY = frozenset(Role)
+EVERYBODY = frozenset(AccountRole)
 
 
-def roles_text(roles: Iterable[Role]) -> str:
-    """Roles as they are stored: their values in the order of `Role`, separated by commas."""
-    return ",".join(role.value for role in sorted(set(roles), key=list(Role).index))
+def roles_text(roles: Iterable[AccountRole]) -> str:
+    """Roles as they are stored: their values in the order of `AccountRole`, separated by commas."""
+    return ",".join(role.value for role in sorted(set(roles), key=list(AccountRole).index))
 
 
-def parse_roles(text: str) -> tuple[Role, ...]:
+def parse_roles(text: str) -> tuple[AccountRole, ...]:
     """The roles of a stored text. Raises `ValueError`."""
-    return tuple(Role(word) for word in text.split(",") if word)
+    return tuple(AccountRole(word) for word in text.split(",") if word)
 
 
-_ALLOWED: dict[Operation, frozenset[Role]] = {
-    Operation.VIEW: EVERYBODY,
-    Operation.EXPORT: frozenset({Role.OPERATOR, Role.APPROVER, Role.OPERATIONS}),
-    Operation.WATCH_READ: EVERYBODY,
-    Operation.WATCH_WRITE: frozenset({Role.OPERATOR}),
-    Operation.BUS_READ: EVERYBODY,
-    Operation.SYSTEM_READ: EVERYBODY,
+_ALLOWED: dict[ConsoleOperation, frozenset[AccountRole]] = {
+    ConsoleOperation.VIEW: EVERYBODY,
+    ConsoleOperation.EXPORT: frozenset(
+        {AccountRole.OPERATOR, AccountRole.APPROVER, AccountRole.OPERATIONS}
+    ),
+    ConsoleOperation.WATCH_READ: EVERYBODY,
+    ConsoleOperation.WATCH_WRITE: frozenset({AccountRole.OPERATOR}),
+    ConsoleOperation.BUS_READ: EVERYBODY,
+    ConsoleOperation.SYSTEM_READ: EVERYBODY,
 }
 
 
-def authorise(principal: Principal, operation: Operation, resource: str = "") -> bool:
+def authorise(principal: ConsolePrincipal, operation: ConsoleOperation, resource: str = "") -> bool:
     """Whether the principal may. `resource` names the thing; no rule looks at it before
     accountability comes.
     """

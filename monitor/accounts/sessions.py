@@ -1,8 +1,5 @@
 """Sessions: who is logged in, kept over a restart of the console; only hashes of the ids are
-written.
-
-In: a principal, or the id out of a cookie. Out: the principal behind it. Never: HTTP, passwords.
-"""
+written."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import secrets
 from collections.abc import Callable
 
 from monitor.accounts.database import remove_expired
-from monitor.accounts.roles import Principal, roles_text
+from monitor.accounts.roles import ConsolePrincipal, roles_text
 from monitor.accounts.store import AccountStore
 
 MAX_SESSIONS = 1000  # the oldest go first; a console has operators, not customers
@@ -21,7 +18,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Sessions:
+class SessionStore:
     """Log-ins of people. A removed account or a changed password ends its sessions at the next
     request.
 
@@ -37,7 +34,7 @@ class Sessions:
         self._lifetime_ms = lifetime_ms
         self._now_ms = now_ms
 
-    def open(self, principal: Principal, *, guest: bool = False) -> str:
+    def open(self, principal: ConsolePrincipal, *, guest: bool = False) -> str:
         """A new session; returns the id for the cookie. Always a fresh id: this is the rotation."""
         session_id = secrets.token_urlsafe(32)
         account = None if guest else self._accounts.find(principal.name)
@@ -64,11 +61,11 @@ class Sessions:
             )
         return session_id
 
-    def principal(self, session_id: str) -> Principal | None:
+    def principal(self, session_id: str) -> ConsolePrincipal | None:
         """Who is behind an id; None when it is unknown, over, or its account has changed."""
         return self.by_hash(_hash(session_id)) if session_id else None
 
-    def by_hash(self, id_hash: str) -> Principal | None:
+    def by_hash(self, id_hash: str) -> ConsolePrincipal | None:
         """As `principal`, for a page that is already open and knows only the hash."""
         rows = self._database.read(
             "SELECT name, roles, account, credential FROM sessions"
@@ -81,12 +78,12 @@ class Sessions:
         name, roles_at_log_in, is_account, credential = rows[0]
         if not is_account:
             roles = frozenset(self._database.roles(roles_at_log_in))
-            return Principal(name=name, roles=roles, session=id_hash)
+            return ConsolePrincipal(name=name, roles=roles, session=id_hash)
         account = self._accounts.find(name)
         if account is None or _hash(account.password) != credential:
             return None
         # The account's roles of now: a role taken away is away at once.
-        return Principal(name=name, roles=frozenset(account.roles), session=id_hash)
+        return ConsolePrincipal(name=name, roles=frozenset(account.roles), session=id_hash)
 
     def close(self, id_hash: str) -> None:
         """End one session."""

@@ -1,8 +1,5 @@
-"""Accounts: names, roles and password hashes.
-
-In: names, passwords. Out: principals. Never: a default account or password; an empty store lets
-nobody in.
-"""
+"""Accounts: names, roles and password hashes. There is no default account or password; an empty
+store admits no one."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ import msgspec
 
 from monitor.accounts.database import AccountDatabase
 from monitor.accounts.errors import AccountError
-from monitor.accounts.passwords import NOBODY, hash_password, verify_password
-from monitor.accounts.roles import Principal, Role, roles_text
+from monitor.accounts.passwords import UNKNOWN_ACCOUNT, hash_password, verify_password
+from monitor.accounts.roles import AccountRole, ConsolePrincipal, roles_text
 
 _NAME = re.compile(r"[\w.@-]{1,64}")
 
@@ -25,7 +22,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """One person. `password` is the line of `monitor.accounts.passwords`."""
 
     name: str
-    roles: tuple[Role, ...]
+    roles: tuple[AccountRole, ...]
     password: str
 
 
@@ -44,7 +41,7 @@ class AccountStore:
         rows = self.database.read("SELECT name, roles, password FROM accounts ORDER BY id")
         return tuple(self._account(*row) for row in rows)
 
-    def add(self, name: str, password: str, roles: Iterable[Role]) -> None:
+    def add(self, name: str, password: str, roles: Iterable[AccountRole]) -> None:
         """Add a person. Raises `AccountError`, `WeakPassword`."""
         if not _NAME.fullmatch(name):
             raise AccountError("a name has 1 to 64 letters, digits or . _ @ -")
@@ -77,15 +74,15 @@ class AccountStore:
         rows = self.database.read("SELECT name, roles, password FROM accounts WHERE name = ?", name)
         return self._account(*rows[0]) if rows else None
 
-    def verify(self, name: str, password: str) -> Principal | None:
+    def verify(self, name: str, password: str) -> ConsolePrincipal | None:
         """The principal if the password fits. Takes as long for an unknown name. Blocks for
         scrypt's time.
         """
         account = self.find(name)
-        fits = verify_password(password, account.password if account else NOBODY)
+        fits = verify_password(password, account.password if account else UNKNOWN_ACCOUNT)
         if account is None or not fits:
             return None
-        return Principal(name=name, roles=frozenset(account.roles))
+        return ConsolePrincipal(name=name, roles=frozenset(account.roles))
 
     def close(self) -> None:
         """Release the file; a later use opens it again."""

@@ -1,7 +1,4 @@
-"""What a route declares about itself: the one operation it needs; and answers as JSON.
-
-In: a request that passed the guard. Out: its principal, or 403. Never: sessions, passwords.
-"""
+"""What a route declares about itself: the one operation it needs; and responses as JSON."""
 
 from __future__ import annotations
 
@@ -11,21 +8,21 @@ from typing import Any
 import msgspec
 from fastapi import Depends, HTTPException, Request, Response
 
-from monitor.accounts.roles import Operation, Principal, authorise
+from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal, authorise
 
 
-def principal_of(request: Request) -> Principal:
+def principal_of(request: Request) -> ConsolePrincipal:
     """Who asks. A route behind the guard always has one."""
-    principal: Principal | None = request.scope.get("state", {}).get("principal")
+    principal: ConsolePrincipal | None = request.scope.get("state", {}).get("principal")
     if principal is None:
         raise HTTPException(401, "log in first")
     return principal
 
 
-def allow(operation: Operation) -> Callable[[Request], Principal]:
+def allow(operation: ConsoleOperation) -> Callable[[Request], ConsolePrincipal]:
     """A dependency: the principal if it may, else 403."""
 
-    def check(request: Request) -> Principal:
+    def check(request: Request) -> ConsolePrincipal:
         principal = principal_of(request)
         if not authorise(principal, operation, request.url.path):
             raise HTTPException(403, f"{principal.name} may not: {operation.value}")
@@ -35,11 +32,11 @@ def allow(operation: Operation) -> Callable[[Request], Principal]:
     return check
 
 
-VIEW = Depends(allow(Operation.VIEW))
+VIEW = Depends(allow(ConsoleOperation.VIEW))
 """What most routes need."""
 
 
-def answer(body: Any, status: int = 200) -> Response:
+def json_response(body: Any, status: int = 200) -> Response:
     """JSON by msgspec, never cached."""
     return Response(
         msgspec.json.encode(body), status, {"Cache-Control": "no-store"}, "application/json"

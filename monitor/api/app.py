@@ -1,7 +1,4 @@
-"""The outer application: guard first, then the API; pages are mounted behind them.
-
-In: services. Out: a FastAPI application. Never: NiceGUI (see `monitor.console`).
-"""
+"""The outer application: authentication first, then the API; pages are mounted behind them."""
 
 from __future__ import annotations
 
@@ -18,21 +15,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bus import tasks
 from bus.tasks import HeardRequests
 from monitor.accounts.errors import AccountsUnavailable
-from monitor.api.access import answer
+from monitor.api.access import json_response
+from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
-from monitor.api.guard import Guard
-from monitor.api.log_in import SessionEnded, log_in_routes
+from monitor.api.login import SessionEnded, login_routes
 from monitor.api.operations import operation_routes
 from monitor.api.platform import platform_routes
-from monitor.api.pool import Away
+from monitor.api.pool import QueryUnavailable
 from monitor.api.records import record_routes
-from monitor.api.services import Services
-from monitor.hub.cluster import BusAway
-from monitor.hub.commands import CommandLost
-from monitor.hub.rules import RuleError
+from monitor.api.services import ConsoleServices
+from monitor.cluster.bus_overview import BusUnavailable
+from monitor.live.command_sender import CommandNotAcknowledged
+from monitor.live.rule_table import RuleError
 
 
-def create_api(services: Services, ended: SessionEnded = lambda _: None) -> FastAPI:
+def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) -> FastAPI:
     """API, log-in and guard. Its lifespan runs the hub."""
     app = FastAPI(
         title="surveillance-data-bus",
@@ -41,15 +38,15 @@ def create_api(services: Services, ended: SessionEnded = lambda _: None) -> Fast
         redoc_url=None,  # their pages load scripts from another host
     )
     for routes in (
-        log_in_routes(services, ended),
+        login_routes(services, ended),
         record_routes(services),
         chart_routes(services),
         operation_routes(services),
         platform_routes(services),
     ):
         app.include_router(routes)
-    _tell_faults(app)
-    app.add_middleware(Guard, sessions=services.sessions, passwords=services.passwords)
+    _register_error_handlers(app)
+    app.add_middleware(AuthMiddleware, sessions=services.sessions, passwords=services.passwords)
     app.add_middleware(  # added later = further out: the guard finds the cookie read
         SessionCookie,
         secret_key=services.secret,
@@ -73,13 +70,13 @@ class SessionCookie:
         await (self._secure if by_tls else self._plain)(scope, receive, send)
 
 
-def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         work = [
             tasks.spawn(services.hub.run(), name="console-hub"),
             tasks.spawn(services.kpis.run(), name="console-kpis"),
-            tasks.spawn(services.watcher.run(), name="console-cluster"),
+            tasks.spawn(services.poller.run(), name="console-cluster"),
         ]
         services.background.extend(work)
         try:
@@ -97,8 +94,8 @@ def _lifespan(services: Services) -> Callable[[FastAPI], AbstractAsyncContextMan
     return lifespan
 
 
-def _tell_faults(app: FastAPI) -> None:
-    """One place where typed errors become answers."""
+def _register_error_handlers(app: FastAPI) -> None:
+    """One place where typed errors become responses."""
 
     def on(
         error: type[Exception], status: int, field: Callable[[Exception], str] | None = None
@@ -107,14 +104,14 @@ def _tell_faults(app: FastAPI) -> None:
             body = {"error": str(raised)}
             if field is not None:
                 body["field"] = field(raised)
-            return answer(body, status)
+            return json_response(body, status)
 
         app.add_exception_handler(error, handler)
 
     on(AccountsUnavailable, 503)
-    on(Away, 503)
-    on(BusAway, 503)
-    on(CommandLost, 503)
+    on(QueryUnavailable, 503)
+    on(BusUnavailable, 503)
+    on(CommandNotAcknowledged, 503)
     on(RuleError, 422, lambda e: getattr(e, "field", ""))
     on(msgspec.ValidationError, 422)
     on(msgspec.DecodeError, 400)

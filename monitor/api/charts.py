@@ -1,8 +1,5 @@
 """Latency and quality over time, aggregated here so that a browser draws at most a screen of
-points.
-
-In: a span, a scope. Out: JSON curves. Never: raw records, a span without a bound.
-"""
+points."""
 
 from __future__ import annotations
 
@@ -12,16 +9,17 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
-from monitor.api.access import VIEW, answer
+from bus.domain.times import MINUTE_MS
+from bus.wall_clock import now_ms
+from monitor.api.access import VIEW, json_response
 from monitor.api.series import (
-    MINUTE_MS,
     clock_rows,
     quality_curve,
     quality_devices,
     quality_totals,
     slot_ms,
 )
-from monitor.api.services import Services, now_ms
+from monitor.api.services import ConsoleServices
 from monitor.api.views import parse_time
 
 DAY_MS = 24 * 3600 * 1000
@@ -34,7 +32,7 @@ Scope = Literal["all", "district", "device"]
 Span = Callable[..., tuple[int, int]]
 
 
-def chart_routes(services: Services) -> APIRouter:
+def chart_routes(services: ConsoleServices) -> APIRouter:
     """Routes under /api."""
     router = APIRouter(prefix="/api", dependencies=[VIEW])
     span = _span(services.site.tz)
@@ -59,7 +57,7 @@ def _span(zone: ZoneInfo) -> Span:
     return span
 
 
-def _add_latency(router: APIRouter, services: Services, span: Span) -> None:
+def _add_latency(router: APIRouter, services: ConsoleServices, span: Span) -> None:
     """Curves of the latency by minute, and apart from them the devices whose clock is off."""
 
     @router.get("/latency")
@@ -72,13 +70,13 @@ def _add_latency(router: APIRouter, services: Services, span: Span) -> None:
         begin, end = _bounded(between, MAX_LATENCY_SPAN_MS)
         if (scope == "all") != (scope_id == ""):
             raise HTTPException(422, "scope_id names the district or device; none for all")
-        found = await services.records.ask(
-            lambda r: services.latency_totals.ask(
+        found = await services.records.run(
+            lambda r: services.latency_totals.query(
                 r, from_ms=begin, until_ms=end, scope=scope, scope_id=scope_id, now_ms=now_ms()
             )
         )
         clocks = clock_rows(found.clock_off, services.register.read())
-        return answer(
+        return json_response(
             {
                 "from_ms": begin,
                 "until_ms": end,
@@ -94,7 +92,7 @@ def _of_kind(by_kind: Mapping[str, T], kind: str) -> dict[str, T]:
     return {k: v for k, v in by_kind.items() if kind in ("", k)}
 
 
-def _add_quality(router: APIRouter, services: Services, span: Span) -> None:
+def _add_quality(router: APIRouter, services: ConsoleServices, span: Span) -> None:
     """How much of what was sent arrived and was valid."""
 
     @router.get("/quality")
@@ -102,14 +100,14 @@ def _add_quality(router: APIRouter, services: Services, span: Span) -> None:
         between: tuple[int, int] = Depends(span), kind: str = "", camera: str = ""
     ) -> Response:
         begin, end = _bounded(between, MAX_QUALITY_SPAN_MS)
-        cells = await services.records.ask(
+        cells = await services.records.run(
             lambda r: r.quality(from_ms=begin, until_ms=end, kind=kind)
         )
         if camera:
             cells = [c for c in cells if c.camera_ip == camera]
         slot = slot_ms(begin, end)
         devices = quality_devices(cells, services.register.read())
-        return answer(
+        return json_response(
             {
                 "from_ms": begin,
                 "until_ms": end,

@@ -1,8 +1,6 @@
-"""The few numbers on top of the live page, asked once for everybody.
+"""The few numbers on top of the live page, queried once for all clients.
 
-In: the readers. Out: `Kpis`, every few seconds while somebody looks. Never: a question per
-client; more
-than a twentieth of the store's time.
+Polls only while a page is open, and uses at most a twentieth of the store's time.
 """
 
 from __future__ import annotations
@@ -13,11 +11,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from bus.domain.times import MINUTE_MS
 from ingest.store.port import Query, RecordReader
-from monitor.api.pool import Away, ReaderPool
-from monitor.api.series import MINUTE_MS, latency_histograms, percentiles_of, valid_percent
-from monitor.latency.clocks import sound_cells
-from monitor.latency.histogram import merge
+from monitor.api.pool import QueryUnavailable, ReaderPool
+from monitor.api.series import latency_histograms, percentiles_of, valid_percent
+from monitor.models.clock_faults import sound_cells
+from monitor.models.histogram import merge
 
 PERIOD_SECONDS = 5.0
 REST_FACTOR = 20.0  # rest so many times as long as the questions took
@@ -56,20 +55,20 @@ class KpiPoll:
         while True:
             begun = time.monotonic()
             if self.watched():
-                await self.refresh()
+                await self.poll()
             took = time.monotonic() - begun
             await asyncio.sleep(max(PERIOD_SECONDS, took * REST_FACTOR))
 
-    async def refresh(self) -> Kpis:
+    async def poll(self) -> Kpis:
         """Ask now."""
         try:
-            self.value = await self._records.ask(self._ask)
-        except Away:
+            self.value = await self._records.run(self._query)
+        except QueryUnavailable:
             self.value = Kpis()
         self.on_change(self.value)
         return self.value
 
-    def _ask(self, reader: RecordReader) -> Kpis:
+    def _query(self, reader: RecordReader) -> Kpis:
         now = self._now_ms()
         cells = reader.latency_cells(from_ms=now - LATENCY_SPAN_MS, until_ms=now + 1)
         sound, _ = sound_cells(cells)  # one wrong clock would else be the tile's p99

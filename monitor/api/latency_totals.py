@@ -1,7 +1,6 @@
 """Latency of a long span from the devices' histograms, without reading a day of them each time.
 
-In: a reader, a span, a scope. Out: curves by minute, exact percentiles of the whole, and the
-devices whose clock is off. Never: a guess from percentiles of minutes. Cells lie by minute of
+Percentiles of the whole are exact, not derived from percentiles of minutes. Cells lie by minute of
 storing, so an hour that is over does not change any more.
 """
 
@@ -19,8 +18,8 @@ from monitor.api.series import (
     of_scope,
     percentiles_of,
 )
-from monitor.latency.clocks import Device, sound_cells
-from monitor.latency.histogram import Buckets, merge
+from monitor.models.clock_faults import Device, sound_cells
+from monitor.models.histogram import Buckets, merge
 
 HOUR_MS = 3_600_000
 SETTLE_MS = 600_000  # a writer that was held up may still commit into the hour before
@@ -54,7 +53,7 @@ class LatencyTotals:
         self._hours: OrderedDict[_Key, _Hour] = OrderedDict()
         self._lock = threading.Lock()
 
-    def ask(
+    def query(
         self, reader: RecordReader, *, from_ms: int, until_ms: int, scope: str, scope_id: str,
         now_ms: int,
     ) -> LatencyOfSpan:  # fmt: skip

@@ -1,8 +1,5 @@
-"""Alarms, incidents, the watch list, the register.
-
-In: query parameters and rules. Out: JSON. Never: matching; a rule takes effect where the rules
-are read.
-"""
+"""Alarms, incidents, the watch list, the register. A rule takes effect where the rules are read,
+not here."""
 
 from __future__ import annotations
 
@@ -14,12 +11,13 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import encode_register
-from ingest.store.port import Page
-from monitor.accounts.roles import Operation, Principal
-from monitor.api.access import VIEW, allow, answer
-from monitor.api.services import Services, now_ms
+from bus.wall_clock import now_ms
+from ingest.store.port import PageRequest
+from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
+from monitor.api.access import VIEW, allow, json_response
+from monitor.api.services import ConsoleServices
 from monitor.api.views import alarm_row, incident_row, parse_time
-from monitor.hub.rules import MATCHABLE, rule_row
+from monitor.live.rule_table import MATCHABLE, rule_row
 
 MAX_PAGE = 500
 MAX_RULE_BYTES = 64 * 1024
@@ -38,7 +36,7 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     rule_id: str = ""
 
 
-def put_command(services: Services, rule: NewRule, author: str) -> WatchCommand:
+def put_command(services: ConsoleServices, rule: NewRule, author: str) -> WatchCommand:
     """The command that puts a rule, new or changed."""
     rule_id = rule.rule_id or f"w-{secrets.token_hex(6)}"
     version = services.hub.live.rules.next_version(rule_id, now_ms())
@@ -46,7 +44,7 @@ def put_command(services: Services, rule: NewRule, author: str) -> WatchCommand:
     return WatchCommand(rule_id=rule_id, op="put", version=version, author=author, **fields)
 
 
-def remove_command(services: Services, rule_id: str, author: str) -> WatchCommand | None:
+def remove_command(services: ConsoleServices, rule_id: str, author: str) -> WatchCommand | None:
     """The command that takes a rule off; None when no such rule is in force."""
     known = services.hub.live.rules.get(rule_id)
     if known is None or known.op != "put":
@@ -55,7 +53,7 @@ def remove_command(services: Services, rule_id: str, author: str) -> WatchComman
     return msgspec.structs.replace(known, op="remove", version=version, author=author)
 
 
-def operation_routes(services: Services) -> APIRouter:
+def operation_routes(services: ConsoleServices) -> APIRouter:
     """Routes under /api."""
     router = APIRouter(prefix="/api")
     _add_alarms(router, services)
@@ -65,7 +63,7 @@ def operation_routes(services: Services) -> APIRouter:
     return router
 
 
-def _add_alarms(router: APIRouter, services: Services) -> None:
+def _add_alarms(router: APIRouter, services: ConsoleServices) -> None:
     """A page of alarms, and one of them."""
     zone = services.site.tz
 
@@ -84,9 +82,9 @@ def _add_alarms(router: APIRouter, services: Services) -> None:
             begin, end = parse_time(since, zone), parse_time(until, zone)
         except ValueError as error:
             raise HTTPException(422, f"time: {error}") from error
-        rows, following = await services.alarms.ask(
+        rows, following = await services.alarms.run(
             lambda r: r.alarms(
-                page=Page(limit=limit, cursor=cursor),
+                page=PageRequest(limit=limit, cursor=cursor),
                 severity=severity,
                 rule_id=rule,
                 plate=plate,
@@ -96,7 +94,7 @@ def _add_alarms(router: APIRouter, services: Services) -> None:
             )
         )
         register = services.register.read()
-        return answer(
+        return json_response(
             {
                 "rows": [alarm_row(a, register, zone) for a in rows],
                 "cursor": following,
@@ -105,13 +103,13 @@ def _add_alarms(router: APIRouter, services: Services) -> None:
 
     @router.get("/alarms/{alarm_id:path}", dependencies=[VIEW])
     async def alarm(alarm_id: str) -> Response:
-        found = await services.alarms.ask(lambda r: r.alarm(alarm_id))
+        found = await services.alarms.run(lambda r: r.alarm(alarm_id))
         if found is None:
             raise HTTPException(404, "no such alarm")
-        return answer(alarm_row(found, services.register.read(), zone))
+        return json_response(alarm_row(found, services.register.read(), zone))
 
 
-def _add_incidents(router: APIRouter, services: Services) -> None:
+def _add_incidents(router: APIRouter, services: ConsoleServices) -> None:
     """A page of incidents."""
     zone = services.site.tz
 
@@ -121,11 +119,11 @@ def _add_incidents(router: APIRouter, services: Services) -> None:
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: str = "",
     ) -> Response:
-        rows, following = await services.alarms.ask(
-            lambda r: r.incidents(page=Page(limit=limit, cursor=cursor), open_only=open_only)
+        rows, following = await services.alarms.run(
+            lambda r: r.incidents(page=PageRequest(limit=limit, cursor=cursor), open_only=open_only)
         )
         register = services.register.read()
-        return answer(
+        return json_response(
             {
                 "rows": [incident_row(i, register, zone) for i in rows],
                 "cursor": following,
@@ -133,7 +131,7 @@ def _add_incidents(router: APIRouter, services: Services) -> None:
         )
 
 
-def _add_register(router: APIRouter, services: Services) -> None:
+def _add_register(router: APIRouter, services: ConsoleServices) -> None:
     """Where the devices stand."""
 
     @router.get("/register", dependencies=[VIEW])
@@ -145,39 +143,40 @@ def _add_register(router: APIRouter, services: Services) -> None:
         )
 
 
-def _add_watch_list(router: APIRouter, services: Services) -> None:
+def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
     """The rules in force; put one, take one off."""
 
-    @router.get("/watch", dependencies=[Depends(allow(Operation.WATCH_READ))])
+    @router.get("/watch", dependencies=[Depends(allow(ConsoleOperation.WATCH_READ))])
     async def watch() -> Response:
         rules = services.hub.live.rules.in_force(now_ms())
-        return answer(
+        return json_response(
             {
                 "rows": [rule_row(r) for r in rules],
                 "attributes": MATCHABLE,
-                "away": services.hub.tail.away,
+                "away": services.hub.consumer.unavailable,
             }
         )
 
     @router.post("/watch")
     async def put(
-        request: Request, who: Annotated[Principal, Depends(allow(Operation.WATCH_WRITE))]
+        request: Request,
+        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
     ) -> Response:
         try:
             rule = msgspec.json.decode(await _body(request), type=NewRule)
         except RecursionError as error:
             raise HTTPException(400, "nested too deeply") from error
         command = await services.send_rule(put_command(services, rule, who.name))
-        return answer(rule_row(command), 201)
+        return json_response(rule_row(command), 201)
 
     @router.delete("/watch/{rule_id:path}")
     async def remove(
-        rule_id: str, who: Annotated[Principal, Depends(allow(Operation.WATCH_WRITE))]
+        rule_id: str, who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))]
     ) -> Response:
         command = remove_command(services, rule_id, who.name)
         if command is None:
             raise HTTPException(404, "no such rule in force")
-        return answer(rule_row(await services.send_rule(command)))
+        return json_response(rule_row(await services.send_rule(command)))
 
 
 async def _body(request: Request) -> bytes:

@@ -1,7 +1,4 @@
-"""The bus and the processes: topics, groups, backlog, status, health, metrics, pictures.
-
-In: requests. Out: JSON, Prometheus text, picture bytes. Never: a change on the broker.
-"""
+"""The bus and the processes: topics, groups, backlog, status, health, metrics, pictures."""
 
 from __future__ import annotations
 
@@ -21,12 +18,13 @@ from prometheus_client import (
     generate_latest,
 )
 
+from bus import wall_clock
 from ingest.store.port import Position
-from monitor.accounts.roles import Operation
-from monitor.api.access import allow, answer
-from monitor.api.pool import Away
-from monitor.api.services import Services
-from monitor.hub.cluster import BacklogRow, Snapshot, backlog
+from monitor.accounts.roles import ConsoleOperation
+from monitor.api.access import allow, json_response
+from monitor.api.pool import QueryUnavailable
+from monitor.api.services import ConsoleServices
+from monitor.cluster.bus_overview import BacklogRow, BusOverview, backlog
 
 HEALTH_TIMEOUT_SECONDS = 2.0
 API_EVENTS = 200
@@ -34,47 +32,51 @@ MAX_PICTURE_BYTES = 32 * 1024 * 1024  # a scene picture has two; more is not a p
 _PICTURE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"})
 
 
-def platform_routes(services: Services) -> APIRouter:
+def platform_routes(services: ConsoleServices) -> APIRouter:
     """Routes of the platform's own state."""
     router = APIRouter()
-    bus = Depends(allow(Operation.BUS_READ))
-    system = Depends(allow(Operation.SYSTEM_READ))
+    bus = Depends(allow(ConsoleOperation.BUS_READ))
+    system = Depends(allow(ConsoleOperation.SYSTEM_READ))
     started = time.monotonic()
 
     @router.get("/healthz")
     async def healthz() -> Response:
         dead = services.dead_tasks
         if dead:
-            return answer({"status": f"stopped: {', '.join(dead)}"}, 503)
-        return answer({"status": "ok"})
+            return json_response({"status": f"stopped: {', '.join(dead)}"}, 503)
+        return json_response({"status": "ok"})
 
     @router.get("/api/topics", dependencies=[bus])
     async def topics() -> Response:
-        return answer(await services.cluster.snapshot())
+        return json_response(await services.cluster.overview())
 
     @router.get("/api/cluster", dependencies=[bus])
     async def cluster() -> Response:
-        watcher = services.watcher
-        newest = list(watcher.history.events)[-API_EVENTS:]
-        return answer({"picture": watcher.history.last, "events": newest, "away": watcher.away})
+        poller = services.poller
+        newest = list(poller.history.events)[-API_EVENTS:]
+        return json_response(
+            {"picture": poller.history.last, "events": newest, "away": poller.unavailable}
+        )
 
     @router.get("/api/metadata", dependencies=[bus])
     async def metadata() -> Response:
-        return answer(await services.watcher.metadata())
+        return json_response(await services.poller.metadata())
 
     @router.get("/api/groups", dependencies=[bus])
     async def groups() -> Response:
-        snapshot = await services.cluster.snapshot()
+        snapshot = await services.cluster.overview()
         rows = await backlogs(services, snapshot)
-        return answer({"groups": snapshot.groups, "backlog": rows, "faults": snapshot.faults})
+        return json_response(
+            {"groups": snapshot.groups, "backlog": rows, "faults": snapshot.faults}
+        )
 
     @router.get("/api/status", dependencies=[system])
     async def status() -> Response:
-        return answer(
+        return json_response(
             {
                 "site": services.site.name,
                 "uptime_seconds": round(time.monotonic() - started),
-                "away": away(services),
+                "away": unavailable_parts(services),
                 "processes": await asyncio.to_thread(services.read_processes),
                 "answers": await health(services),
                 "open_incidents": len(services.hub.live.open_incidents()),
@@ -85,7 +87,7 @@ def platform_routes(services: Services) -> APIRouter:
     async def metrics() -> Response:
         return Response(_metrics(services), media_type=CONTENT_TYPE_LATEST)
 
-    @router.get("/pictures/{name:path}", dependencies=[Depends(allow(Operation.VIEW))])
+    @router.get("/pictures/{name:path}", dependencies=[Depends(allow(ConsoleOperation.VIEW))])
     async def picture(name: str) -> Response:
         kind = mimetypes.guess_type(name)[0] or ""
         if ".." in name.split("/") or kind not in _PICTURE_TYPES:
@@ -99,16 +101,16 @@ def platform_routes(services: Services) -> APIRouter:
     return router
 
 
-def away(services: Services) -> dict[str, str]:
+def unavailable_parts(services: ConsoleServices) -> dict[str, str]:
     """What cannot be reached now, and why; an empty text is well."""
     return {
-        "bus": services.hub.tail.away,
-        "records": services.records.away,
-        "operations": services.alarms.away,
+        "bus": services.hub.consumer.unavailable,
+        "records": services.records.unavailable,
+        "operations": services.alarms.unavailable,
     }
 
 
-async def backlogs(services: Services, snapshot: Snapshot) -> list[BacklogRow]:
+async def backlogs(services: ConsoleServices, snapshot: BusOverview) -> list[BacklogRow]:
     """The lag of our own applications; one whose store is away is left out."""
     rows: list[BacklogRow] = []
     for application in services.console.applications:
@@ -118,17 +120,17 @@ async def backlogs(services: Services, snapshot: Snapshot) -> list[BacklogRow]:
     return rows
 
 
-async def _positions(services: Services, application: str) -> list[Position]:
+async def _positions(services: ConsoleServices, application: str) -> list[Position]:
     found: list[Position] = []
     for pool in (services.records, services.alarms):
         try:
-            found += await pool.ask(lambda r: list(r.positions(application)))
-        except Away:
+            found += await pool.run(lambda r: list(r.positions(application)))
+        except QueryUnavailable:
             continue
     return found
 
 
-async def health(services: Services) -> list[dict[str, Any]]:
+async def health(services: ConsoleServices) -> list[dict[str, Any]]:
     """Ask every configured process for its pulse, all at once."""
     async with httpx.AsyncClient(timeout=HEALTH_TIMEOUT_SECONDS, trust_env=False) as client:
         names = sorted(services.console.health)
@@ -162,7 +164,7 @@ def _read_picture(store_url: str, name: str) -> bytes | None:
         return None
 
 
-def _metrics(services: Services) -> bytes:
+def _metrics(services: ConsoleServices) -> bytes:
     registry = CollectorRegistry()
     live = services.hub.live
     rate = Gauge(
@@ -172,7 +174,7 @@ def _metrics(services: Services) -> bytes:
     for kind in ("vehicle", "face", "video"):
         rate.labels(kind).set(getattr(last, kind) if last else 0)
     Gauge("databus_console_rules_in_force", "Rules of the watch list", registry=registry).set(
-        len(live.rules.in_force(time.time_ns() // 1_000_000))
+        len(live.rules.in_force(wall_clock.now_ms()))
     )
     Gauge("databus_console_open_incidents", "Incidents without an end", registry=registry).set(
         len(live.open_incidents())
@@ -180,7 +182,7 @@ def _metrics(services: Services) -> bytes:
     reach = Gauge(
         "databus_console_reachable", "1 when the part answers", ["part"], registry=registry
     )
-    for part, why in away(services).items():
+    for part, why in unavailable_parts(services).items():
         reach.labels(part).set(0 if why else 1)
     failed = Counter("databus_console_failed_requests", "Requests answered 500", registry=registry)
     failed.inc(services.failures.count)

@@ -1,10 +1,5 @@
-"""Questions to a store, off the event loop: few threads, one reader each, opened again after a
-failure.
-
-In: a function of the reader. Out: its answer, or `Away` with the reason. Never: a blocked loop, a
-broken
-reader used twice.
-"""
+"""Runs queries on a store off the event loop: few threads, one reader each, opened again after a
+failure."""
 
 from __future__ import annotations
 
@@ -33,7 +28,7 @@ R = TypeVar("R", bound=Closable)
 A = TypeVar("A")
 
 
-class Away(Exception):
+class QueryUnavailable(Exception):
     """The store cannot be asked now; the text says why, for the page."""
 
 
@@ -42,40 +37,42 @@ class ReaderPool(Generic[R]):
 
     def __init__(self, name: str, open_reader: Callable[[], R], *, threads: int) -> None:
         self.name = name
-        self.away = ""  # why the last question had no answer; empty = it had
+        self.unavailable = ""  # why the last question had no answer; empty = it had
         self._open = open_reader
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"console-{name}")
         self._waiting = 0
 
-    async def ask(self, question: Callable[[R], A], *, timeout_seconds: float = 20.0) -> A:
-        """Put the question. Raises `Away`."""
+    async def run(self, query: Callable[[R], A], *, timeout_seconds: float = 20.0) -> A:
+        """Put the question. Raises `QueryUnavailable`."""
         if self._waiting >= MAX_WAITING:
-            raise Away(f"{self.name}: {MAX_WAITING} questions are waiting already")
+            raise QueryUnavailable(f"{self.name}: {MAX_WAITING} questions are waiting already")
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            work = loop.run_in_executor(self._pool, self._answer, question)
+            work = loop.run_in_executor(self._pool, self._run, query)
             return await asyncio.wait_for(work, timeout_seconds)
         except TimeoutError as error:
-            raise Away(f"{self.name}: no answer within {timeout_seconds:.0f} s") from error
+            raise QueryUnavailable(
+                f"{self.name}: no answer within {timeout_seconds:.0f} s"
+            ) from error
         finally:
             self._waiting -= 1
 
     def close(self) -> None:
-        """Let no more questions in; readers are released with their threads."""
+        """Refuse further queries; readers are released with their threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _answer(self, question: Callable[[R], A]) -> A:
+    def _run(self, query: Callable[[R], A]) -> A:
         try:
-            answer = question(self._reader())
+            answer = query(self._reader())
         except (
             Exception
-        ) as error:  # whatever a foreign reader raises means the same to us: ask anew later
+        ) as error:  # any error of a reader means the same: query again later
             self._drop()
-            self._note(f"{type(error).__name__}: {error}")
-            raise Away(f"{self.name}: {error}") from error
-        self._note("")
+            self._set_unavailable(f"{type(error).__name__}: {error}")
+            raise QueryUnavailable(f"{self.name}: {error}") from error
+        self._set_unavailable("")
         return answer
 
     def _reader(self) -> R:
@@ -94,7 +91,7 @@ class ReaderPool(Generic[R]):
             except Exception as error:  # it is broken already; the next question opens another
                 log.debug("closing the %s reader: %s", self.name, error)
 
-    def _note(self, away: str) -> None:
-        if away and away != self.away:
+    def _set_unavailable(self, away: str) -> None:
+        if away and away != self.unavailable:
             log.warning("the %s store is away: %s", self.name, away)
-        self.away = away
+        self.unavailable = away

@@ -1,7 +1,4 @@
-"""Records: a page of the search, one record, all of them as CSV, the rejected ones.
-
-In: query parameters. Out: JSON or CSV. Never: a page without a bound.
-"""
+"""Records: a page of the search, one record, all of them as CSV, the rejected ones."""
 
 from __future__ import annotations
 
@@ -14,15 +11,15 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 from fastapi.responses import StreamingResponse
 
-from ingest.store.port import Page, RecordReader, RecordRow
+from ingest.store.port import PageRequest, RecordReader, RecordRow
 from ingest.store.port import Query as Question
-from monitor.accounts.roles import Operation
-from monitor.api.access import VIEW, allow, answer
-from monitor.api.services import Services
+from monitor.accounts.roles import ConsoleOperation
+from monitor.api.access import VIEW, allow, json_response
+from monitor.api.services import ConsoleServices
 from monitor.api.views import parse_time, record_detail, record_row, rejected_row
 
 MAX_PAGE = 1000
-MAX_CSV_ROWS = 1_000_000  # what a spreadsheet opens; a larger wish is a job for Spark
+MAX_CSV_ROWS = 1_000_000  # what a spreadsheet opens; more is a job for Spark
 CSV_PAGE = 1000
 MAX_PLATE_PART = 32
 MAX_PLATES = 200
@@ -51,10 +48,10 @@ CSV_COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def record_routes(services: Services) -> APIRouter:
+def record_routes(services: ConsoleServices) -> APIRouter:
     """Routes under /api."""
     router = APIRouter(prefix="/api")
-    question = _question(services.site.tz)
+    question = _query_parameters(services.site.tz)
     _add_search(router, services, question)
     _add_plates(router, services)
     _add_table(router, services, question)
@@ -63,7 +60,7 @@ def record_routes(services: Services) -> APIRouter:
     return router
 
 
-def _question(zone: ZoneInfo) -> Callable[..., Question]:
+def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
     """The dependency that reads a question out of the query's parameters."""
 
     def question(
@@ -93,7 +90,9 @@ def _question(zone: ZoneInfo) -> Callable[..., Question]:
     return question
 
 
-def _add_search(router: APIRouter, services: Services, question: Callable[..., Question]) -> None:
+def _add_search(
+    router: APIRouter, services: ConsoleServices, question: Callable[..., Question]
+) -> None:
     """A page of what a question finds, and how many there are."""
 
     @router.get("/records", dependencies=[VIEW])
@@ -102,11 +101,11 @@ def _add_search(router: APIRouter, services: Services, question: Callable[..., Q
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: str = "",
     ) -> Response:
-        rows, following = await services.records.ask(
-            lambda r: r.query(q, Page(limit=limit, cursor=cursor))
+        rows, following = await services.records.run(
+            lambda r: r.query(q, PageRequest(limit=limit, cursor=cursor))
         )
         register, zone = services.register.read(), services.site.tz
-        return answer(
+        return json_response(
             {
                 "rows": [record_row(row, register, zone) for row in rows],
                 "cursor": following,
@@ -115,10 +114,10 @@ def _add_search(router: APIRouter, services: Services, question: Callable[..., Q
 
     @router.get("/records/count", dependencies=[VIEW])
     async def count(q: Question = Depends(question)) -> Response:
-        return answer({"count": await services.records.ask(lambda r: r.count(q))})
+        return json_response({"count": await services.records.run(lambda r: r.count(q))})
 
 
-def _add_plates(router: APIRouter, services: Services) -> None:
+def _add_plates(router: APIRouter, services: ConsoleServices) -> None:
     """Whole plates for a part of one."""
 
     @router.get("/plates", dependencies=[VIEW])
@@ -126,18 +125,20 @@ def _add_plates(router: APIRouter, services: Services) -> None:
         contains: Annotated[str, Query(min_length=1, max_length=MAX_PLATE_PART)],
         limit: Annotated[int, Query(ge=1, le=MAX_PLATES)] = OFFERED_PLATES,
     ) -> Response:
-        found = await services.records.ask(
+        found = await services.records.run(
             lambda r: r.plates_containing(contains, limit=limit)
         )
-        return answer(found)
+        return json_response(found)
 
 
-def _add_table(router: APIRouter, services: Services, question: Callable[..., Question]) -> None:
+def _add_table(
+    router: APIRouter, services: ConsoleServices, question: Callable[..., Question]
+) -> None:
     """All that a question finds, for a spreadsheet."""
 
-    @router.get("/records.csv", dependencies=[Depends(allow(Operation.EXPORT))])
+    @router.get("/records.csv", dependencies=[Depends(allow(ConsoleOperation.EXPORT))])
     async def table(q: Question = Depends(question)) -> Response:
-        first = await services.records.ask(lambda r: r.query(q, Page(limit=CSV_PAGE)))
+        first = await services.records.run(lambda r: r.query(q, PageRequest(limit=CSV_PAGE)))
         return StreamingResponse(
             _csv(services, q, *first),
             media_type="text/csv; charset=utf-8",
@@ -145,20 +146,20 @@ def _add_table(router: APIRouter, services: Services, question: Callable[..., Qu
         )
 
 
-def _add_record(router: APIRouter, services: Services) -> None:
+def _add_record(router: APIRouter, services: ConsoleServices) -> None:
     """One record."""
 
     @router.get("/records/{record_id:path}", dependencies=[VIEW])
     async def record(record_id: str) -> Response:
-        rows, _ = await services.records.ask(
-            lambda r: r.query(Question(record_id=record_id), Page(limit=1))
+        rows, _ = await services.records.run(
+            lambda r: r.query(Question(record_id=record_id), PageRequest(limit=1))
         )
         if not rows:
             raise HTTPException(404, "no such record")
-        return answer(record_detail(rows[0], services.register.read(), services.site.tz))
+        return json_response(record_detail(rows[0], services.register.read(), services.site.tz))
 
 
-def _add_rejected(router: APIRouter, services: Services) -> None:
+def _add_rejected(router: APIRouter, services: ConsoleServices) -> None:
     """A page of what the contract refused."""
 
     @router.get("/rejected", dependencies=[VIEW])
@@ -168,11 +169,13 @@ def _add_rejected(router: APIRouter, services: Services) -> None:
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: str = "",
     ) -> Response:
-        rows, following = await services.records.ask(
-            lambda r: r.rejected(kind=kind, reason=reason, page=Page(limit=limit, cursor=cursor))
+        rows, following = await services.records.run(
+            lambda r: r.rejected(
+                kind=kind, reason=reason, page=PageRequest(limit=limit, cursor=cursor)
+            )
         )
         register, zone = services.register.read(), services.site.tz
-        return answer(
+        return json_response(
             {
                 "rows": [rejected_row(row, register, zone) for row in rows],
                 "cursor": following,
@@ -181,7 +184,7 @@ def _add_rejected(router: APIRouter, services: Services) -> None:
 
 
 async def _csv(
-    services: Services, q: Question, rows: list[RecordRow], cursor: str
+    services: ConsoleServices, q: Question, rows: list[RecordRow], cursor: str
 ) -> AsyncIterator[str]:
     """The first page is asked for before the answer begins, so that an absent store is a 503."""
     yield "\ufeff" + _line(CSV_COLUMNS)  # the mark with which spreadsheets take it for UTF-8
@@ -193,11 +196,11 @@ async def _csv(
         sent += len(rows)
         if not cursor or sent >= MAX_CSV_ROWS:
             return
-        rows, cursor = await services.records.ask(_next_page(q, cursor))
+        rows, cursor = await services.records.run(_next_page(q, cursor))
 
 
 def _next_page(q: Question, cursor: str) -> Callable[[RecordReader], tuple[list[RecordRow], str]]:
-    return lambda r: r.query(q, Page(limit=CSV_PAGE, cursor=cursor))
+    return lambda r: r.query(q, PageRequest(limit=CSV_PAGE, cursor=cursor))
 
 
 def _line(cells: tuple[object, ...]) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Register
+from bus.domain.times import MINUTE_MS
 from monitor.api.views import place
-from monitor.latency.clocks import Device, clock_off_ms
-from monitor.latency.histogram import Buckets, merge, percentiles
+from monitor.models.clock_faults import Device, clock_off_ms
+from monitor.models.histogram import Buckets, merge, percentiles
 
-MINUTE_MS = 60_000
 MAX_POINTS = 1500  # of one curve: a day by minute, and about what a screen has pixels
 JOINED_MS = 5 * MINUTE_MS  # a shorter stretch without records is no gap in a curve
 
@@ -131,7 +131,7 @@ def quality_totals(cells: Sequence[QualityCell]) -> dict[str, Any]:
 
 
 def valid_percent(sent: int, valid: int) -> float | None:
-    """None while nobody has said what was sent. More valid than sent (a counter under way) is
+    """None while it is not known what was sent. More valid than sent (a counter under way) is
     100.
     """
     return round(min(100.0, 100 * valid / sent), 2) if sent else None

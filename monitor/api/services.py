@@ -1,44 +1,36 @@
-"""Everything the routes and pages of one console share, made once, passed by argument.
-
-In: settings and openers. Out: one frozen object. Never: a module-level client.
-"""
+"""Everything the routes and pages of one console share, made once, passed by argument."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import secrets
-import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from bus.contracts.commands import WatchCommand
+from bus.register_file import RegisterFile
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import RequestFailures
+from bus.wall_clock import now_ms
 from ingest.store.port import RecordReader
 from monitor.accounts.login_limiter import LoginLimiter
-from monitor.accounts.sessions import Sessions
+from monitor.accounts.sessions import SessionStore
 from monitor.accounts.store import AccountStore
 from monitor.api.account_writes import AccountWrites
-from monitor.api.guard import PasswordCheck
+from monitor.api.auth import PasswordCheck
 from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
 from monitor.api.pool import ReaderPool
-from monitor.api.register_file import RegisterFile
+from monitor.cluster.bus_overview import BusOverviewReader
+from monitor.cluster.poller import ClusterPoller
 from monitor.cluster.traffic import metrics_urls
-from monitor.cluster.watcher import Watcher
-from monitor.hub.cluster import Cluster
-from monitor.hub.commands import CommandSender
-from monitor.hub.hub import Hub
-from monitor.hub.rules import check_rule
+from monitor.live.command_sender import CommandSender
+from monitor.live.live_hub import LiveHub
+from monitor.live.rule_table import check_rule
 from monitor.ports import AlarmReader, OpenAlarms, OpenRecords, ReadProcesses
 from monitor.settings import ConsoleSettings
-
-
-def now_ms() -> int:
-    """The clock of this process."""
-    return time.time_ns() // 1_000_000
 
 
 def midnight_ms(site: SiteSettings) -> int:
@@ -48,23 +40,23 @@ def midnight_ms(site: SiteSettings) -> int:
 
 
 @dataclass(frozen=True)
-class Services:
+class ConsoleServices:
     """What a request may need. Everything that can block is behind an `await`."""
 
     site: SiteSettings
     console: ConsoleSettings
     account_store: AccountStore
     account_writes: AccountWrites
-    sessions: Sessions
+    sessions: SessionStore
     passwords: PasswordCheck
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
     register: RegisterFile
-    hub: Hub
+    hub: LiveHub
     kpis: KpiPoll
     latency_totals: LatencyTotals
-    cluster: Cluster
-    watcher: Watcher
+    cluster: BusOverviewReader
+    poller: ClusterPoller
     commands: CommandSender
     read_processes: ReadProcesses
     secret: str
@@ -83,7 +75,8 @@ class Services:
         return self.console.pictures or str(self.site.data_path / "pictures")
 
     async def send_rule(self, command: WatchCommand) -> WatchCommand:
-        """Check, number and send a command of the watch list. Raises `RuleError`, `CommandLost`."""
+        """Check, number and send a command of the watch list. Raises `RuleError`,
+        `CommandNotAcknowledged`."""
         if command.op == "put":
             check_rule(command, now_ms())
         await self.commands.send(command)
@@ -97,7 +90,7 @@ def build_services(
     open_records: OpenRecords,
     open_alarms: OpenAlarms,
     read_processes: ReadProcesses = tuple,
-) -> Services:
+) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
     account_store = AccountStore(data_path)
@@ -107,19 +100,19 @@ def build_services(
         console.failed_logins_per_address,
         console.failed_login_window_seconds * 1000,
     )
-    return Services(
+    return ConsoleServices(
         site=site,
         console=console,
         account_store=account_store,
         account_writes=AccountWrites(),
-        sessions=Sessions(
+        sessions=SessionStore(
             account_store, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
         ),
         passwords=PasswordCheck(account_store, limiter, now_ms),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
         register=RegisterFile(data_path / "register.json"),
-        hub=Hub(
+        hub=LiveHub(
             bus.bootstrap_servers,
             site.tz,
             now_ms,
@@ -128,8 +121,8 @@ def build_services(
         ),
         kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
         latency_totals=LatencyTotals(),
-        cluster=Cluster(bus.bootstrap_servers, now_ms),
-        watcher=Watcher(
+        cluster=BusOverviewReader(bus.bootstrap_servers, now_ms),
+        poller=ClusterPoller(
             bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms
         ),
         commands=CommandSender(bus, site.name),

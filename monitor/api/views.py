@@ -15,7 +15,7 @@ import msgspec
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.register import Register
 from ingest.store.port import RecordRow, RejectedRow
-from monitor.hub.sighting import Sighting
+from monitor.live.live_record import LiveRecord
 
 Row = dict[str, Any]
 PICTURES_PREFIX = "/pictures/"
@@ -174,7 +174,7 @@ def incident_row(incident: Incident, register: Register, zone: ZoneInfo) -> Row:
     }
 
 
-def sighting_row(one: Sighting, register: Register, zone: ZoneInfo) -> Row:
+def live_record_row(one: LiveRecord, register: Register, zone: ZoneInfo) -> Row:
     """One live record."""
     return {
         "record_id": one.record_id,

@@ -1,2 +1,2 @@
-"""What operators see of a broker cluster. Entry: `watcher.Watcher`; pure: `picture`, `events`,
-`history`, `tree`."""
+"""What operators see of a broker cluster. Entry: `poller.ClusterPoller`; pure: `snapshot`,
+`events`, `history`, `tree`."""

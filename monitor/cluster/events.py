@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-from monitor.cluster.picture import PartitionRow, Picture
+from monitor.cluster.snapshot import ClusterSnapshot, PartitionRow
 
 MAX_NAMED = 3
 """Partitions named in one event; a broker's death concerns thousands."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterEvent(msgspec.Struct, frozen=True, kw_only=True):
     """`kind` is a key of the texts; `severity`: critical, warning, good, info. `values` fill the
     sentence; `number` is given by the history."""
 
@@ -26,7 +26,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     number: int = 0
 
 
-def events(before: Picture | None, now: Picture) -> list[Event]:
+def events(before: ClusterSnapshot | None, now: ClusterSnapshot) -> list[ClusterEvent]:
     """What is different."""
     if before is None or before.cluster_id != now.cluster_id:
         return [_event(now, "first", "info", brokers=now.alive, partitions=len(now.partitions))]
@@ -34,11 +34,11 @@ def events(before: Picture | None, now: Picture) -> list[Event]:
             *_partition_events(before, now)]  # fmt: skip
 
 
-def _event(now: Picture, kind: str, severity: str, **values: str | int) -> Event:
-    return Event(at_ms=now.taken_at_ms, kind=kind, severity=severity, values=values)
+def _event(now: ClusterSnapshot, kind: str, severity: str, **values: str | int) -> ClusterEvent:
+    return ClusterEvent(at_ms=now.taken_at_ms, kind=kind, severity=severity, values=values)
 
 
-def _broker_events(before: Picture, now: Picture) -> list[Event]:
+def _broker_events(before: ClusterSnapshot, now: ClusterSnapshot) -> list[ClusterEvent]:
     was = {one.broker_id: one for one in before.brokers}
     found = []
     for one in now.brokers:
@@ -54,7 +54,7 @@ def _broker_events(before: Picture, now: Picture) -> list[Event]:
     return found
 
 
-def _controller_events(before: Picture, now: Picture) -> list[Event]:
+def _controller_events(before: ClusterSnapshot, now: ClusterSnapshot) -> list[ClusterEvent]:
     if now.controller_id < 0 <= before.controller_id:
         return [_event(now, "controller_none", "critical")]
     if (now.controller_id, now.controller_epoch) == (before.controller_id, before.controller_epoch):
@@ -65,7 +65,7 @@ def _controller_events(before: Picture, now: Picture) -> list[Event]:
                    epoch=now.controller_epoch)]  # fmt: skip
 
 
-def _partition_events(before: Picture, now: Picture) -> list[Event]:
+def _partition_events(before: ClusterSnapshot, now: ClusterSnapshot) -> list[ClusterEvent]:
     was = {(one.topic, one.index): one for one in before.partitions}
     groups: dict[tuple[str, str], list[PartitionRow]] = {}
     shrunk: dict[tuple[int, ...], list[PartitionRow]] = {}
@@ -96,12 +96,12 @@ def _partition_events(before: Picture, now: Picture) -> list[Event]:
 
 
 def _about(
-    now: Picture,
+    now: ClusterSnapshot,
     kind: str,
     severity: str,
     partitions: list[PartitionRow],
     brokers: tuple[int, ...] = (),
-) -> Event:
+) -> ClusterEvent:
     theirs_first = sorted(partitions, key=lambda one: one.topic.startswith("__"))
     names = [f"{one.topic}-{one.index}" for one in theirs_first[:MAX_NAMED]]
     more = " …" if len(partitions) > MAX_NAMED else ""

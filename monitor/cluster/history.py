@@ -1,7 +1,7 @@
 """The last hours of a cluster in a ring (pure): how many partitions were unwell when.
 
 In: pictures and the events between them. Out: curves for a chart, the newest events.
-Never: more than SAMPLES samples and MAX_EVENTS events, whatever happens.
+Never: more than SAMPLES samples and MAX_EVENTS events.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections import deque
 
 import msgspec
 
-from monitor.cluster.events import Event, events
-from monitor.cluster.picture import Picture
+from monitor.cluster.events import ClusterEvent, events
+from monitor.cluster.snapshot import ClusterSnapshot
 
 SAMPLES = 3_600
 """One a second for the last hour: what an operator looks back on after waking up."""
@@ -29,16 +29,16 @@ class Sample(msgspec.Struct, frozen=True):
     offline: int
 
 
-class History:
+class ClusterHistory:
     """What was seen, newest last."""
 
     def __init__(self) -> None:
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
-        self.events: deque[Event] = deque(maxlen=MAX_EVENTS)
-        self.last: Picture | None = None
+        self.events: deque[ClusterEvent] = deque(maxlen=MAX_EVENTS)
+        self.last: ClusterSnapshot | None = None
         self._number = 0
 
-    def take(self, now: Picture) -> list[Event]:
+    def add(self, now: ClusterSnapshot) -> list[ClusterEvent]:
         """One more look; what is new since the one before."""
         new = [self._numbered(event) for event in events(self.last, now)]
         self.events.extend(new)
@@ -48,7 +48,7 @@ class History:
         self.last = now
         return new
 
-    def _numbered(self, event: Event) -> Event:
+    def _numbered(self, event: ClusterEvent) -> ClusterEvent:
         self._number += 1
         return msgspec.structs.replace(event, number=self._number)
 

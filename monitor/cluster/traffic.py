@@ -1,7 +1,7 @@
 """Bytes per second of each broker, from the counters on its /metrics (pure).
 
-In: pages as brokers show them, and when. Out: rates. Never: a request; see `watcher`.
-A counter that fell is a broker that began anew: its rate is unknown until the next page.
+In: pages as brokers show them, and when. Out: rates. Never: a request; see `poller`.
+A counter that fell is a broker that restarted: its rate is unknown until the next page.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def totals(page: str) -> dict[str, float]:
     return found
 
 
-class Traffic:
+class BrokerTraffic:
     """The counters of the last page of each broker."""
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[float, dict[str, float]]] = {}
         self.rates: dict[int, Rates] = {}
 
-    def take(self, broker_id: int, page: str | None, at_s: float) -> None:
+    def update(self, broker_id: int, page: str | None, at_s: float) -> None:
         """The next page of a broker; None: it did not answer."""
         if page is None:
             self._last.pop(broker_id, None)

@@ -1,8 +1,8 @@
 """The metadata of a KRaft cluster as a tree to look at (pure): records folded into named nodes.
 
-In: metadata records in order. Out: nested dicts of names and values, ready for JSON, and the newest
-records as rows. Never: a change to a cluster; and no rule of Kafka beyond which record replaces
-which. What a later Kafka adds is kept under its record's own name.
+In: metadata records by offset. Out: nested dicts of names and values, ready for JSON, and the
+newest records as rows. Never: a change to a cluster; and no rule of Kafka beyond which record
+replaces which. What a later Kafka adds is kept under its record's own name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bus.client.operate.views import StoredRecord
+from bus.client.model import StoredRecord
 
 NEWEST = 200
 """Records shown one by one; who wants more reads the log itself with `kafka-dump-log`."""
@@ -45,7 +45,7 @@ class MetadataTree:
         self.root.clear()
         self._topic_names.clear()
 
-    def take(self, records: Iterable[StoredRecord]) -> None:
+    def apply(self, records: Iterable[StoredRecord]) -> None:
         """Fold the next records in."""
         for one in records:
             self.records += 1

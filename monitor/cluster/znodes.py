@@ -1,7 +1,6 @@
-"""The znodes of a cluster on ZooKeeper as a tree to look at, by kazoo; read only.
+"""Reads the znodes of a cluster on ZooKeeper as a tree, by kazoo; blocks, so it runs in a thread.
 
-In: the ensemble's address. Out: nested dicts of names and values, and the newest changes as rows.
-Blocks: called in a thread. Never: a write, a watch, more than MAX_ZNODES nodes.
+Reads at most MAX_ZNODES nodes and sets no watch.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ VALUE = "="
 _SKIPPED = frozenset({"/zookeeper"})
 
 
-class ZooKeeperAway(Exception):
+class ZooKeeperUnavailable(Exception):
     """The ensemble does not answer; the text says which."""
 
 
-class Znodes:
+class ZnodeReader:
     """One session, opened at the first look and again after a loss."""
 
     def __init__(self, hosts: str) -> None:
@@ -37,14 +36,14 @@ class Znodes:
         self._client: KazooClient | None = None
 
     def read(self) -> tuple[Tree, list[dict[str, Any]]]:
-        """The whole tree, and the newest changes first. Raises ZooKeeperAway."""
+        """The whole tree, and the newest changes first. Raises ZooKeeperUnavailable."""
         try:
             client = self._connected()
             found: list[dict[str, Any]] = []
             tree = _walk(client, "/", found)
         except (KazooException, KazooTimeoutError) as error:
             self.close()
-            raise ZooKeeperAway(f"{self._hosts}: {type(error).__name__} {error}") from error
+            raise ZooKeeperUnavailable(f"{self._hosts}: {type(error).__name__} {error}") from error
         found.sort(key=lambda row: -int(row["offset"]))
         return tree, found[:NEWEST]
 
@@ -56,7 +55,7 @@ class Znodes:
             return -1
         except (KazooException, KazooTimeoutError, ValueError) as error:
             self.close()
-            raise ZooKeeperAway(f"{self._hosts}: {type(error).__name__} {error}") from error
+            raise ZooKeeperUnavailable(f"{self._hosts}: {type(error).__name__} {error}") from error
 
     def close(self) -> None:
         """End the session."""

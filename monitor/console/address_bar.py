@@ -1,7 +1,6 @@
-"""The address of one open page: it follows what the person does; Back and Forward lead the page.
+"""The address of one open page: it follows what the person does; Back and Forward change the page.
 
-In: what the person chose, the browser's moves in its history. Out: entries of the history, calls
-of those that show the values. Never: what a value means (`address` reads and writes them).
+`address` reads and writes the values.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class AddressBar:
         return self._values.get(name, "")
 
     def watch(self, names: tuple[str, ...], show: Show) -> None:
-        """Call `show` whenever one of these values is another one, whoever changed it."""
+        """Call `show` whenever one of these values changes."""
         self._watching.append((frozenset(names), show))
 
     async def go(self, changes: Mapping[str, str], *, typing: str = "") -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from monitor.api.views import clock
-from monitor.cluster.events import Event
-from monitor.cluster.picture import BrokerRow, PartitionRow, Picture
+from monitor.cluster.events import ClusterEvent
+from monitor.cluster.snapshot import BrokerRow, ClusterSnapshot, PartitionRow
 from monitor.cluster.traffic import Rates
-from monitor.console.i18n import Texts
 from monitor.console.rows import Row
+from monitor.i18n import Texts
 
 MAX_UNWELL = 500
 """Rows of partitions that are not well; beyond it the tile says how many there are."""
@@ -64,7 +64,7 @@ def partition_row(one: PartitionRow, t: Texts) -> Row:
     }
 
 
-def event_row(event: Event, zone: ZoneInfo, t: Texts) -> Row:
+def event_row(event: ClusterEvent, zone: ZoneInfo, t: Texts) -> Row:
     """One event as a sentence."""
     return {
         "id": event.number,
@@ -74,7 +74,7 @@ def event_row(event: Event, zone: ZoneInfo, t: Texts) -> Row:
     }
 
 
-def tiles(now: Picture, t: Texts) -> dict[str, tuple[str, str]]:
+def tiles(now: ClusterSnapshot, t: Texts) -> dict[str, tuple[str, str]]:
     """(value, state) by key; the state is empty where a number is neither good nor bad."""
     total = len(now.brokers)
     controller = (

@@ -1,7 +1,4 @@
-"""Small building blocks of the pages: panels, grids, charts, facts, pictures.
-
-In: view models. Out: NiceGUI elements. Never: questions to a store.
-"""
+"""Small building blocks of the pages: panels, grids, charts, facts, pictures."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from typing import Any
 from nicegui import ui
 
 from monitor.console.address import FIELDS, format_address
-from monitor.console.i18n import Texts
 from monitor.console.rows import Row, grid_options
+from monitor.i18n import Texts
 
 SOFT = "#8b98ad"  # readable on both grounds: charts do not follow the theme by themselves
 LINES = "rgba(128,150,180,.22)"
@@ -85,8 +82,8 @@ def source(address: str, parameters: Mapping[str, str]) -> str:
     return f"databus.source({json.dumps(address)}, {json.dumps(dict(parameters))})"
 
 
-def ask(made: ui.aggrid, address: str, parameters: Mapping[str, str]) -> None:
-    """Let a paged grid ask anew."""
+def load_rows(made: ui.aggrid, address: str, parameters: Mapping[str, str]) -> None:
+    """Reload a paged grid."""
     ui.run_javascript(
         f"databus.ask({made.id}, {json.dumps(address)}, {json.dumps(dict(parameters))})"
     )

@@ -1,7 +1,6 @@
 """What pages listen to: the hub's deltas and the numbers on top, each prepared once per language.
 
-In: deltas. Out: NiceGUI events, which unsubscribe themselves with their page.
-Never: work per client that can be done once.
+Listeners unsubscribe themselves with their page.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 from nicegui import Event
 
 from monitor.api.kpis import Kpis
-from monitor.api.services import Services
-from monitor.cluster.events import Event as ClusterEvent
-from monitor.console.i18n import LANGUAGES, texts
+from monitor.api.services import ConsoleServices
+from monitor.cluster.events import ClusterEvent as ClusterEvent
 from monitor.console.rows import live_alarm, live_record
-from monitor.hub.live import Delta
+from monitor.i18n import LANGUAGES, texts
+from monitor.live.live_state import Delta
 
 
 @dataclass(frozen=True)
@@ -32,19 +31,19 @@ class Update:
 class Feed:
     """One per console."""
 
-    services: Services
+    services: ConsoleServices
     updates: Event[Update] = field(default_factory=Event)
     kpis: Event[Kpis] = field(default_factory=Event)
-    looks: Event[list[ClusterEvent]] = field(default_factory=Event)
+    polls: Event[list[ClusterEvent]] = field(default_factory=Event)
     """After each look at the cluster, what was new in it."""
 
     def connect(self) -> None:
         """Begin to listen; called once."""
-        self.services.hub.listen(self._on_delta)
+        self.services.hub.add_listener(self._on_delta)
         self.services.kpis.on_change = self.kpis.emit
         self.services.kpis.watched = lambda: bool(self.kpis.callbacks)
-        self.services.watcher.on_look = lambda _, new: self.looks.emit(new)
-        self.services.watcher.watched = lambda: bool(self.looks.callbacks)
+        self.services.poller.on_poll = lambda _, new: self.polls.emit(new)
+        self.services.poller.watched = lambda: bool(self.polls.callbacks)
 
     def records_now(self, language: str) -> list[dict[str, Any]]:
         """The ring of records, newest first."""

@@ -1,7 +1,4 @@
-"""Mounts the pages on the guarded application and ends the pages of sessions that are over.
-
-In: the outer application and services. Out: nothing. Never: a second guard.
-"""
+"""Mounts the pages behind authentication and ends the pages of sessions that are over."""
 
 from __future__ import annotations
 
@@ -15,11 +12,12 @@ from nicegui import Client, ui
 from nicegui import app as nicegui_app
 from nicegui.storage import Storage
 
-from monitor.accounts.roles import Operation
+from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, principal_of
-from monitor.api.guard import is_for_machines
-from monitor.api.services import Services
+from monitor.api.auth import is_for_machines
+from monitor.api.services import ConsoleServices
 from monitor.console.feed import Feed
+from monitor.console.layout import PAGES, STATIC, View, page_layout, view_of
 from monitor.console.pages import (
     bus,
     cluster,
@@ -33,31 +31,30 @@ from monitor.console.pages import (
     system,
     watch,
 )
-from monitor.console.shell import PAGES, STATIC, View, frame, view_of
 
 CHECK_SECONDS = 1.0  # how long a page may outlive its session; a look costs two stats and a list
 DELETE_SECONDS = 1.0  # for the browser to leave the page before its connection is taken away
 MESSAGE_HISTORY = 300  # resent after a short break of the connection; the rest is in the rings
 
-_BUILDERS: dict[str, tuple[Callable[[View], None], Operation]] = {
-    "live": (live.build, Operation.VIEW),
-    "map": (map.build, Operation.VIEW),
-    "records": (search.build_records, Operation.VIEW),
-    "alarms": (search.build_alarms, Operation.VIEW),
-    "watch": (watch.build, Operation.WATCH_READ),
-    "latency": (latency.build, Operation.VIEW),
-    "quality": (quality.build, Operation.VIEW),
-    "bus": (bus.build, Operation.BUS_READ),
-    "cluster": (cluster.build, Operation.BUS_READ),
-    "metadata": (metadata.build, Operation.BUS_READ),
-    "system": (system.build, Operation.SYSTEM_READ),
+_BUILDERS: dict[str, tuple[Callable[[View], None], ConsoleOperation]] = {
+    "live": (live.build, ConsoleOperation.VIEW),
+    "map": (map.build, ConsoleOperation.VIEW),
+    "records": (search.build_records, ConsoleOperation.VIEW),
+    "alarms": (search.build_alarms, ConsoleOperation.VIEW),
+    "watch": (watch.build, ConsoleOperation.WATCH_READ),
+    "latency": (latency.build, ConsoleOperation.VIEW),
+    "quality": (quality.build, ConsoleOperation.VIEW),
+    "bus": (bus.build, ConsoleOperation.BUS_READ),
+    "cluster": (cluster.build, ConsoleOperation.BUS_READ),
+    "metadata": (metadata.build, ConsoleOperation.BUS_READ),
+    "system": (system.build, ConsoleOperation.SYSTEM_READ),
 }
 
 
-_ending: set[str] = set()  # clients that were told to leave; NiceGUI has one application a process
+_ending: set[str] = set()  # clients that were sent away; NiceGUI has one application a process
 
 
-def mount_pages(app: FastAPI, services: Services) -> None:
+def mount_pages(app: FastAPI, services: ConsoleServices) -> None:
     """Everything of NiceGUI; once per process, because its own application is one per process."""
     Storage.path = services.site.data_path / "console" / "nicegui"
     feed = Feed(services)
@@ -93,7 +90,11 @@ def _assets(app: FastAPI) -> None:
 
 
 def _page(
-    services: Services, feed: Feed, name: str, build: Callable[[View], None], operation: Operation
+    services: ConsoleServices,
+    feed: Feed,
+    name: str,
+    build: Callable[[View], None],
+    operation: ConsoleOperation,
 ) -> None:
     may = allow(operation)
 
@@ -101,11 +102,11 @@ def _page(
     def page(request: Request) -> None:
         may(request)
         view = view_of(services, feed, request, name)
-        with frame(view, name):
+        with page_layout(view, name):
             build(view)
 
 
-def _missing_page(services: Services, feed: Feed) -> None:
+def _missing_page(services: ConsoleServices, feed: Feed) -> None:
     """What no route takes ends here, whether it was meant for the API or for a page."""
 
     @nicegui_app.exception_handler(404)
@@ -114,19 +115,19 @@ def _missing_page(services: Services, feed: Feed) -> None:
             return await http_exception_handler(request, error)
         with Client(ui.page(""), request=request) as client:
             view = view_of(services, feed, request, "missing")
-            with frame(view, "missing"):
+            with page_layout(view, "missing"):
                 missing.build(view)
         return client.build_response(request, 404)
 
 
 def end_session(session: str) -> None:
-    """A session is over: its open pages go to the log-in page and are told nothing more."""
+    """A session is over: its open pages go to the log-in page and get no further updates."""
     for client in list(Client.instances.values()):
         if _session_of(client) == session:
             _end(client)
 
 
-def end_invalid(services: Services) -> None:
+def end_invalid(services: ConsoleServices) -> None:
     """Sessions end by time, by a removed account, by a new password: look now and then."""
     clients = [(client, _session_of(client)) for client in list(Client.instances.values())]
     over = {s for s in {s for _, s in clients if s} if services.sessions.by_hash(s) is None}

@@ -1,7 +1,6 @@
 """When a search for a plate finds nothing: whole plates that contain what was typed.
 
-In: what was asked, how many were found. Out: a line with plates to choose from, or nothing.
-Never: a search without a bound; the line says how far back it looked.
+The search is bounded; the line says how far back it looked.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from functools import partial
 
 from nicegui import ui
 
-from bus.contracts.plates import folded, plate_key
+from bus.domain.plates import folded, plate_key
 from ingest.store.port import PlatesFound
-from monitor.api.pool import Away
+from monitor.api.pool import QueryUnavailable
 from monitor.api.records import OFFERED_PLATES
 from monitor.api.views import clock
-from monitor.console.shell import View
+from monitor.console.layout import View
 
 FindPlates = Callable[[str], Awaitable[PlatesFound]]
 
@@ -28,7 +27,7 @@ def is_whole_plate(text: str) -> bool:
 
 async def plates_of_records(view: View, part: str) -> PlatesFound:
     """From the store of records."""
-    return await view.services.records.ask(
+    return await view.services.records.run(
         lambda r: r.plates_containing(part, limit=OFFERED_PLATES)
     )
 
@@ -65,7 +64,7 @@ class PlateOffer:
             return
         try:
             plates = await self._find(plate)
-        except Away:
+        except QueryUnavailable:
             return  # the notice on top says it
         if asked == self._asked:  # else another search has been begun meanwhile
             self._fill(plate, plates)

@@ -13,10 +13,10 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.commands import WatchCommand
 from bus.contracts.keys import FACE, PLACE_AND_TIME, VEHICLE, VIDEO
 from bus.contracts.register import Register
-from monitor.api.views import alarm_row, clock, sighting_row
-from monitor.console.i18n import Texts
-from monitor.hub.sighting import Sighting
-from monitor.ports import Process
+from monitor.api.views import alarm_row, clock, live_record_row
+from monitor.i18n import Texts
+from monitor.live.live_record import LiveRecord
+from monitor.ports import ProcessStatus
 
 Row = dict[str, Any]
 
@@ -26,9 +26,9 @@ def place_field(t: Texts) -> str:
     return "checkpoint" if t.language == "zh" else "checkpoint_en"
 
 
-def live_record(one: Sighting, register: Register, zone: ZoneInfo, t: Texts) -> Row:
+def live_record(one: LiveRecord, register: Register, zone: ZoneInfo, t: Texts) -> Row:
     """One row of the live records."""
-    row = sighting_row(one, register, zone)
+    row = live_record_row(one, register, zone)
     return {
         "id": row["record_id"],
         "time": row["captured_at"][11:],
@@ -133,7 +133,7 @@ def picture_caption(key: str, t: Texts) -> str:
     return t.table.get(f"picture.{attribute}", key.removesuffix("地址"))
 
 
-def process_row(process: Process, zone: ZoneInfo, t: Texts) -> Row:
+def process_row(process: ProcessStatus, zone: ZoneInfo, t: Texts) -> Row:
     """One row of the product's processes; `broker-2` is broker 2 of a cluster."""
     kind, _, number = process.role.partition("-")
     return {
@@ -197,7 +197,7 @@ def rule_view(rule: WatchCommand, hits: int, zone: ZoneInfo, t: Texts) -> Row:
 
 
 def values_of(text: str, *, by_space: bool) -> list[str]:
-    """Several values typed into one field: commas of both scripts, and spaces where told."""
+    """Several values typed into one field: commas of both scripts, and spaces if asked for."""
     for separator in ("，", "、", ";", "；", "\n", *((" ", "\u3000") if by_space else ())):
         text = text.replace(separator, ",")
     return [part.strip() for part in text.split(",") if part.strip()]

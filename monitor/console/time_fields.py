@@ -1,8 +1,7 @@
-"""Fields for a day and for a moment, written year first for everybody.
+"""Fields for a day and for a moment, always written year first.
 
-In: texts, a label. Out: an input whose value is ISO (`2026-11-22`, `2026-11-22 08:05`), with a
-calendar in the language of the page. Never: the browser's own date field: it shows the order of day
-and month of the browser's language, whatever the page's language is.
+The value is ISO (`2026-11-22`, `2026-11-22 08:05`); the calendar has the language of the page. The
+browser's own date field is not used: it orders day and month by the browser's language.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 from nicegui import ui
 
 from monitor.console.address import is_day, is_moment
-from monitor.console.i18n import Texts
+from monitor.i18n import Texts
 
 DAY_MASK, MOMENT_MASK = "YYYY-MM-DD", "YYYY-MM-DD HH:mm"
 

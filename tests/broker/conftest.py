@@ -1,4 +1,4 @@
-"""A real broker process for tests of the broker's rooms."""
+"""A real broker process for tests of the broker's packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.embedded import RunningBroker, start_broker_process
+from deploy.testservers.databus import RunningBroker, start_broker
 
 MEMORY = Path("/dev/shm")
 
@@ -26,7 +26,7 @@ def broker_dir() -> Iterator[Path]:
 def shared_broker() -> Iterator[RunningBroker]:
     """One broker for all tests of a worker that do no harm to it."""
     root = tempfile.mkdtemp(prefix="databus-", dir=MEMORY if MEMORY.is_dir() else None)
-    running = start_broker_process(root, {"group.initial.rebalance.delay.ms": "0"})
+    running = start_broker(root, {"group.initial.rebalance.delay.ms": "0"})
     yield running
     running.stop()
     shutil.rmtree(root, ignore_errors=True)
@@ -35,6 +35,6 @@ def shared_broker() -> Iterator[RunningBroker]:
 @pytest.fixture
 def broker(broker_dir: Path) -> Iterator[RunningBroker]:
     """A broker of one's own."""
-    running = start_broker_process(broker_dir, {"group.initial.rebalance.delay.ms": "0"})
+    running = start_broker(broker_dir, {"group.initial.rebalance.delay.ms": "0"})
     yield running
     running.stop()

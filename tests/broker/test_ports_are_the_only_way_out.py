@@ -1,4 +1,4 @@
-"""Law 2: the rooms of the broker reach time, dice, files, sockets and threads through ports only.
+"""Law 2: the broker's packages use time, randomness, files, sockets and threads only through ports.
 
 The next step simulates all of it; one ``time.time()`` in the wrong place would make a seed's run
 differ from itself.
@@ -14,15 +14,12 @@ ROOT = Path(__file__).parents[2] / "broker"
 FORBIDDEN = {"time", "os", "socket", "random", "threading"}
 ALSO_FORBIDDEN = {"secrets", "select", "selectors", "subprocess", "tempfile", "shutil", "datetime"}
 MAY = {"clock", "disk", "network"}
-"""Rooms whose ``real`` implementations stand behind the ports."""
+"""Packages whose ``real`` implementations stand behind the ports."""
 OUTSIDE = {
-    "server/embedded.py",
-    "server/embedded_cluster.py",
     "server/process.py",
     "server/process_logs.py",
 }
-"""A broker's process as the system sees it, and what starts such processes: outside the world a
-broker lives in. The simulation has no use for them."""
+"""A broker's process as the system sees it: the simulation does not use it."""
 
 
 def modules() -> list[Path]:

@@ -1,9 +1,9 @@
 """Stories as text: commands with the transcript they are expected to give.
 
 A file has comments (`#`), commands (`> verb words`) and below each command its transcript. A test
-gives `check_transcript` the file and a function that carries one command out and returns its lines.
+passes to `check_transcript` the file and a function that runs one command and returns its lines.
 
-DATABUS_REWRITE=1 writes what happened into the file instead; the diff is what a reviewer reads.
+DATABUS_REWRITE=1 writes the actual transcripts into the file instead; a reviewer reads the diff.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Run = Callable[[str], Iterable[str]]
 
 
 def check_transcript(path: Path, run: Run) -> None:
-    """Carry out every command of the file and compare what comes with what is written below it."""
+    """Runs every command of the file and compares its output with the transcript below it."""
     expected = path.read_text(encoding="utf-8")
     found = transcript_of(expected, run)
     if os.environ.get(REWRITE) == "1":
@@ -29,12 +29,12 @@ def check_transcript(path: Path, run: Run) -> None:
 
 
 def transcript_of(text: str, run: Run) -> str:
-    """The file as it should read: comments and commands kept, transcripts made anew."""
+    """The file with its comments and commands and with new transcripts."""
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith(PROMPT):
             lines.append(line)
-            lines += [f"  {told}".rstrip() for told in run(line[len(PROMPT) :].strip())]
+            lines += [f"  {output}".rstrip() for output in run(line[len(PROMPT) :].strip())]
         elif line.startswith("#") or not line.strip():
             lines.append(line)
     return "\n".join(lines) + "\n"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.embedded import RunningBroker, start_broker_process
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
 from deploy.setup.jars import spark_connector_jars
 from deploy.setup.java import ensure_java
+from deploy.testservers.databus import RunningBroker, start_broker
 from deploy.testservers.kafka import kafka_jars
 
 JAVA_FILES = Path(__file__).parent / "java"
@@ -32,7 +32,7 @@ def jars_of_kafka_43() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def jars_of_kafka_39() -> list[Path]:
-    """kafka-clients 3.9, the last with keys 4-7; Spark's connector brings it along."""
+    """kafka-clients 3.9, the last with keys 4-7; Spark's connector depends on it."""
     try:
         return [jar for jar in spark_connector_jars() if jar.name.startswith("kafka-clients-3.9")]
     except Unavailable as missing:
@@ -59,7 +59,7 @@ def run_java() -> RunJava:
 def running_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     """A broker process on a free port."""
     properties = {"group.initial.rebalance.delay.ms": "0"}
-    broker = start_broker_process(tmp_path_factory.mktemp("broker"), properties)
+    broker = start_broker(tmp_path_factory.mktemp("broker"), properties)
     yield broker
     broker.stop()
 

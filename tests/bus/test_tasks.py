@@ -67,7 +67,7 @@ PLANTS = {
 @pytest.mark.parametrize("loop", ["uvloop.new_event_loop", "None"])
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_process_ends_when_a_part_of_it_fails(plant: str, loop: str):
-    """Whatever kind of part it is: status, and the trace in the log."""
+    """Every kind of part ends it with the status and a traceback in the log."""
     script = PROCESS.format(plant=PLANTS[plant], loop=loop)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60,
@@ -89,7 +89,7 @@ def run_supervised(main, cut_off=lambda _: None) -> int:
 
 
 class Peer(asyncio.Protocol):
-    """A server's side of a connection that stumbles over its first bytes."""
+    """A server's side of a connection that fails on its first bytes."""
 
     raised: type[BaseException] = ValueError
 
@@ -98,7 +98,7 @@ class Peer(asyncio.Protocol):
 
 
 async def talk_to(protocol: type[Peer]) -> bytes:
-    """What a client gets for a byte; b"" when the connection is closed."""
+    """Sends a byte; returns the answer, b"" if the connection is closed."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(protocol, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -113,7 +113,7 @@ async def talk_to(protocol: type[Peer]) -> bytes:
 
 
 def test_the_bytes_of_a_peer_end_its_connection_only(caplog):
-    """They would come again after every restart."""
+    """They would be sent again after every restart."""
 
     async def main() -> None:
         assert await talk_to(Peer) == b""
@@ -124,7 +124,7 @@ def test_the_bytes_of_a_peer_end_its_connection_only(caplog):
 
 
 def test_a_failed_check_ends_the_process_even_in_a_connection(caplog):
-    """It says that this process, not the peer, is wrong."""
+    """The check shows that this process, not the peer, is wrong."""
 
     class Failing(Peer):
         raised = CheckFailed
@@ -151,7 +151,7 @@ def test_what_fails_in_the_code_of_others_is_logged_and_no_more(caplog):
 
 
 def test_a_cancelled_task_is_not_a_failure():
-    """Tasks end so at every clean stop."""
+    """Every clean stop cancels tasks."""
 
     async def main() -> None:
         task = tasks.spawn(asyncio.Event().wait(), name="waiting")
@@ -163,7 +163,7 @@ def test_a_cancelled_task_is_not_a_failure():
 
 
 def test_a_failed_process_that_does_not_end_is_cut_off(monkeypatch):
-    """A `finally` that waits for ever must not keep it."""
+    """A `finally` that waits for ever must not keep it running."""
     monkeypatch.setattr(tasks, "END_TIMEOUT_S", 0.01)
     cut_off = threading.Event()
     statuses: list[int] = []
@@ -188,7 +188,7 @@ def test_a_failed_process_that_does_not_end_is_cut_off(monkeypatch):
 
 
 def test_threads_are_heard_only_while_the_process_is_supervised():
-    """A second one in the same interpreter hears its own."""
+    """A second process in the same interpreter handles its own threads."""
     before = threading.excepthook
 
     async def main() -> None:
@@ -199,7 +199,7 @@ def test_threads_are_heard_only_while_the_process_is_supervised():
 
 
 def test_no_except_exception_hears_a_failed_check():
-    """Else a handler's catch-all would let a process go on that no longer knows what is true."""
+    """Otherwise a handler's catch-all would keep a process with inconsistent state running."""
     with pytest.raises(CheckFailed):
         try:
             check(False, "planted")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.checker.history import Commit, Committed, Poll, Reset
+from tests.checker.history import Commit, CommittedEvent, Poll, Reset
 from tests.checker.index import Index, Violation
 
 Key = tuple[str, str, int]
@@ -35,7 +35,7 @@ def committed_offsets(index: Index) -> Iterator[Violation]:
                 polled[key] = max(polled[key], event.offset)
             case Commit():
                 yield from _commit(event, polled, attempted, sure)
-            case Committed():
+            case CommittedEvent():
                 yield from _committed(event, attempted, sure)
 
 
@@ -59,7 +59,7 @@ def _commit(
 
 
 def _committed(
-    event: Committed,
+    event: CommittedEvent,
     attempted: dict[Key, set[int]],
     sure: dict[Key, list[tuple[int, int]]],
 ) -> Iterator[Violation]:
@@ -68,7 +68,7 @@ def _committed(
     before = [offset for at_ms, offset in sure[key] if at_ms < event.asked_ms]
     if before and event.offset < max(before):
         yield Violation(
-            11, NAME, f"{where}: {max(before)} was committed, later {event.offset} is told"
+            11, NAME, f"{where}: {max(before)} was committed, later {event.offset} is reported"
         )
     if event.offset >= 0 and event.offset not in attempted[key]:
-        yield Violation(11, NAME, f"{where}: {event.offset} is told, which nobody has committed")
+        yield Violation(11, NAME, f"{where}: {event.offset} is reported, which was never committed")

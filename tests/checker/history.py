@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 
-class Event(msgspec.Struct, tag_field="event", tag=str.lower, kw_only=True, omit_defaults=True):
+class HistoryEvent(msgspec.Struct, tag_field="event", tag=str.lower, kw_only=True, omit_defaults=True):
     """Something that happened at a time."""
 
     at_ms: int = 0
 
 
-class Send(Event):
+class SendEvent(HistoryEvent, tag="send"):
     """A producer asked for `value` to be written. `op` names this attempt-with-all-its-retries.
 
     `ordered`: this producer promises that its sends to a partition keep their order (idempotent,
@@ -38,14 +38,14 @@ class Send(Event):
     transaction: str = ""
 
 
-class Ack(Event):
+class Ack(HistoryEvent):
     """The broker acknowledged `op`. `offset` is -1 where it did not say (acks=0)."""
 
     op: int
     offset: int = -1
 
 
-class Fail(Event):
+class Fail(HistoryEvent):
     """`op` ended without an acknowledgement. `certain`: it was surely not written."""
 
     op: int
@@ -53,7 +53,7 @@ class Fail(Event):
     certain: bool = False
 
 
-class Poll(Event):
+class Poll(HistoryEvent):
     """A consumer asked from `position` on and got records; its next position is `next`.
 
     `assignment` names one uninterrupted ownership of the partition by one consumer; a seek begins
@@ -74,7 +74,7 @@ class Poll(Event):
     """The consumer's own transaction that these reads belong to (consume, transform, produce)."""
 
 
-class Commit(Event):
+class Commit(HistoryEvent):
     """A group's offset was to be committed. `outcome`: `asked`, then one of `ok`, `refused`."""
 
     op: int
@@ -85,7 +85,7 @@ class Commit(Event):
     outcome: str = "asked"
 
 
-class Committed(Event):
+class CommittedEvent(HistoryEvent, tag="committed"):
     """What the coordinator says is committed (-1: nothing). `asked_ms`: when it was asked."""
 
     group: str
@@ -95,7 +95,7 @@ class Committed(Event):
     asked_ms: int = 0
 
 
-class Reset(Event):
+class Reset(HistoryEvent):
     """The group's offset was set by hand to `offset`; it may go back there."""
 
     group: str
@@ -104,14 +104,14 @@ class Reset(Event):
     offset: int
 
 
-class Transaction(Event):
+class TransactionEvent(HistoryEvent, tag="transaction"):
     """A transaction's state: `begun`, `committing`, `committed`, `aborted` or `unknown`."""
 
     id: str
     state: str
 
 
-class Deleted(Event):
+class Deleted(HistoryEvent):
     """Records below `before` were deleted on purpose (DeleteRecords, retention, the topic)."""
 
     topic: str
@@ -119,11 +119,11 @@ class Deleted(Event):
     before: int
 
 
-class Healed(Event):
+class Healed(HistoryEvent):
     """All faults are over; what follows is read to the end."""
 
 
-class ReplicaState(Event):
+class ReplicaStateEvent(HistoryEvent, tag="replicastate"):
     """One replica after recovery: its batches as (base, last, leader epoch, digest of bytes)."""
 
     broker: int
@@ -135,15 +135,15 @@ class ReplicaState(Event):
 
 
 AnyEvent = (
-    Send | Ack | Fail | Poll | Commit | Committed | Reset | Transaction | Deleted | Healed
-    | ReplicaState
+    SendEvent | Ack | Fail | Poll | Commit | CommittedEvent | Reset | TransactionEvent | Deleted | Healed
+    | ReplicaStateEvent
 )  # fmt: skip
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(AnyEvent).decode
 
 
-def to_line(event: Event) -> bytes:
+def to_line(event: HistoryEvent) -> bytes:
     """One event as a line."""
     return _encode(event) + b"\n"
 

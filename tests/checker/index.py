@@ -1,4 +1,4 @@
-"""A history put into order once, for all rules: who wrote what, who saw what, what became of it.
+"""A history indexed once for all rules: who wrote what, who saw what, and its outcome.
 
 In: events. Out: `Index`. Never: a judgement.
 """
@@ -13,15 +13,15 @@ from tests.checker.history import (
     Ack,
     AnyEvent,
     Commit,
-    Committed,
+    CommittedEvent,
     Deleted,
     Fail,
     Healed,
     Poll,
-    ReplicaState,
+    ReplicaStateEvent,
     Reset,
-    Send,
-    Transaction,
+    SendEvent,
+    TransactionEvent,
 )
 
 Where = tuple[str, int]
@@ -45,16 +45,16 @@ class Index:
     """Invariant: lists are in the order of the history."""
 
     events: list[AnyEvent]
-    sends: dict[int, Send] = field(default_factory=dict)
-    by_value: dict[str, Send] = field(default_factory=dict)
+    sends: dict[int, SendEvent] = field(default_factory=dict)
+    by_value: dict[str, SendEvent] = field(default_factory=dict)
     acks: dict[int, Ack] = field(default_factory=dict)
     fails: dict[int, Fail] = field(default_factory=dict)
     polls: list[Poll] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
-    committed: list[Committed] = field(default_factory=list)
+    committed: list[CommittedEvent] = field(default_factory=list)
     resets: list[Reset] = field(default_factory=list)
-    replicas: list[ReplicaState] = field(default_factory=list)
-    transactions: dict[str, list[Transaction]] = field(default_factory=lambda: defaultdict(list))
+    replicas: list[ReplicaStateEvent] = field(default_factory=list)
+    transactions: dict[str, list[TransactionEvent]] = field(default_factory=lambda: defaultdict(list))
     deleted: dict[Where, int] = field(default_factory=dict)
     seen: dict[Where, dict[int, dict[str, str]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(dict))
@@ -86,7 +86,7 @@ def index(events: Iterable[AnyEvent]) -> Index:
 
 def _file(made: Index, event: AnyEvent) -> None:
     match event:
-        case Send():
+        case SendEvent():
             made.sends[event.op] = made.by_value[event.value] = event
         case Ack():
             made.acks[event.op] = event
@@ -99,16 +99,16 @@ def _file(made: Index, event: AnyEvent) -> None:
                 seen[offset].setdefault(value, event.consumer)
         case Commit():
             made.commits.append(event)
-        case Committed():
+        case CommittedEvent():
             made.committed.append(event)
         case Reset():
             made.resets.append(event)
-        case Transaction():
+        case TransactionEvent():
             made.transactions[event.id].append(event)
         case Deleted():
             where = event.topic, event.partition
             made.deleted[where] = max(event.before, made.deleted.get(where, 0))
-        case ReplicaState():
+        case ReplicaStateEvent():
             made.replicas.append(event)
         case Healed():
             made.healed_ms = event.at_ms

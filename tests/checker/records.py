@@ -1,4 +1,4 @@
-"""Rules 1-4, 7, 9 and 12: records are where they were promised, once, in order, on all replicas.
+"""Rules 1-4, 7, 9 and 12: records are where they were promised, once, ordered, on all replicas.
 
 In: an `Index`. Out: violations. Never: a rule about transactions or groups.
 """
@@ -9,7 +9,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.checker.history import Poll, ReplicaState, Send
+from tests.checker.history import Poll, ReplicaStateEvent, SendEvent
 from tests.checker.index import Index, Violation, Where
 
 
@@ -37,7 +37,7 @@ def duplicates(index: Index) -> Iterator[Violation]:
             yield Violation(2, "duplicate", f"{value!r} is at {sorted(places[value])}")
 
 
-def _acknowledged(index: Index) -> Iterator[tuple[Send, int]]:
+def _acknowledged(index: Index) -> Iterator[tuple[SendEvent, int]]:
     """Sends that all in-sync replicas have acknowledged, of committed or no transaction; with
     their offset, -1 where it is not known."""
     for op in sorted(index.acks):
@@ -80,7 +80,7 @@ def unseen_writes(index: Index) -> Iterator[Violation]:
             yield Violation(
                 4, "unseen",
                 f"{send.value!r} was acknowledged (offset {offset}) on {send.topic}-"
-                f"{send.partition} and nobody saw it after healing",
+                f"{send.partition} and it was not seen after healing",
             )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def _rising(poll: Poll, expected: int | None) -> Iterator[Violation]:
 
 
 def _skipped(index: Index, poll: Poll) -> Iterator[Violation]:
-    """An offset between what it asked for and its next position that others know a value of."""
+    """An offset between the requested and the next position for which others have seen a value."""
     if poll.next - poll.position == len(poll.records):
         return
     seen = index.seen[poll.topic, poll.partition]
@@ -178,7 +178,7 @@ def send_order(index: Index) -> Iterator[Violation]:
 
 def replicas_agree(index: Index) -> Iterator[Violation]:
     """Rule 12: the same bytes at the same offsets up to the watermark; epochs do not fall."""
-    by_partition: dict[Where, list[ReplicaState]] = defaultdict(list)
+    by_partition: dict[Where, list[ReplicaStateEvent]] = defaultdict(list)
     for state in index.replicas:
         by_partition[state.topic, state.partition].append(state)
         epochs = [batch[2] for batch in state.batches]
@@ -193,7 +193,7 @@ def replicas_agree(index: Index) -> Iterator[Violation]:
             yield from _differing(f"{topic}-{partition}", first, other)
 
 
-def _differing(where: str, one: ReplicaState, two: ReplicaState) -> Iterator[Violation]:
+def _differing(where: str, one: ReplicaStateEvent, two: ReplicaStateEvent) -> Iterator[Violation]:
     start = max(one.log_start, two.log_start)
     end = min(one.high_watermark, two.high_watermark)
     if start >= end:

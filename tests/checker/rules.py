@@ -15,7 +15,7 @@ from tests.checker.index import Index, Violation, index
 __all__ = ["RULES", "Violation", "check"]
 
 MOST_PER_RULE = 20
-"""More of the same helps nobody."""
+"""More of the same does not help."""
 
 RULES: dict[int, Callable[[Index], Iterator[Violation]]] = {
     1: records.inconsistent_offsets,

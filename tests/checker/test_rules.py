@@ -6,14 +6,14 @@ from tests.checker.history import (
     Ack,
     AnyEvent,
     Commit,
-    Committed,
+    CommittedEvent,
     Deleted,
     Healed,
     Poll,
-    ReplicaState,
+    ReplicaStateEvent,
     Reset,
-    Send,
-    Transaction,
+    SendEvent,
+    TransactionEvent,
     from_lines,
     to_line,
 )
@@ -23,7 +23,7 @@ VALUES = ["a", "b", "c"]
 
 
 def send(op: int, value: str, offset: int | None, at_ms: int = 0, **more: object) -> list[AnyEvent]:
-    made = Send(
+    made = SendEvent(
         at_ms=at_ms, op=op, producer="p", topic="t", partition=0, value=value,
         idempotent=True, ordered=True, **more,
     )  # fmt: skip
@@ -50,7 +50,7 @@ def sound() -> list[AnyEvent]:
     events.append(poll(0, VALUES, from_beginning=True, at_ms=60, assignment="c/2"))
     for broker in (1, 2):
         events.append(
-            ReplicaState(
+            ReplicaStateEvent(
                 broker=broker, topic="t", partition=0, log_start=0, high_watermark=3,
                 batches=[(0, 1, 0, "x"), (2, 2, 1, "y")],
             )
@@ -106,14 +106,14 @@ def test_rule_3_lets_pass_what_was_deleted_on_purpose():
 
 
 def test_rule_4_an_acknowledged_value_is_gone_after_healing():
-    """The end of the log was lost; nobody reads beyond it."""
+    """The end of the log was lost; no reader goes beyond it."""
     events = [*send(0, "a", 0), *send(1, "b", 1), Healed(at_ms=50)]
     events.append(poll(0, ["a"], from_beginning=True, at_ms=60))
     assert rules_broken(events) == {4}
 
 
 def transaction(name: str, *states: str) -> list[AnyEvent]:
-    return [Transaction(id=name, state=state) for state in states]
+    return [TransactionEvent(id=name, state=state) for state in states]
 
 
 def test_rule_5_a_value_of_an_aborted_transaction_is_read():
@@ -174,41 +174,41 @@ def commit(op: int, offset: int, *outcomes: str, at_ms: int = 20) -> list[AnyEve
     ]
 
 
-def told(offset: int, at_ms: int = 30) -> Committed:
-    return Committed(at_ms=at_ms, asked_ms=at_ms, group="g", topic="t", partition=0, offset=offset)
+def committed_at(offset: int, at_ms: int = 30) -> CommittedEvent:
+    return CommittedEvent(at_ms=at_ms, asked_ms=at_ms, group="g", topic="t", partition=0, offset=offset)
 
 
 def test_rule_11_a_committed_offset_goes_back():
     """A new coordinator lost the last commit."""
     polled = poll(0, VALUES, group="g")
     both = [*commit(1, 2, "asked", "ok"), *commit(2, 3, "asked", "ok")]
-    assert rules_broken([polled, *both, told(2)]) == {11}
-    assert check([polled, *both, told(3)]) == []
+    assert rules_broken([polled, *both, committed_at(2)]) == {11}
+    assert check([polled, *both, committed_at(3)]) == []
 
 
 def test_rule_11_a_commit_without_an_answer_may_or_may_not_count():
     """Both answers of the coordinator are right."""
     polled = poll(0, VALUES, group="g")
     both = [*commit(1, 2, "asked", "ok"), *commit(2, 3, "asked")]
-    assert check([polled, *both, told(2)]) == []
-    assert check([polled, *both, told(3)]) == []
+    assert check([polled, *both, committed_at(2)]) == []
+    assert check([polled, *both, committed_at(3)]) == []
 
 
 def test_rule_11_nothing_is_committed_that_was_not_polled_or_by_nobody():
     """A commit past the position, and an answer out of nowhere."""
     assert rules_broken([poll(0, ["a"], group="g"), *commit(1, 2, "asked", "ok")]) == {11}
-    assert rules_broken([poll(0, ["a"], group="g"), told(1)]) == {11}
+    assert rules_broken([poll(0, ["a"], group="g"), committed_at(1)]) == {11}
 
 
 def test_rule_11_a_reset_may_go_back():
     """Set by hand to an earlier offset."""
     events = [poll(0, VALUES, group="g"), *commit(1, 3, "asked", "ok")]
     events.append(Reset(at_ms=25, group="g", topic="t", partition=0, offset=1))
-    assert check([*events, told(1)]) == []
+    assert check([*events, committed_at(1)]) == []
 
 
-def replica(broker: int, *batches: tuple[int, int, int, str], watermark: int = 3) -> ReplicaState:
-    return ReplicaState(
+def replica(broker: int, *batches: tuple[int, int, int, str], watermark: int = 3) -> ReplicaStateEvent:
+    return ReplicaStateEvent(
         broker=broker, topic="t", partition=0, log_start=0, high_watermark=watermark,
         batches=list(batches),
     )  # fmt: skip
@@ -222,7 +222,7 @@ def test_rule_12_replicas_differ_below_the_watermark():
 
 
 def test_rule_12_lets_pass_what_differs_above_the_watermark():
-    """A tail that not everybody has yet."""
+    """A tail that not all replicas have yet."""
     one = replica(1, (0, 1, 0, "x"), (2, 2, 1, "y"), watermark=2)
     assert check([one, replica(2, (0, 1, 0, "x"), watermark=2)]) == []
 

@@ -1,7 +1,7 @@
-"""What unmodified clients are run against: our broker, or Apache Kafka 4.3 as the reference.
+"""The broker for unmodified clients: ours, or Apache Kafka 4.3 as the reference.
 
-`DATABUS_CONFORMANCE=kafka` runs the same tests on Apache Kafka; what passes there and fails here
-is ours to mend.
+`DATABUS_CONFORMANCE=kafka` runs the same tests on Apache Kafka; a test that passes there and fails
+here shows a bug of ours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker.server.embedded import RunningBroker, start_broker_process
+from deploy.testservers.databus import RunningBroker, start_broker
 
 MEMORY = Path("/dev/shm")
 ON_KAFKA = os.environ.get("DATABUS_CONFORMANCE") == "kafka"
@@ -24,10 +24,10 @@ _numbers = itertools.count(1)
 
 
 def _broker(**settings: str) -> Iterator[RunningBroker]:
-    """Our broker with its data in memory where there is any."""
+    """Our broker, with its data in memory if possible."""
     root = tempfile.mkdtemp(prefix="databus-", dir=MEMORY if MEMORY.is_dir() else None)
     keys = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "0"}
-    running = start_broker_process(
+    running = start_broker(
         root, keys | {name.replace("_", "."): value for name, value in settings.items()}
     )
     yield running
@@ -37,13 +37,13 @@ def _broker(**settings: str) -> Iterator[RunningBroker]:
 
 @pytest.fixture(scope="session")
 def own_broker() -> Iterator[RunningBroker]:
-    """Our broker as it comes."""
+    """Our broker with its defaults."""
     yield from _broker()
 
 
 @pytest.fixture(scope="session")
 def validating_broker() -> Iterator[RunningBroker]:
-    """One that unpacks what producers send."""
+    """Our broker with validation of produced records."""
     yield from _broker(produce_records_validation_enable="true")
 
 
@@ -64,7 +64,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 @pytest.fixture
 def new_topic(admin: AdminClient) -> Callable[..., str]:
-    """Make a topic with a name of its own."""
+    """Creates a topic with a unique name."""
 
     def make(partitions: int = 1, **configs: str) -> str:
         name = f"topic-{os.getpid()}-{next(_numbers)}"
@@ -78,5 +78,5 @@ def new_topic(admin: AdminClient) -> Callable[..., str]:
 
 @pytest.fixture
 def group_id() -> str:
-    """A group of one's own."""
+    """A unique group id."""
     return f"group-{os.getpid()}-{next(_numbers)}"

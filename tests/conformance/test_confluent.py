@@ -57,7 +57,7 @@ def consume(consumer: Consumer, count: int) -> list[Message]:
 
 
 def read(bootstrap: str, topic: str, count: int, offset: int = 0) -> list[Message]:
-    """From an offset: to find out where the log begins, librdkafka takes half a second."""
+    """Reads from an offset: librdkafka needs half a second to find the log's start."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     consumer.assign([TopicPartition(topic, 0, offset)])
     try:
@@ -70,7 +70,7 @@ def read(bootstrap: str, topic: str, count: int, offset: int = 0) -> list[Messag
 def test_records_of_every_compression_come_back_as_they_were_sent(
     bootstrap: str, new_topic: NewTopic, codec: str
 ) -> None:
-    """Key, value, headers, timestamp, offset."""
+    """Key, value, headers, timestamp and offset are unchanged."""
     topic = new_topic()
     values = [b"value %d " % number * 20 for number in range(200)]
     produce(bootstrap, topic, values, **{"compression.type": codec})
@@ -84,14 +84,14 @@ def test_records_of_every_compression_come_back_as_they_were_sent(
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_every_kind_of_acknowledgement(bootstrap: str, new_topic: NewTopic, acks: str) -> None:
-    """With acks=0 nothing is told, and everything still arrives."""
+    """With acks=0 nothing is reported, but everything arrives."""
     topic = new_topic()
     produce(bootstrap, topic, [b"x"] * 50, acks=acks)
     assert len(read(bootstrap, topic, 50)) == 50
 
 
 def test_an_idempotent_producer(bootstrap: str, new_topic: NewTopic) -> None:
-    """Every value once, in order."""
+    """Every value is stored once, in the order sent."""
     topic = new_topic()
     values = [b"%d" % number for number in range(1000)]
     produce(bootstrap, topic, values, **{"enable.idempotence": True})
@@ -99,7 +99,7 @@ def test_an_idempotent_producer(bootstrap: str, new_topic: NewTopic) -> None:
 
 
 def test_reading_from_the_middle_and_beyond_the_end(bootstrap: str, new_topic: NewTopic) -> None:
-    """An offset inside a batch; an offset that does not exist resets."""
+    """Reads at an offset inside a batch; an offset that does not exist is reset."""
     topic = new_topic()
     produce(bootstrap, topic, [b"%d" % n for n in range(100)], **{"linger.ms": 100})
     assert read(bootstrap, topic, 1, offset=57)[0].value() == b"57"
@@ -114,7 +114,7 @@ def test_reading_from_the_middle_and_beyond_the_end(bootstrap: str, new_topic: N
 def test_offsets_by_time_and_watermarks(
     bootstrap: str, admin: AdminClient, new_topic: NewTopic
 ) -> None:
-    """The first record at or after a time; none after the last; earliest, latest, largest."""
+    """Finds the first record at or after a time, none after the last; earliest, latest, largest."""
     topic = new_topic()
     produce(bootstrap, topic, [b"x"] * 100)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "u"})
@@ -132,7 +132,7 @@ def test_offsets_by_time_and_watermarks(
 def test_a_group_shares_partitions_and_takes_over_what_a_member_leaves(
     bootstrap: str, new_topic: NewTopic, group_id: str
 ) -> None:
-    """Join, sync, heartbeat, commit, rebalance; the offsets are kept."""
+    """Covers join, sync, heartbeat, commit and rebalance; the offsets are kept."""
     topic = new_topic(4)
     settings = {
         "bootstrap.servers": bootstrap, "group.id": group_id, "auto.offset.reset": "earliest",
@@ -161,7 +161,7 @@ def test_a_group_shares_partitions_and_takes_over_what_a_member_leaves(
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    """Apache Kafka answers an administrator before every broker has heard."""
+    """Waits: Apache Kafka answers an administrator before every broker knows the change."""
     end = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < end, "the change did not show"
@@ -179,7 +179,7 @@ def _poll_until(condition: Callable[[], bool], *consumers: Consumer) -> None:
 def test_a_compacted_topic_refuses_records_without_a_key(
     bootstrap: str, new_topic: NewTopic
 ) -> None:
-    """They could never be cleaned."""
+    """The cleaner could never remove them."""
     topic = new_topic(cleanup_policy="compact")
     errors: list[int] = []
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -193,7 +193,7 @@ def test_a_compacted_topic_refuses_records_without_a_key(
 def test_a_batch_larger_than_the_topic_allows_is_refused(
     bootstrap: str, new_topic: NewTopic
 ) -> None:
-    """max.message.bytes, as MESSAGE_TOO_LARGE."""
+    """max.message.bytes limits it; the error is MESSAGE_TOO_LARGE."""
     topic = new_topic(max_message_bytes="1000")
     errors: list[int] = []
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -203,14 +203,14 @@ def test_a_batch_larger_than_the_topic_allows_is_refused(
 
 
 def test_an_unknown_topic_is_made_for_a_producer(bootstrap: str, group_id: str) -> None:
-    """auto.create.topics.enable."""
+    """Covers auto.create.topics.enable."""
     topic = f"made-{group_id}"
     assert len(produce(bootstrap, topic, [b"x"])) == 1
     assert len(read(bootstrap, topic, 1)) == 1
 
 
 def test_administration(bootstrap: str, admin: AdminClient, new_topic: NewTopic) -> None:
-    """Create, grow, configure, describe, delete."""
+    """Covers create, grow, configure, describe and delete."""
     topic = new_topic(2, retention_ms="60000")
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(WAIT_S)
     _until(lambda: len(admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions) == 5)
@@ -241,7 +241,7 @@ def test_administration(bootstrap: str, admin: AdminClient, new_topic: NewTopic)
 def test_deleted_records_can_no_longer_be_read(
     bootstrap: str, admin: AdminClient, new_topic: NewTopic
 ) -> None:
-    """The low watermark moves."""
+    """DeleteRecords moves the low watermark."""
     topic = new_topic()
     produce(bootstrap, topic, [b"%d" % n for n in range(20)])
     place = TopicPartition(topic, 0, 15)
@@ -253,7 +253,7 @@ def test_deleted_records_can_no_longer_be_read(
 def test_groups_are_listed_described_and_deleted(
     bootstrap: str, admin: AdminClient, new_topic: NewTopic, group_id: str
 ) -> None:
-    """As operators see them."""
+    """Operators can list, describe and delete groups."""
     topic = new_topic()
     settings = {"bootstrap.servers": bootstrap, "group.id": group_id}
     consumer = Consumer(settings)

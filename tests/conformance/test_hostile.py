@@ -1,4 +1,4 @@
-"""Bytes that no client sends: each closes its own connection and harms nothing else."""
+"""Bytes that no client sends: each closes its own connection and affects nothing else."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker.handlers.registry import SERVED, version_range
-from broker.server.embedded import RunningBroker
 from bus.protocol.apis import APIS
 from bus.protocol.frames import encode_request
 from deploy.bench.hostile_client import connect_unread, fetches
+from deploy.testservers.databus import RunningBroker
 
 
 def connect(bootstrap: str) -> socket.socket:
@@ -25,7 +25,7 @@ def connect(bootstrap: str) -> socket.socket:
 
 
 def closes(connection: socket.socket) -> bool:
-    """Whether the broker closes within the socket's time-out."""
+    """Whether the broker closes the connection within the socket's timeout."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:
@@ -50,7 +50,7 @@ HOSTILE = {
 def test_garbage_closes_the_connection_with_at_most_one_log_line(
     own_broker: RunningBroker, name: str
 ) -> None:
-    """And the broker serves everybody else."""
+    """The broker goes on serving all others."""
     before = _closings(own_broker.log_path)
     connection = connect(own_broker.bootstrap)
     connection.sendall(HOSTILE[name])
@@ -61,7 +61,7 @@ def test_garbage_closes_the_connection_with_at_most_one_log_line(
 
 
 def test_many_bad_frames_are_few_log_lines(own_broker: RunningBroker) -> None:
-    """The first is told; of the others there is a count. One line each filled the log."""
+    """The first is logged, the others are counted. Regression: one line for each filled the log."""
     before = _closings(own_broker.log_path)
     for _ in range(200):
         connection = connect(own_broker.bootstrap)
@@ -74,14 +74,14 @@ def test_many_bad_frames_are_few_log_lines(own_broker: RunningBroker) -> None:
 
 UNREAD_CONNECTIONS, UNREAD_FETCHES = 12, 16
 MOST_GROWTH_BYTES = 150_000_000
-"""Of a broker's memory; what these fetches ask for is fifteen times as much."""
+"""Growth of a broker's memory; these fetches request fifteen times as much."""
 
 
 def test_answers_that_nobody_reads_neither_fill_the_memory_nor_stop_others(
     own_broker: RunningBroker,
 ) -> None:
-    """All fetches of a connection were answered into memory: gigabytes, and others waited for ten
-    seconds. `./databus bench cluster --only unread` is the large one."""
+    """Regression: all fetches of a connection were answered into memory, gigabytes, and others
+    waited for ten seconds. `./databus bench cluster --only unread` is the large version."""
     topic = f"unread-{random.getrandbits(32):x}"
     admin = AdminClient({"bootstrap.servers": own_broker.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
@@ -111,7 +111,7 @@ def test_answers_that_nobody_reads_neither_fill_the_memory_nor_stop_others(
 
 
 def test_half_a_frame_is_waited_for_and_forgotten(own_broker: RunningBroker) -> None:
-    """No answer, no log line; the broker goes on."""
+    """It gets no answer and no log line; the broker continues."""
     before = _closings(own_broker.log_path)
     for _ in range(20):
         connection = connect(own_broker.bootstrap)
@@ -125,7 +125,7 @@ def test_half_a_frame_is_waited_for_and_forgotten(own_broker: RunningBroker) -> 
 def test_mutilated_requests_of_every_api_never_stop_the_broker(
     own_broker: RunningBroker, dice: random.Random, seed: int
 ) -> None:
-    """Bits flipped and tails cut in requests that were right."""
+    """Valid requests are sent with flipped bits and truncated ends."""
     for key in SERVED:
         low, high = version_range(key)
         version = dice.randint(low, high)

@@ -1,7 +1,7 @@
 """Kafka's own administration tools (4.3), unmodified, against three brokers of ours.
 
-One cluster of each kind for the whole file; every test has topics of its own. Tools are started one
-after the other: each is a Java process.
+The file uses one cluster of each kind; every test has its own topics. Tools run one after the
+other: each is a Java process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.embedded_cluster import RunningCluster, start_cluster
+from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from deploy.testservers.kafka import run_tool
 from deploy.testservers.zookeeper import start_ensemble
 
@@ -42,7 +42,7 @@ _numbers = itertools.count(1)
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningCluster]:
-    """Three brokers, with three voters among them or on an ensemble of three."""
+    """Three brokers that are voters themselves or use an ensemble of three."""
     folder = tmp_path_factory.mktemp(f"tools-{request.param}")
     if request.param == "kraft":
         with start_cluster(folder, 3, properties=PROPERTIES, node_properties=RACKS) as running:
@@ -60,13 +60,13 @@ def cluster(
 
 @pytest.fixture
 def is_kraft(request: pytest.FixtureRequest) -> bool:
-    """Which of the two it is."""
+    """Whether the cluster is a KRaft one."""
     return bool(request.node.callspec.params["cluster"] == "kraft")
 
 
 @pytest.fixture
 def tool(cluster: RunningCluster, tmp_path: Path) -> Tool:
-    """Run a tool; its output. `fails=True`: it must end with an error, else it must not."""
+    """Runs a tool; returns its output. It must fail if `fails`, and succeed otherwise."""
 
     def run(name: str, *words: str, fails: bool = False, where: str = "") -> str:
         address = [] if where == "none" else ["--bootstrap-server", cluster.bootstrap]
@@ -82,12 +82,12 @@ def tool(cluster: RunningCluster, tmp_path: Path) -> Tool:
 
 @pytest.fixture
 def topic() -> str:
-    """A name that no test had before, not even in a first try."""
+    """A name that no test has used before, not even in an earlier attempt."""
     return f"tools-{next(_numbers)}"
 
 
 def until(ask: Callable[[], str], found: Callable[[str], bool]) -> str:
-    """Ask again until the answer is the one waited for."""
+    """Repeats until the answer is the expected one."""
     end = time.monotonic() + SETTLED_S
     while not found(text := ask()):
         assert time.monotonic() < end, text
@@ -95,7 +95,7 @@ def until(ask: Callable[[], str], found: Callable[[str], bool]) -> str:
 
 
 def plan(tmp_path: Path, topic: str, *replicas: list[int]) -> str:
-    """A file of reassignments."""
+    """Writes a file of reassignments."""
     rows = [{"topic": topic, "partition": i, "replicas": r} for i, r in enumerate(replicas)]
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({"version": 1, "partitions": rows}))
@@ -105,7 +105,8 @@ def plan(tmp_path: Path, topic: str, *replicas: list[int]) -> str:
 def test_kafka_topics_creates_describes_grows_and_deletes_replicated_topics(
     tool: Tool, topic: str
 ) -> None:
-    """Replicas in every rack, the filters of describe, a refusal told in Kafka's words."""
+    """Covers replicas in every rack, the filters of describe, and a refusal with Kafka's
+    message."""
     tool("kafka-topics", "--create", "--topic", topic, "--partitions", "3",
          "--replication-factor", "3", "--config", "min.insync.replicas=2")
     described = tool("kafka-topics", "--describe", "--topic", topic)
@@ -128,7 +129,7 @@ def test_kafka_topics_creates_describes_grows_and_deletes_replicated_topics(
 def test_kafka_reassign_partitions_generates_executes_verifies(
     tool: Tool, topic: str, tmp_path: Path
 ) -> None:
-    """With throttles, which are on while it moves and off after the verification."""
+    """Throttles are set during the move and removed by the verification."""
     tool("kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1:2,1:2")
     wanted = tmp_path / "topics.json"
     wanted.write_text(json.dumps({"topics": [{"topic": topic}], "version": 1}))
@@ -155,10 +156,10 @@ def test_kafka_reassign_partitions_generates_executes_verifies(
 def test_kafka_leader_election_prefers_and_tells_what_is_not_needed(
     tool: Tool, topic: str, cluster: RunningCluster
 ) -> None:
-    """After a broker was away its partitions are led by others until somebody elects."""
+    """After a broker's absence others lead its partitions until an election is requested."""
     tool("kafka-topics", "--create", "--topic", topic, "--replica-assignment", "3:1:2")
     assert cluster.terminate(3) == 0
-    cluster.start_again(3)
+    cluster.restart(3)
 
     def describe() -> str:
         return tool("kafka-topics", "--describe", "--topic", topic)
@@ -176,7 +177,7 @@ def test_kafka_leader_election_prefers_and_tells_what_is_not_needed(
 
 
 def test_kafka_configs_on_topics_brokers_defaults_and_clients(tool: Tool, topic: str) -> None:
-    """Where a value comes from is told; what cannot change is refused."""
+    """It shows the source of a value; changes of fixed keys are refused."""
     tool("kafka-topics", "--create", "--topic", topic, "--replication-factor", "3")
     entity = ("--entity-type", "topics", "--entity-name", topic)
     tool("kafka-configs", "--alter", *entity,
@@ -220,7 +221,7 @@ def test_kafka_configs_on_topics_brokers_defaults_and_clients(tool: Tool, topic:
 def test_kafka_configs_changes_the_level_of_a_running_brokers_log(
     tool: Tool, cluster: RunningCluster
 ) -> None:
-    """On that broker, and on no other."""
+    """The level changes on that broker only."""
     def describe(broker: str) -> str:
         return tool("kafka-configs", "--describe", "--entity-type", "broker-loggers",
                     "--entity-name", broker)  # fmt: skip
@@ -237,7 +238,7 @@ def test_kafka_configs_changes_the_level_of_a_running_brokers_log(
 def test_kafka_metadata_quorum_describes_voters_at_either_listener(
     tool: Tool, is_kraft: bool
 ) -> None:
-    """In ZooKeeper mode there is none, and the tool is told so as by Kafka 3.9."""
+    """ZooKeeper mode has no quorum, and the tool gets the same answer as from Kafka 3.9."""
     if not is_kraft:
         refused = tool("kafka-metadata-quorum", "describe", "--status", fails=True)
         assert "UnsupportedVersion" in refused
@@ -254,7 +255,7 @@ def test_kafka_metadata_quorum_describes_voters_at_either_listener(
 def test_kafka_log_dirs_and_cluster_and_api_versions(
     tool: Tool, topic: str, cluster: RunningCluster, is_kraft: bool
 ) -> None:
-    """Where the replicas lie, who is there, what each serves."""
+    """They show the replicas' directories, the brokers and their API versions."""
     tool("kafka-topics", "--create", "--topic", topic, "--replication-factor", "3")
     told = tool("kafka-log-dirs", "--describe", "--broker-list", "1,3", "--topic-list", topic)
     found = json.loads(next(line for line in told.splitlines() if line.startswith("{")))
@@ -278,7 +279,7 @@ def test_kafka_log_dirs_and_cluster_and_api_versions(
 
 
 def test_kafka_features_describes_and_changes_a_feature(tool: Tool, is_kraft: bool) -> None:
-    """Finalised levels of a KRaft cluster; a step down that is unsafe is refused."""
+    """It shows the finalised levels of a KRaft cluster; an unsafe downgrade is refused."""
     described = tool("kafka-features", "describe")
     if not is_kraft:
         return

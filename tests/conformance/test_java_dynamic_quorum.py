@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.embedded import begin_broker_process
-from broker.server.embedded_cluster import RunningCluster, free_port, start_cluster
+from deploy.testservers.databus import spawn_broker
+from deploy.testservers.databus_cluster import RunningCluster, free_port, start_cluster
 from deploy.testservers.kafka import run_tool
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -31,7 +31,7 @@ Tool = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def tool(cluster: RunningCluster, tmp_path: Path) -> Tool:
-    """Run a tool at the broker; its exit status and output."""
+    """Runs a tool against the broker; returns its exit status and output."""
 
     def run(name: str, *words: str) -> tuple[int, str]:
         address = ("--bootstrap-server", cluster.bootstrap)
@@ -42,7 +42,7 @@ def tool(cluster: RunningCluster, tmp_path: Path) -> Tool:
 
 
 def until(ask: Callable[[], tuple[int, str]], found: Callable[[str], bool]) -> str:
-    """Ask again until the tool ends well and its answer is the one waited for."""
+    """Repeats the tool until it succeeds with the expected answer."""
     end = time.monotonic() + SETTLED_S
     while True:
         status, text = ask()
@@ -52,7 +52,7 @@ def until(ask: Callable[[], tuple[int, str]], found: Callable[[str], bool]) -> s
 
 
 def voters(tool: Tool) -> dict[int, tuple[str, str]]:
-    """(directory id, endpoint) of each voter, as the leader says."""
+    """(directory id, endpoint) of each voter, as the leader reports."""
     text = until(lambda: tool("kafka-metadata-quorum", "describe", "--status"), lambda _: True)
     line = next(one for one in text.splitlines() if one.startswith("CurrentVoters"))
     found = re.findall(
@@ -62,8 +62,8 @@ def voters(tool: Tool) -> dict[int, tuple[str, str]]:
 
 
 def until_voters(tool: Tool, wanted: set[int], said: str) -> dict[int, tuple[str, str]]:
-    """The voters, once they are these: a tool whose answer was lost in an election says that it
-    failed though it did not. `said` is for the failure's text."""
+    """Waits until the voters are these: a tool whose answer was lost in an election reports a
+    failure although it succeeded. `said` is for the failure's message."""
     end = time.monotonic() + SETTLED_S
     while set(found := voters(tool)) != wanted:
         assert time.monotonic() < end, said
@@ -71,7 +71,8 @@ def until_voters(tool: Tool, wanted: set[int], said: str) -> dict[int, tuple[str
 
 
 def new_controller(cluster: RunningCluster, folder: Path) -> tuple[dict[str, str], Path]:
-    """The properties of a fourth controller that only knows whom to ask, for it and for the tool."""
+    """The properties, for itself and the tool, of a fourth controller that knows only the bootstrap
+    servers."""
     own = {
         "node.id": str(NEW_ID),
         "process.roles": "controller",
@@ -91,14 +92,14 @@ def new_controller(cluster: RunningCluster, folder: Path) -> tuple[dict[str, str
 def test_the_voters_move_into_the_log_and_change_there(
     cluster: RunningCluster, tool: Tool, tmp_path: Path
 ) -> None:
-    """kafka-features raises kraft.version and cannot lower it; a controller that comes back at
+    """kafka-features raises kraft.version and cannot lower it; a controller that restarts on
     another port is found there; kafka-metadata-quorum adds one and removes one."""
     assert set(voters(tool)) == {100, 101, 102}
     status, text = tool("kafka-metadata-quorum", "remove-controller", "--controller-id", "100",
                         "--controller-directory-id", "A" * 22)  # fmt: skip
     assert status == 1
     assert "kraft.version 0" in text
-    # Each voter tells a new leader what it can do within a second or so.
+    # Each voter sends a new leader its supported versions within about a second.
     until(lambda: tool("kafka-features", "upgrade", "--feature", "kraft.version=1"),
           lambda text: "kraft.version was upgraded to 1" in text)  # fmt: skip
     described = until(lambda: tool("kafka-features", "describe"), lambda _: True)
@@ -111,13 +112,13 @@ def test_the_voters_move_into_the_log_and_change_there(
     moved.controller_port = free_port()
     moved.properties["listeners"] = f"CONTROLLER://127.0.0.1:{moved.controller_port}"
     cluster.terminate(101)
-    cluster.start_again(101)
+    cluster.restart(101)
     end = time.monotonic() + SETTLED_S
     while voters(tool)[101][1] != moved.properties["listeners"]:
         assert time.monotonic() < end, cluster.logs()
 
     properties, config = new_controller(cluster, tmp_path / "new")
-    new = begin_broker_process(
+    new = spawn_broker(
         tmp_path / "new", properties, node_id=NEW_ID, role="controller"
     ).wait_until_ready()
     try:

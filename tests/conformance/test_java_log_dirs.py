@@ -1,5 +1,5 @@
-"""Kafka's own tools (4.3) move replicas between the log directories of our brokers, also over the
-death of the broker in the middle of it."""
+"""Kafka's own tools (4.3) move replicas between the log directories of our brokers, also if the
+broker is killed in the middle of a move."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from broker.server.embedded_cluster import RunningCluster, start_cluster
+from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from deploy.testservers.kafka import run_tool
 from deploy.testservers.zookeeper import start_ensemble
 
@@ -27,11 +27,11 @@ TOOL_TIMEOUT_S = 120
 SETTLED_S = 120.0
 RECORDS, VALUE = 3000, bytes(1000)
 SLOW = "100000"
-"""Bytes per second. The first ten seconds' worth is let through at once, as Kafka measures rates;
-the rest of the three megabytes takes its time, so that there is a middle to die in."""
+"""Bytes per second. The first ten seconds' worth passes immediately, because of Kafka's rate
+windows; the rest of the three megabytes is slow enough for a kill in the middle."""
 
 _numbers = itertools.count(1)
-"""A name that no test had before, not even in a first try."""
+"""For names that no test has used before, not even in an earlier attempt."""
 
 
 @pytest.fixture(scope="module", params=["kraft", "zookeeper"])
@@ -58,7 +58,7 @@ def cluster(
 
 @pytest.fixture
 def tool(cluster: RunningCluster, tmp_path: Path) -> Callable[..., str]:
-    """Run a tool; its output."""
+    """Runs a tool; returns its output."""
 
     def run(name: str, *words: str) -> str:
         words = ("--bootstrap-server", cluster.bootstrap, *words)
@@ -71,7 +71,7 @@ def tool(cluster: RunningCluster, tmp_path: Path) -> Callable[..., str]:
 
 
 def until(ask: Callable[[], str], found: Callable[[str], bool]) -> str:
-    """Ask again until the answer is the one waited for."""
+    """Repeats until the answer is the expected one."""
     end = time.monotonic() + SETTLED_S
     while not found(text := ask()):
         assert time.monotonic() < end, text
@@ -79,7 +79,7 @@ def until(ask: Callable[[], str], found: Callable[[str], bool]) -> str:
 
 
 def plan(tmp_path: Path, topic: str, replicas: list[int], log_dirs: list[str]) -> str:
-    """A plan with named directories."""
+    """Writes a plan with named directories."""
     row = {"topic": topic, "partition": 0, "replicas": replicas, "log_dirs": log_dirs}
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({"version": 1, "partitions": [row]}))
@@ -87,7 +87,7 @@ def plan(tmp_path: Path, topic: str, replicas: list[int], log_dirs: list[str]) -
 
 
 def home_of(cluster: RunningCluster, node: int, topic: str) -> str:
-    """In which of its directories a broker has the partition: a or b."""
+    """The directory in which a broker has the partition: a or b."""
     root = Path(cluster.plan[node].properties["log.dirs"].split(",")[0][:-2])
     (found,) = [letter for letter in "ab" if Path(f"{root}-{letter}/{topic}-0").is_dir()]
     return found
@@ -105,7 +105,7 @@ def fill(cluster: RunningCluster, topic: str) -> None:
 
 
 def read_all(cluster: RunningCluster, topic: str) -> list[str]:
-    """The keys of all records, in their order."""
+    """The keys of all records, in order."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "enable.auto.commit": False}
     )
@@ -123,8 +123,8 @@ def read_all(cluster: RunningCluster, topic: str) -> list[str]:
 def test_a_replica_moves_and_another_is_made_in_the_directory_named(
     tool: Callable[..., str], cluster: RunningCluster, tmp_path: Path
 ) -> None:
-    """`--execute` with "log_dirs": broker 1's replica goes to its other directory under a throttle
-    while broker 1 dies, broker 2's is new and begins where it is wished. Nothing is lost."""
+    """`--execute` with "log_dirs" moves broker 1's replica to its other directory under a throttle,
+    though broker 1 is killed, and creates broker 2's in the requested one. Nothing is lost."""
     topic = f"dirs-{next(_numbers)}"
     tool("kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1")
     fill(cluster, topic)
@@ -141,7 +141,7 @@ def test_a_replica_moves_and_another_is_made_in_the_directory_named(
     cluster.kill(1)
     assert list(future.glob(f"{topic}-0.*-future"))
     assert home_of(cluster, 1, topic) != goal
-    cluster.start_again(1)
+    cluster.restart(1)
 
     verified = until(
         lambda: tool("kafka-reassign-partitions", "--reassignment-json-file", file, "--verify"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from broker.server.embedded import RunningBroker
+from deploy.testservers.databus import RunningBroker
 from deploy.testservers.kafka import run_tool
 
 NewTopic = Callable[..., str]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 @pytest.fixture
 def tool(bootstrap: str, tmp_path: Path) -> Tool:
-    """Run a tool against the broker; its output, or the test fails with what it said."""
+    """Runs a tool against the broker; returns its output, with which the test fails on an error."""
 
     def run(name: str, *arguments: str, stdin: bytes = b"", here: bool = False) -> str:
         words = list(arguments) if here else ["--bootstrap-server", bootstrap, *arguments]
@@ -49,7 +49,7 @@ def test_topics_are_created_described_altered_and_deleted(tool: Tool, group_id: 
 def test_console_producer_consumer_and_consumer_groups(
     tool: Tool, new_topic: NewTopic, group_id: str
 ) -> None:
-    """The Java client's newest protocol versions, with topic ids."""
+    """They use the Java client's newest protocol versions, with topic ids."""
     topic = new_topic()
     tool("kafka-console-producer", "--topic", topic, stdin=b"one\ntwo\nthree\n")
     read = tool("kafka-console-consumer", "--topic", topic, "--from-beginning",
@@ -88,7 +88,7 @@ def test_offsets_and_configurations(tool: Tool, bootstrap: str, new_topic: NewTo
 def test_the_dump_tool_reads_every_kind_of_our_log_files(
     tool: Tool, own_broker: RunningBroker, new_topic: NewTopic, group_id: str
 ) -> None:
-    """Segments with their indexes, committed offsets, the metadata log."""
+    """Covers segments with their indexes, committed offsets and the metadata log."""
     topic = new_topic()
     producer = Producer({"bootstrap.servers": own_broker.bootstrap, "compression.type": "zstd"})
     for number in range(1000):

@@ -1,4 +1,4 @@
-"""Transactions are not served yet: the clients of other people hear it at once."""
+"""Transactions are not served yet: foreign clients get an immediate error."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from broker.server.embedded import RunningBroker
 from deploy.setup.java import ensure_java
+from deploy.testservers.databus import RunningBroker
 from deploy.testservers.kafka import kafka_jars
 from deploy.testservers.process import class_path
 
 PATIENCE_S = 60
-"""What a client that takes the answer for a passing one would wait."""
+"""How long a client waits that treats the answer as temporary."""
 
 PROGRAM = """
 import java.util.Map;
@@ -39,8 +39,8 @@ public class Begin {
 def test_init_transactions_of_librdkafka_ends_at_once_with_a_fatal_error(
     own_broker: RunningBroker,
 ) -> None:
-    """Any other answer it takes for a passing one, and asks again until its own limit; an error that
-    came of the limit is not fatal."""
+    """It treats any other answer as temporary and retries until its own timeout, whose error is not
+    fatal."""
     producer = Producer({"bootstrap.servers": own_broker.bootstrap, "transactional.id": "tx"})
     with pytest.raises(KafkaException) as caught:
         producer.init_transactions(PATIENCE_S)
@@ -52,7 +52,7 @@ def test_init_transactions_of_librdkafka_ends_at_once_with_a_fatal_error(
 @pytest.mark.java
 @pytest.mark.slow
 def test_init_transactions_of_java_ends_at_once(own_broker: RunningBroker, tmp_path: Path) -> None:
-    """Java's client waits 60 s for what it takes to be passing."""
+    """Java's client retries for 60 s if it considers the error temporary."""
     source = tmp_path / "Begin.java"
     source.write_text(PROGRAM)
     done = subprocess.run(

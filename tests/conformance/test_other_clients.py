@@ -1,4 +1,4 @@
-"""kafka-python, aiokafka and kcat, unmodified: clients of other authors and other ages."""
+"""kafka-python, aiokafka and kcat, unmodified: clients of other authors and versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KCAT = next((name for name in ("kcat", "kafkacat") if shutil.which(name)), None)
 def test_kafka_python_produces_and_reads_by_assignment(
     bootstrap: str, new_topic: NewTopic, codec: str | None
 ) -> None:
-    """Every compression whose library is here; offsets by time."""
+    """Covers every compression whose library is installed, and offsets by time."""
     topic = new_topic()
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, acks="all")
     sent = [
@@ -41,7 +41,7 @@ def test_kafka_python_produces_and_reads_by_assignment(
 def test_kafka_python_consumes_in_a_group(
     bootstrap: str, new_topic: NewTopic, group_id: str
 ) -> None:
-    """Committed offsets are where the next consumer goes on."""
+    """The next consumer continues at the committed offsets."""
     topic = new_topic()
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for n in range(10):
@@ -64,7 +64,7 @@ def test_kafka_python_consumes_in_a_group(
 def test_aiokafka_produces_and_consumes_in_a_group(
     bootstrap: str, new_topic: NewTopic, group_id: str, idempotent: bool
 ) -> None:
-    """The oldest protocol versions of all clients here."""
+    """It uses the oldest protocol versions of all these clients."""
     topic = new_topic(2)
 
     async def story() -> list[bytes]:
@@ -86,7 +86,7 @@ def test_aiokafka_produces_and_consumes_in_a_group(
 @pytest.mark.skipif(KCAT is None, reason="needs kcat; install it (Debian: apt-get install kcat)")
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
 def test_kcat_produces_and_consumes(bootstrap: str, new_topic: NewTopic, codec: str) -> None:
-    """librdkafka 2.0.2, which compresses only because Produce is advertised from 0."""
+    """Its librdkafka 2.0.2 compresses only because Produce is advertised from version 0."""
     topic = new_topic()
     words = [str(KCAT), "-b", bootstrap, "-t", topic]
     lines = "\n".join(f"line {n}" for n in range(100)) + "\n"

@@ -1,4 +1,4 @@
-"""librdkafka's static members (KIP-345) come back: nobody else notices."""
+"""librdkafka's static members (KIP-345) restart and no other member notices."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 POLL_S = 0.1
 POLLS = 300
-"""An assignment takes a few; more than 30 s is no assignment."""
+"""An assignment takes a few polls; after more than 30 s there will be none."""
 
 
-class Member:
-    """A consumer with an instance id that counts what its group does to it."""
+class StaticMember:
+    """A consumer with an instance id that counts its rebalances."""
 
     def __init__(self, bootstrap: str, group_id: str, topic: str, name: str, strategy: str) -> None:
         self.assigned: list[TopicPartition] = []
@@ -41,8 +41,8 @@ class Member:
         return {place.partition for place in self.consumer.assignment()}
 
 
-def until(met: Callable[[], bool], *members: Member) -> None:
-    """Poll all of them until it is so."""
+def until(met: Callable[[], bool], *members: StaticMember) -> None:
+    """Polls all members until it holds."""
     for _ in range(POLLS):
         for member in members:
             member.consumer.poll(POLL_S / len(members))
@@ -55,15 +55,16 @@ def until(met: Callable[[], bool], *members: Member) -> None:
 def test_a_static_member_that_restarts_disturbs_nobody(
     bootstrap: str, new_topic: Callable[..., str], group_id: str, strategy: str
 ) -> None:
-    """Each of two restarts in turn, so the leader is among them: the other keeps what it has."""
+    """Each of two members restarts in turn, so also the leader: the other one keeps its
+    partitions."""
     topic = new_topic(4)
-    members = {name: Member(bootstrap, group_id, topic, name, strategy) for name in ("one", "two")}
+    members = {name: StaticMember(bootstrap, group_id, topic, name, strategy) for name in ("one", "two")}
     until(lambda: all(len(member.places()) == 2 for member in members.values()), *members.values())
     for name, other in (("one", "two"), ("two", "one")):
         before = members[name].places()
         kept, revoked = members[other].places(), members[other].revocations
         members[name].consumer.close()
-        members[name] = Member(bootstrap, group_id, topic, name, strategy)
+        members[name] = StaticMember(bootstrap, group_id, topic, name, strategy)
         until(lambda: members[name].assignments > 0, *members.values())  # noqa: B023
         assert members[name].places() == before
         assert members[other].places() == kept

@@ -1,4 +1,4 @@
-"""Java's archive of Spark's classes: what it is keyed by, who makes it, and that it does no harm."""
+"""Java's archive of Spark's classes: its key, its creation, and that a bad one does no harm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.setup import class_archive as room
+from deploy.setup import class_archive as class_archive_module
 from deploy.setup.class_archive import MAX_ARCHIVES, class_archive
 from deploy.setup.java import find_java
 
@@ -51,7 +51,7 @@ def test_the_first_run_makes_it_and_the_second_uses_it(java: Path) -> None:
 
 
 def test_a_run_that_was_killed_leaves_nothing_to_use(java: Path) -> None:
-    """No file, or half of one beside its place: the next run makes it anew."""
+    """No file, or half of one beside its place: the next run recreates it."""
     with class_archive(java, [], OPTIONS) as archive:
         assert archive.partial is not None
         archive.partial.write_bytes(b"half")
@@ -79,7 +79,7 @@ def test_another_java_jar_or_option_is_another_archive(java: Path, tmp_path: Pat
 
 
 def test_archives_of_versions_gone_by_are_forgotten(java: Path) -> None:
-    """Two hundred megabytes each are not kept for ever."""
+    """Old archives, two hundred megabytes each, are deleted."""
     paths = [made(java, [], f"-Xmx{number}g") for number in range(MAX_ARCHIVES + 2)]
     assert len(list(paths[0].parent.glob("*.jsa"))) == MAX_ARCHIVES
     assert paths[-1].is_file()
@@ -89,7 +89,7 @@ def test_a_cache_that_cannot_be_written_is_no_reason_not_to_start(
     java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither is a disk that is nearly full."""
-    monkeypatch.setattr(room, "MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(class_archive_module, "MIN_FREE_BYTES", 1 << 62)
     with class_archive(java, [], OPTIONS) as archive:
         assert archive.option == ""
     (tmp_path / "file").touch()
@@ -100,7 +100,7 @@ def test_a_cache_that_cannot_be_written_is_no_reason_not_to_start(
 
 @pytest.mark.java
 def test_java_starts_with_an_archive_that_is_rubbish(java: Path) -> None:
-    """It reads the classes from the jars, and says nothing that would alarm anybody."""
+    """It reads the classes from the jars and prints no alarming message."""
     found = find_java()
     if found is None:
         pytest.skip("no Java 17 or 21 here")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.cli import global_first, verb_of
+from deploy.cli import command_of, global_first
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from deploy.cli import global_first, verb_of
     ],
 )
 def test_the_verb_is_the_first_word_that_belongs_to_no_option(words: list[str], verb: str) -> None:
-    """`run` decides whether the other rooms' verbs are loaded at all."""
-    assert verb_of(words) == verb
+    """`run` decides whether the other packages' commands are loaded at all."""
+    assert command_of(words) == verb
 
 
 @pytest.mark.parametrize(

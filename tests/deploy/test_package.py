@@ -1,29 +1,29 @@
-"""The zip of our rooms for Spark: complete, importable, the same to the byte."""
+"""The zip of our packages for Spark: complete, importable, the same to the byte."""
 
 import subprocess
 import sys
 import zipfile
 
-from deploy.package import make, source_files
-from deploy.paths import PROJECT_ROOT, ROOMS
+from deploy.package import build_zip, source_files
+from deploy.paths import PACKAGES, PROJECT_ROOT
 
 
 def test_the_zip_holds_every_room_and_nothing_else(tmp_path):
     """No tests, no caches, no data."""
-    names = zipfile.ZipFile(make(tmp_path / "rooms.zip")).namelist()
-    assert {name.split("/")[0] for name in names} == set(ROOMS)
+    names = zipfile.ZipFile(build_zip(tmp_path / "packages.zip")).namelist()
+    assert {name.split("/")[0] for name in names} == set(PACKAGES)
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
     assert len(names) == len(list(source_files()))
 
 
 def test_the_same_tree_makes_the_same_bytes(tmp_path):
     """So that executors' caches hold."""
-    assert make(tmp_path / "a.zip").read_bytes() == make(tmp_path / "b.zip").read_bytes()
+    assert build_zip(tmp_path / "a.zip").read_bytes() == build_zip(tmp_path / "b.zip").read_bytes()
 
 
 def test_what_an_executor_needs_is_imported_from_the_zip_alone(tmp_path):
-    """Python reads the pure rooms out of it, away from the repository."""
-    path = make(tmp_path / "rooms.zip")
+    """Python reads the pure packages out of it, away from the repository."""
+    path = build_zip(tmp_path / "packages.zip")
     script = (
         "import ingest.normalise, alarm.rules, bus.contracts.topics; print(alarm.rules.__file__)"
     )

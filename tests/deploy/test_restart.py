@@ -21,7 +21,7 @@ def test_a_process_that_lived_past_the_window_starts_again_with_the_first_wait()
 
 
 def test_one_death_too_many_within_the_window_is_the_end():
-    """A role that cannot live is given up, not restarted for ever."""
+    """A role that cannot run is not restarted for ever."""
     policy = RestartPolicy(deaths_allowed=3)
     assert policy.delay_s([1, 2, 3], 3) is not None
     assert policy.delay_s([1, 2, 3, 4], 4) is None

@@ -94,7 +94,7 @@ def test_a_changed_lock_sets_up_again(project: Path):
 
 
 def test_an_environment_that_was_left_half_made_is_made_anew(project: Path):
-    """Killed in the middle: no stamp, a Python that is gone."""
+    """A kill in the middle leaves no stamp, or a Python that no longer exists."""
     databus(project)
     (project / ".venv" / ".databus-ready").unlink()
     (project / ".venv" / "bin" / "python").unlink()
@@ -104,7 +104,7 @@ def test_an_environment_that_was_left_half_made_is_made_anew(project: Path):
 
 
 def test_the_lock_of_a_dead_set_up_is_taken_over(project: Path):
-    """Its process is gone."""
+    """The process that held it has ended."""
     dead = subprocess.Popen(["true"])
     dead.wait()
     (project / ".venv" / ".databus-ready").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The composed settings: sources in their order, faults with their place, rooms with their part."""
+"""The composed settings: sources in their order, faults with their place, packages with their part."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.run import console_settings
-from deploy.settings import ROOM_CLASSES, Settings, as_tables, load, with_changes
+from deploy.settings import SECTION_CLASSES, Settings, as_tables, load, with_changes
 from deploy.settings_sources import SettingsError
 
 
@@ -29,7 +29,7 @@ def test_the_file_gives_way_to_variables_and_these_to_flags(config: Path):
 
 
 def test_a_relative_data_directory_hangs_beside_the_file_that_named_it(config: Path):
-    """Not below wherever the command was typed."""
+    """Not below the directory the command was typed in."""
     assert load(str(config), environment={}).site.data_path == config.parent / "data"
 
 
@@ -50,7 +50,7 @@ def test_the_broker_gets_kafkas_own_names_and_texts(config: Path):
         ('[edge]\nport = "many"\n', r"line 2: edge\.port: Expected `int`"),
         ('[edge]\nport = 99999999\n', r"line 2: edge\.port: Expected `int` <= 65535"),
         ('[site]\nzone = "Mars/Olympus"\nname = "x"\n', r"line 2: zone: .*'Mars/Olympus'"),
-        ("[egde]\nport = 3\n", r"line 2: there is no room 'egde'; did you mean 'edge'"),
+        ("[egde]\nport = 3\n", r"line 2: there is no section 'egde'; did you mean 'edge'"),
         ("[broker]\nlog.segment.byte = 3\n", r"line 2: .*log\.segment\.bytes"),
         ('[broker]\nlog.segment.bytes = "x"\n', r"line 2: .*log\.segment\.bytes"),
         ("port = 3\n", r"line 1: 'port' stands outside a table"),
@@ -91,7 +91,7 @@ def test_a_fault_names_its_line_and_the_nearest_name(tmp_path: Path, text: str, 
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(flag: str, told: str):
-    """These started, and did nothing, too much, or something else than was written."""
+    """Regression: with these the product started and did nothing, too much, or something else."""
     with pytest.raises(SettingsError, match=re.escape(told)) as error:
         load(flags=[flag], environment={})
     assert str(error.value).startswith(f"--set {flag}: ")
@@ -122,10 +122,10 @@ def test_a_child_process_gets_the_same_settings_by_its_arguments(config: Path):
 
 
 def test_the_settings_in_force_read_back_as_the_same_settings(tmp_path: Path):
-    """Every room's table, every key: what `config` prints could be a databus.toml."""
+    """Every section, every key: what `config` prints could be a databus.toml."""
     settings = load(environment={}, flags=["broker.log.segment.bytes=1048576"])
     tables = as_tables(settings)
-    assert set(tables) == {"broker", *ROOM_CLASSES}
+    assert set(tables) == {"broker", *SECTION_CLASSES}
     flags = [
         f"{room}.{key}={value}"
         for room, table in tables.items()

@@ -11,18 +11,18 @@ import typer
 from msgspec import inspect
 from typer.testing import CliRunner
 
-from deploy.settings import ROOM_CLASSES, as_tables, load
+from deploy.commands import mount
+from deploy.settings import SECTION_CLASSES, as_tables, load
 from deploy.settings_shown import shown_tables
 from deploy.settings_sources import SettingsError
-from deploy.verbs import mount_deploy
 
 NOT_TO_BE_READ = "hunter2"
 
 
 def secret_settings() -> dict[str, bool]:
-    """`room.key` of all settings marked as secret -> whether it is a table of secrets."""
+    """`section.key` of all settings marked as secret -> whether it is a table of secrets."""
     found = {}
-    for room, cls in ROOM_CLASSES.items():
+    for room, cls in SECTION_CLASSES.items():
         kinds = inspect.type_info(cls)
         assert isinstance(kinds, inspect.StructType)
         for field in kinds.fields:
@@ -34,10 +34,10 @@ def secret_settings() -> dict[str, bool]:
 
 
 def test_what_is_named_like_a_secret_is_marked_as_one() -> None:
-    """A new token or password that somebody forgets to mark would be printed."""
+    """A new token or password that is not marked would be printed."""
     names = {
         f"{room}.{field.name}"
-        for room, cls in ROOM_CLASSES.items()
+        for room, cls in SECTION_CLASSES.items()
         for field in msgspec.structs.fields(cls)
         if any(word in field.name for word in ("token", "password", "secret", "webhook_url"))
     }
@@ -58,7 +58,7 @@ def test_no_secret_is_printed(tmp_path: Path, as_json: bool) -> None:
     path = tmp_path / "databus.toml"
     path.write_text("".join(f"[{room}]\n" + "\n".join(rows) + "\n" for room, rows in tables.items()))
     app = typer.Typer()
-    mount_deploy(app)
+    mount(app)
     words = ["config", *["--json"] * as_json]
     done = CliRunner().invoke(app, words, obj=load(str(path), environment={}))
     assert done.exit_code == 0
@@ -67,11 +67,11 @@ def test_no_secret_is_printed(tmp_path: Path, as_json: bool) -> None:
     assert "server-1" in done.stdout
     assert "s3://me:***@host/pictures" in done.stdout
     if as_json:
-        assert set(json.loads(done.stdout)) == {"broker", *ROOM_CLASSES}
+        assert set(json.loads(done.stdout)) == {"broker", *SECTION_CLASSES}
 
 
 def test_a_secret_that_is_not_set_is_shown_as_empty() -> None:
-    """So an operator sees whether there is one; everything else is printed as it is."""
+    """It shows an operator whether a secret is set; all other values are printed unchanged."""
     settings = load(environment={}, flags=["broker.metrics.port=-1", "broker.node.id=3"])
     assert shown_tables(settings) == as_tables(settings)
 
@@ -82,6 +82,6 @@ def test_a_secret_that_is_not_set_is_shown_as_empty() -> None:
      "pictures.url=s3://me:***@host/p"],
 )  # fmt: skip
 def test_the_stars_are_not_taken_for_a_secret(flag: str) -> None:
-    """Printed settings that are used as a file again would let in everybody who sends stars."""
+    """Otherwise printed settings used as a file would admit every client that sends stars."""
     with pytest.raises(SettingsError, match="shows a secret"):
         load(environment={}, flags=[flag])

@@ -1,4 +1,4 @@
-"""Where settings come from, and what a person is told when one is wrong."""
+"""Where settings come from, and the error when one is wrong."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ log.segment.bytes = 1048576
 
 def test_every_value_of_a_file_knows_its_line():
     """Keys, dotted keys and quoted keys alike."""
-    entries = {(e.room, e.key): e for e in from_toml(Path("databus.toml"), FILE)}
+    entries = {(e.section, e.key): e for e in from_toml(Path("databus.toml"), FILE)}
     assert entries["site", "name"].where == "databus.toml line 3"
     assert entries["edge", "port"].where == "databus.toml line 6"
     assert entries["broker", "log.segment.bytes"].value == 1048576
@@ -42,7 +42,7 @@ def test_a_file_that_is_no_toml_is_told_with_its_line():
 
 
 def test_a_value_outside_a_table_is_told_with_its_line():
-    """There is one table per room."""
+    """There is one section per package."""
     with pytest.raises(SettingsError, match="line 2: 'port' stands outside a table"):
         from_toml(Path("databus.toml"), "\nport = 3\n")
 
@@ -56,7 +56,7 @@ def test_variables_name_room_and_key_and_the_set_up_has_its_own():
         "HOME": "/",
     }
     entries = from_environment(environment, ("edge", "broker"))
-    assert [(e.room, e.key, e.value) for e in entries] == [
+    assert [(e.section, e.key, e.value) for e in entries] == [
         ("broker", "log.segment.bytes", "7"),
         ("edge", "spool_bytes", "9"),
     ]
@@ -65,17 +65,17 @@ def test_variables_name_room_and_key_and_the_set_up_has_its_own():
 def test_a_variable_of_an_unknown_room_names_the_nearest_room():
     """A misspelt variable must not be ignored."""
     with pytest.raises(
-        SettingsError, match=r"DATABUS_EGDE_PORT: there is no room 'egde'; did you mean 'edge'"
+        SettingsError, match=r"DATABUS_EGDE_PORT: there is no section 'egde'; did you mean 'edge'"
     ):
         from_environment({"DATABUS_EGDE_PORT": "1"}, ("edge", "console"))
 
 
 def test_a_flag_is_room_dot_key_equals_value():
-    """Anything else is told how to write it; values may hold equals signs."""
+    """Other forms get an error with the right form; values may contain equals signs."""
     (entry,) = from_flags(["store.url=file:///a=b"])
-    assert (entry.room, entry.key, entry.value) == ("store", "url", "file:///a=b")
+    assert (entry.section, entry.key, entry.value) == ("store", "url", "file:///a=b")
     for wrong in ("edge", "edge.port", "port=3", "edge.=3"):
-        with pytest.raises(SettingsError, match=r"room\.key=value"):
+        with pytest.raises(SettingsError, match=r"section\.key=value"):
             from_flags([wrong])
 
 

@@ -1,10 +1,10 @@
-"""Finding Java, fetching jars: what can be told without the network."""
+"""Finding Java, downloading jars: the parts that need no network."""
 
 from pathlib import Path
 
 import pytest
 
-from deploy.durations import parse_seconds
+from deploy.commands import parse_seconds
 from deploy.errors import OperatorError, Unavailable
 from deploy.setup import jars
 from deploy.setup.java import major_version
@@ -68,7 +68,7 @@ def test_what_is_no_duration_is_told_how_to_write_one(text: str):
 
 @pytest.mark.java
 def test_a_real_kafka_and_its_tools_start(apache_kafka, tmp_path):
-    """The fixture every comparison stands on."""
+    """Every comparison depends on this fixture."""
     from deploy.testservers.kafka import run_tool
 
     made = run_tool(

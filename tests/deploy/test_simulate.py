@@ -1,4 +1,4 @@
-"""The verb `simulate` hands its words to the simulation beside the rooms, or says that it is not there."""
+"""The command `simulate` hands its words to the simulation beside the packages, or says that it is not there."""
 
 from __future__ import annotations
 

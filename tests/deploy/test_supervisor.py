@@ -15,7 +15,7 @@ from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
 from deploy.settings import load
 from deploy.state_file import is_held, read_state, rotate_log, supervised
-from deploy.supervisor import Child, Endpoint, RoleState, Supervisor, check_ports
+from deploy.supervisor import Child, RoleState, ServiceEndpoint, Supervisor, check_ports
 from deploy.testservers.process import free_port
 from deploy.up import roles_state
 
@@ -38,7 +38,7 @@ def alive(pid: int) -> psutil.Process | None:
 
 
 def state_of(supervisor: Supervisor, name: str) -> RoleState:
-    return supervisor.lives[name].state
+    return supervisor.children[name].state
 
 
 async def test_a_killed_process_is_started_again_and_the_restart_is_on_record(tmp_path: Path):
@@ -46,10 +46,10 @@ async def test_a_killed_process_is_started_again_and_the_restart_is_on_record(tm
     supervisor = Supervisor([child("one", SLEEPER)], tmp_path, policy=QUICK)
     await supervisor.start()
     assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
-    first = supervisor.lives["one"].pid
+    first = supervisor.children["one"].pid
     os.kill(first, signal.SIGKILL)
     assert await supervisor.wait_until(
-        lambda: supervisor.lives["one"].pid not in (None, first), LIMIT_S
+        lambda: supervisor.children["one"].pid not in (None, first), LIMIT_S
     )
     assert supervisor.restarts == 1
     await supervisor.stop()
@@ -62,8 +62,8 @@ async def test_a_process_that_cannot_live_is_given_up_after_its_bound(tmp_path: 
     await supervisor.start()
     await supervisor.wait_until(lambda: False, LIMIT_S)
     assert supervisor.failed == ["bad"]
-    assert supervisor.lives["bad"].last_exit == 3
-    assert len(supervisor.lives["bad"].deaths_s) == 4
+    assert supervisor.children["bad"].last_exit == 3
+    assert len(supervisor.children["bad"].deaths_s) == 4
     await supervisor.stop()
 
 
@@ -78,7 +78,7 @@ async def test_a_role_starts_only_when_the_roles_it_needs_answer(tmp_path: Path)
         while True:
             listener.accept()
     """
-    first = child("first", server, endpoint=Endpoint("127.0.0.1", port, "first.port"))
+    first = child("first", server, endpoint=ServiceEndpoint("127.0.0.1", port, "first.port"))
     supervisor = Supervisor([first, child("second", SLEEPER, needs=("first",))], tmp_path)
     await supervisor.start()
     assert await supervisor.wait_until(
@@ -92,7 +92,7 @@ async def test_a_role_starts_only_when_the_roles_it_needs_answer(tmp_path: Path)
 
 
 async def test_stopping_goes_in_the_reverse_order_and_leaves_nothing_behind(tmp_path: Path):
-    """Each child writes when it was asked to stop; grandchildren end with their group."""
+    """Each child records its stop request; grandchildren end with their group."""
     told, grandchild = tmp_path / "told", tmp_path / "grandchild"
     program = """
         import pathlib, signal, subprocess, sys
@@ -138,15 +138,15 @@ async def test_a_process_that_ignores_the_request_to_stop_is_killed_at_its_limit
     await supervisor.start()
     assert await supervisor.wait_until(ready.exists, LIMIT_S)
     await supervisor.stop()
-    assert supervisor.lives["mule"].process.returncode == -signal.SIGKILL
+    assert supervisor.children["mule"].process.returncode == -signal.SIGKILL
     assert "does not stop within 0.2 s" in (tmp_path / "log" / "supervisor.log").read_text()
 
 
 async def test_status_and_console_read_the_supervisor_and_all_its_processes_at_one_place(
     tmp_path: Path,
 ):
-    """With its own row, process ids, restarts and since when; nothing of a supervisor that is gone,
-    and `status` says then that the product is stopped."""
+    """They show the supervisor itself, process ids, restarts and start times. They show nothing of
+    a dead supervisor; `status` then says that the product is stopped."""
     supervisor = Supervisor([child("edge", SLEEPER), child("broker-2", SLEEPER)], tmp_path)
     settings = load(None, [f"site.data_dir={tmp_path}"])
     await supervisor.start()
@@ -154,10 +154,10 @@ async def test_status_and_console_read_the_supervisor_and_all_its_processes_at_o
     found = {one.role: one for one in supervised(tmp_path)}
     assert list(found) == ["supervisor", "edge", "broker-2"]
     assert found["supervisor"].pid == os.getpid()
-    for name, life in supervisor.lives.items():
+    for name, state in supervisor.children.items():
         told = found[name]
-        assert (told.state, told.pid, told.restarts) == ("running", life.pid, 0)
-        assert told.since_ms == life.since_ms
+        assert (told.state, told.pid, told.restarts) == ("running", state.pid, 0)
+        assert told.since_ms == state.since_ms
     rows = roles_state(settings)
     assert [(r["role"], r["pid"], r["since_ms"]) for r in rows] == [
         (one.role, one.pid, one.since_ms) for one in found.values()
@@ -186,7 +186,7 @@ async def test_a_taken_port_is_an_error_that_names_the_owner_and_the_remedy(tmp_
     """Before anything is started."""
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    taken = child("edge", SLEEPER, endpoint=Endpoint("127.0.0.1", port, "edge.port"))
+    taken = child("edge", SLEEPER, endpoint=ServiceEndpoint("127.0.0.1", port, "edge.port"))
     with pytest.raises(
         OperatorError, match=rf"{port} for edge is taken.*process {os.getpid()}.*--set edge\.port"
     ):
@@ -197,7 +197,7 @@ async def test_a_taken_port_is_an_error_that_names_the_owner_and_the_remedy(tmp_
 
 
 def test_a_log_past_its_limit_keeps_one_older_generation(tmp_path: Path):
-    """The writer's open file goes on at the start of the same file."""
+    """The writer's open file continues at the start of the same file."""
     path = tmp_path / "edge.log"
     with open(path, "ab", buffering=0) as log:
         log.write(b"x" * 100)
@@ -235,7 +235,7 @@ async def test_a_role_without_an_address_is_ready_when_its_log_says_so(tmp_path:
 
 
 async def test_a_process_whose_background_task_failed_is_started_again(tmp_path: Path):
-    """It ends by itself with a status of its own; its log has the trace."""
+    """It ends itself with a special status; its log has the traceback."""
     been = tmp_path / "been"
     program = f"""
         import asyncio, logging, pathlib
@@ -257,6 +257,6 @@ async def test_a_process_whose_background_task_failed_is_started_again(tmp_path:
     supervisor = Supervisor([child("fragile", program, ready_line="ready")], tmp_path)
     await supervisor.start()
     assert await supervisor.wait_until(lambda: supervisor.all_ready, LIMIT_S)
-    assert (supervisor.restarts, supervisor.lives["fragile"].last_exit) == (1, FAILED_STATUS)
+    assert (supervisor.restarts, supervisor.children["fragile"].last_exit) == (1, FAILED_STATUS)
     await supervisor.stop()
     assert "CheckFailed: planted" in (tmp_path / "log" / "fragile.log").read_text()

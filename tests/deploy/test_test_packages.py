@@ -24,7 +24,7 @@ def test_what_cannot_be_installed_is_named_at_the_start(
     nothing_here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A line for each tool, before the first test; before, 21 tests of the browser were skipped and
-    nobody knew why."""
+    without a reason."""
     monkeypatch.setenv("DATABUS_NO_INSTALL", "1")
     ensure_test_tools()
     said = capsys.readouterr().err.splitlines()
@@ -36,7 +36,7 @@ def test_what_cannot_be_installed_is_named_at_the_start(
 def test_what_can_be_installed_is(
     nothing_here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each missing one is asked for, and is there afterwards."""
+    """Each missing package is requested and present afterwards."""
 
     def install(debian: list[str], fedora: list[str]) -> bool:
         (tool,) = (tool for tool in TOOLS if [tool.debian] == debian)

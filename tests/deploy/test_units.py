@@ -11,7 +11,7 @@ import yaml
 
 from deploy.paths import PROJECT_ROOT
 from deploy.roles import PRODUCT, ROLES, broker_endpoint, console_endpoint, edge_endpoint
-from deploy.settings import ROOMS, compose, load
+from deploy.settings import SECTIONS, compose, load
 from deploy.settings_sources import from_environment
 
 SYSTEMD = PROJECT_ROOT / "deploy" / "systemd"
@@ -98,7 +98,7 @@ def test_the_compose_file_gives_settings_that_exist_and_publishes_the_ports_of_t
     default is the machine itself, and records name their pictures there too."""
     address = "${ADDRESS:-127.0.0.1}"
     for name, service in services().items():
-        settings = compose(from_environment(service["environment"], ROOMS), base=Path("/data"))
+        settings = compose(from_environment(service["environment"], SECTIONS), base=Path("/data"))
         assert settings.pictures.public_url == f"http://{address}:{edge_endpoint(settings).port}"
         endpoint = ROLES[name].endpoint
         ports = service.get("ports", [])

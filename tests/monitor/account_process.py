@@ -17,8 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from monitor.accounts import database, passwords
-from monitor.accounts.roles import Principal, Role
-from monitor.accounts.sessions import Sessions
+from monitor.accounts.roles import AccountRole, ConsolePrincipal
+from monitor.accounts.sessions import SessionStore
 from monitor.accounts.store import AccountStore
 
 HOUR_MS = 3_600_000
@@ -55,8 +55,8 @@ def assert_sound(data_path: Path) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
 
 
-def sessions_of(store: AccountStore) -> Sessions:
-    return Sessions(store, lifetime_ms=HOUR_MS, now_ms=lambda: 0)
+def sessions_of(store: AccountStore) -> SessionStore:
+    return SessionStore(store, lifetime_ms=HOUR_MS, now_ms=lambda: 0)
 
 
 def _die(*_: object) -> None:
@@ -72,11 +72,11 @@ def _main(data_dir: str, what: str, *words: str) -> None:
         prefix, count = words
         for i in range(int(count)):
             name = f"{prefix}-{i}"
-            store.add(name, "correct horse", [Role.VIEWER])
-            who = Principal(name=name, roles=frozenset())
+            store.add(name, "correct horse", [AccountRole.VIEWER])
+            who = ConsolePrincipal(name=name, roles=frozenset())
             print(sessions_of(store).open(who), flush=True)
     elif what == "open-for-ever":
-        guest = Principal(name="guest", roles=frozenset({Role.VIEWER}))
+        guest = ConsolePrincipal(name="guest", roles=frozenset({AccountRole.VIEWER}))
         while True:
             print(sessions_of(store).open(guest, guest=True), flush=True)
     elif what == "die-at":

@@ -20,13 +20,13 @@ sys.path.insert(
 from console_city import fill_store
 from console_services import client_of, make_services, signed
 
-from broker.server.embedded import RunningBroker, start_broker_process
+from deploy.testservers.databus import RunningBroker, start_broker
 from monitor.accounts import passwords
-from monitor.accounts.roles import EVERYBODY, Principal, Role
+from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
 from monitor.api.app import create_api
-from monitor.api.services import Services
+from monitor.api.services import ConsoleServices
 
-CHEAP_SCRYPT = 2**10  # the lines tell their cost; test_passwords.py tests the real one
+CHEAP_SCRYPT = 2**10  # the lines contain their cost; test_passwords.py tests the real one
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def data_path(filled: tuple[Path, int], tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def services(data_path: Path, filled: tuple[Path, int]) -> Iterator[Services]:
+def services(data_path: Path, filled: tuple[Path, int]) -> Iterator[ConsoleServices]:
     """Wired, not started; no broker."""
     made = make_services(data_path, filled[1])
     yield made
@@ -63,14 +63,14 @@ def services(data_path: Path, filled: tuple[Path, int]) -> Iterator[Services]:
 
 
 @pytest.fixture
-def app(services: Services) -> FastAPI:
+def app(services: ConsoleServices) -> FastAPI:
     """The guarded API."""
     return create_api(services)
 
 
 @pytest.fixture
 async def stranger(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    """Nobody is logged in."""
+    """Without a log-in."""
     async with client_of(app) as client:
         yield client
 
@@ -79,13 +79,13 @@ LogIn = Callable[..., httpx.AsyncClient]
 
 
 @pytest.fixture
-async def as_role(app: FastAPI, services: Services) -> AsyncIterator[LogIn]:
+async def as_role(app: FastAPI, services: ConsoleServices) -> AsyncIterator[LogIn]:
     """A client with a session of the given roles (all of them when none is named)."""
     made: list[httpx.AsyncClient] = []
 
-    def log_in(*roles: Role) -> httpx.AsyncClient:
+    def log_in(*roles: AccountRole) -> httpx.AsyncClient:
         client = client_of(app)
-        principal = Principal(name="guest", roles=frozenset(roles) or EVERYBODY)
+        principal = ConsolePrincipal(name="guest", roles=frozenset(roles) or EVERYBODY)
         sid = services.sessions.open(principal, guest=True)
         client.cookies.set("databus_console", signed({"sid": sid}, services.secret))
         made.append(client)
@@ -98,6 +98,6 @@ async def as_role(app: FastAPI, services: Services) -> AsyncIterator[LogIn]:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     """Our own broker in a process of its own."""
-    running = start_broker_process(tmp_path_factory.mktemp("broker"))
+    running = start_broker(tmp_path_factory.mktemp("broker"))
     yield running
     running.stop()

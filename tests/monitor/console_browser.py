@@ -27,7 +27,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Console:
+class ConsoleProcess:
     """A console process with its address and data."""
 
     def __init__(self, data_path: Path, bootstrap: str, started_ms: int) -> None:
@@ -63,7 +63,7 @@ class Console:
 OpenPage = Callable[..., Page]
 
 
-def shoot(page: Page, console: Console, name: str) -> None:
+def shoot(page: Page, console: ConsoleProcess, name: str) -> None:
     folder = console.data_path / "screenshots"
     folder.mkdir(exist_ok=True)
     page.screenshot(path=str(folder / f"{name}.png"))

@@ -20,8 +20,8 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.meters import QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
 from ingest.store.open import open_store
-from ingest.store.port import Page, Position, RecordRow, RejectedRow, StoreBatch
-from monitor.latency.model import LatencyBook, cells_of
+from ingest.store.port import PageRequest, Position, RecordRow, RejectedRow, StoreBatch
+from monitor.models.latency import LatencyWindow, cells_of
 
 ZONE = ZoneInfo("Asia/Shanghai")
 MINUTE_MS = 60_000
@@ -191,7 +191,7 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
             took = int(dice.lognormvariate(6.2, 0.5)) - off_ms
             captured = now_ms - i * 60_000 - took
             latencies.append(("vehicle", "d0", camera, captured, took))
-    book = LatencyBook(keep_minutes=1440)
+    book = LatencyWindow(keep_minutes=1440)
     by_minute: dict[int, list[tuple[str, str, str, int]]] = {}
     for kind, district, camera, captured, took in latencies:
         by_minute.setdefault((captured + took) // MINUTE_MS, []).append(
@@ -201,7 +201,7 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
         cells = cells_of(
             ((k, d, c, minute * MINUTE_MS + t) for k, d, c, t in values), minute * MINUTE_MS
         )
-        book.take(cells)
+        book.add(cells)
     for minute in sorted(set(range(360)) - set(EMPTY_MINUTES)):
         for k in range(0, 54, 3):
             quality.append(
@@ -369,7 +369,7 @@ class ListedAlarms:
     def alarms(
         self,
         *,
-        page: Page,
+        page: PageRequest,
         severity: str = "",
         rule_id: str = "",
         plate: str = "",
@@ -396,7 +396,7 @@ class ListedAlarms:
         """One."""
         return next((a for a in self._alarms if a.alarm_id == alarm_id), None)
 
-    def incidents(self, *, page: Page, open_only: bool = False) -> tuple[list[Incident], str]:
+    def incidents(self, *, page: PageRequest, open_only: bool = False) -> tuple[list[Incident], str]:
         """All."""
         return [i for i in self._incidents if not open_only or i.state == "open"][: page.limit], ""
 

@@ -14,13 +14,13 @@ from fastapi import FastAPI
 from bus.settings import BusSettings, SiteSettings
 from deploy.state_file import supervised
 from ingest.store.open import open_store
-from monitor.api.services import Services, build_services
+from monitor.api.services import ConsoleServices, build_services
 from monitor.settings import ConsoleSettings
 
 NOBODY_LISTENS = "127.0.0.1:1"
 
 
-def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS) -> Services:
+def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS) -> ConsoleServices:
     """As `deploy` wires them."""
     listed, told = alarms(now_ms), incidents(now_ms)
     return build_services(

@@ -1,6 +1,6 @@
-"""One record for every reason to reject it, each with a text of its own to find it by.
+"""One record for every reason for rejection, each with a unique text by which it can be found.
 
-In: a name for the lot. Out: bytes with the reason they must be rejected for. Never: judging them.
+In: a name for the set. Out: bytes with the reason for which they must be rejected. Never: a check.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import confluent_kafka
 from bus.contracts.headers import Reason
 from bus.contracts.keys import RECOGNITION, UNREADABLE
 from bus.contracts.meters import Sent
-from ingest.edge.intake import DATA_TOPICS
+from bus.domain.kinds import TOPIC_OF_KIND
 from ingest.settings import EdgeSettings
 from ingest.store.port import Counts
 
-CAMERA = "10.99.0.7"  # no device of the city
-TOO_LARGE_BYTES = 600 * 1024  # more than the edge takes, less than the broker does
+CAMERA = "10.99.0.7"  # not a device of the city
+TOO_LARGE_BYTES = 600 * 1024  # more than the edge accepts, less than the broker does
 
 
 class Bad(NamedTuple):
@@ -46,7 +46,7 @@ def encoded(token: str, **changes: Any) -> bytes:
 
 
 def bad_records(lot: str) -> Iterator[Bad]:
-    """All reasons once."""
+    """One record for each reason."""
     yield Bad(
         "vehicle", Reason.NOT_UTF8, json.dumps(message(lot), ensure_ascii=False).encode("gbk")
     )
@@ -67,7 +67,7 @@ def produce(bootstrap: str, records: list[Bad]) -> None:
     failed: list[object] = []
     for bad in records:
         producer.produce(
-            DATA_TOPICS[bad.kind], bad.body,
+            TOPIC_OF_KIND[bad.kind], bad.body,
             on_delivery=lambda error, _: failed.append(error) if error else None,
         )  # fmt: skip
     assert producer.flush(30) == 0
@@ -84,17 +84,17 @@ def _counter(kind: str, sent: int) -> dict[str, Any]:
 
 
 def counters_of(records: list[Bad]) -> list[dict[str, Any]]:
-    """What their producer says it sent, by kind."""
+    """The producer's counters of sent records, by kind."""
     return [_counter(kind, sent) for kind, sent in Counter(bad.kind for bad in records).items()]
 
 
 def kept(bad: Bad) -> bytes:
-    """Its original bytes, as far as a message may be long."""
+    """Its original bytes, up to the maximum length of a message."""
     return bad.body[: EdgeSettings().max_record_bytes]
 
 
 def rejected_since(before: Counts, now: Counts) -> Counter[tuple[str, str]]:
-    """How many more were rejected, by kind and reason."""
+    """The number of rejections since `before`, by kind and reason."""
 
     def counted(counts: Counts) -> Counter[tuple[str, str]]:
         kinds = counts.rejected.items()

@@ -1,8 +1,8 @@
-"""What the tests of this folder share: their helpers on the path."""
+"""Puts the helper modules of this folder on the path."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # the modules beside us
+sys.path.insert(0, str(Path(__file__).parent))  # the modules of this folder

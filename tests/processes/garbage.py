@@ -1,4 +1,4 @@
-"""What no client sends, thrown at a port while others work.
+"""Garbage that no client sends, sent to a port while others work.
 
 In: a port. Out: connections closed by the other side. Never: what it means (tests/conformance knows).
 """
@@ -14,8 +14,8 @@ HALF = (5_000).to_bytes(4, "big") + b"half a frame"
 
 
 def throw_garbage(port: int, dice: random.Random, times: int = 50) -> list[socket.socket]:
-    """Random bytes and oversized frames, each on a connection of its own; returns connections with
-    half a frame in them, for the caller to keep open."""
+    """Sends random bytes and oversized frames, each on a separate connection; returns connections
+    with half a frame sent, which the caller keeps open."""
     for number in range(times):
         with _connected(port) as connection, contextlib.suppress(ConnectionError):
             connection.sendall(OVERSIZED if number % 5 == 0 else dice.randbytes(400))

@@ -1,7 +1,7 @@
-"""The product as processes, for the tests of this folder: started, looked at, hit, stopped.
+"""The product as processes, for the tests of this folder: started, observed, killed, stopped.
 
-In: a folder. Out: what `databus` answers, what the stores hold. Never: a signal to a process that the
-supervisor of this folder did not start.
+In: a folder. Out: what `databus` answers, what the stores contain. Never: a signal to a process
+that the supervisor of this folder did not start.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy import account_read
-from deploy.account import Account
 from deploy.paths import PROJECT_ROOT
+from deploy.reconcile import collect
+from deploy.reconcile.balance import Reconciliation
 from deploy.settings import load
 from deploy.state_file import is_held, read_state
 from deploy.testservers.process import free_port
-from ingest.city.truth import read_truth, truth_files
+from ingest.senders.simulator.ground_truth import read_truth, truth_files
 from ingest.store.open import open_store
 from ingest.store.port import Counts, RecordReader, StoreError
 
@@ -34,8 +34,8 @@ POLL_S = 0.2
 
 
 @dataclass(frozen=True)
-class Place:
-    """A data directory and free ports; `databus` on them, and what lies there."""
+class RunningProduct:
+    """A data directory and free ports; `databus` on them, and the directory's content."""
 
     folder: Path
     broker: int = field(default_factory=free_port)
@@ -66,25 +66,25 @@ class Place:
         return [sys.executable, "-m", "deploy", *words]
 
     def databus(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One verb, to its end."""
+        """Runs one `databus` command to its end."""
         return subprocess.run(
             [*self.command, *words], cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=VERB_S, check=False,
         )  # fmt: skip
 
     def lines(self, *words: str) -> list[dict[str, Any]]:
-        """What a verb with `--json` prints."""
+        """Runs a command with `--json`; returns its lines."""
         done = self.databus(*words, "--json")
         assert done.stdout or not done.returncode, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def account(self) -> Account:
-        """The books as they are now."""
-        return account_read.read(load(None, self.flags))
+    def account(self) -> Reconciliation:
+        """The current account."""
+        return collect.reconcile(load(None, self.flags))
 
     @contextlib.contextmanager
     def records(self) -> Iterator[RecordReader]:
-        """The record store, to read."""
+        """The record store, for reading."""
         reader = open_store(f"sqlite://{self.folder / 'store' / 'records.db'}")
         try:
             yield reader
@@ -96,14 +96,14 @@ class Place:
             return reader.counts()
 
     def stored(self) -> int:
-        """Records in the store; none before there is one."""
+        """The number of records in the store; 0 before the store exists."""
         try:
             return sum(self.counts().stored.values())
         except StoreError:
             return 0
 
     def sent(self) -> int:
-        """What the city has written down as sent."""
+        """The number of records that the simulated city has recorded as sent."""
         totals = read_truth(truth_files(self.folder / "city"))
         return sum(topic.sent for topic in totals.topics.values()) + len(totals.unconfirmed)
 
@@ -116,15 +116,15 @@ class Place:
 
     @property
     def told(self) -> str:
-        """The ends of all logs, for a failure."""
+        """The ends of all logs, for a failure's message."""
         logs = sorted((self.folder / "log").glob("*.log"))
         return "\n".join(f"== {log.name}\n{log.read_text()[-1500:]}" for log in logs)
 
 
 class Demo:
-    """`databus demo` in a process of its own."""
+    """`databus demo` as a separate process."""
 
-    def __init__(self, place: Place, *words: str) -> None:
+    def __init__(self, place: RunningProduct, *words: str) -> None:
         self.place = place
         self._errors = place.folder.parent / "demo.err"
         with self._errors.open("ab") as errors:
@@ -141,17 +141,17 @@ class Demo:
             time.sleep(POLL_S)
 
     def runs(self) -> None:
-        """Wait until the city lives and its records are stored."""
+        """Waits until the city runs and its records are stored."""
         self.wait_until(lambda: self.place.role("city").get("state") == "running", "all run")
         self.flows("the first record is stored")
 
     def flows(self, what: str, records: int = 500) -> None:
-        """Wait until so many more records are stored."""
+        """Waits until so many more records are stored."""
         before = self.place.stored()
         self.wait_until(lambda: self.place.stored() >= before + records, what)
 
     def kill(self, names: Sequence[str]) -> float:
-        """kill -9 of all these at once; seconds until each has a successor that is ready."""
+        """Kills all these at once with -9; returns the seconds until each is running again."""
         victims = {name: self.place.role(name)["pid"] for name in names}
         began = time.monotonic()
         for pid in victims.values():
@@ -171,7 +171,7 @@ class Demo:
         return self.end()
 
     def end(self) -> dict[str, Any]:
-        """The account, which must balance."""
+        """Waits for the end; returns the account, which must balance."""
         output, _ = self.process.communicate(timeout=400)
         assert output.strip(), self.told
         account: dict[str, Any] = json.loads(output.splitlines()[-1])
@@ -197,13 +197,13 @@ def stored_in(account: dict[str, Any]) -> int:
     return sum(flow["stored"] for flow in account["flows"])
 
 
-def leaves_nothing(place: Place, pids: Sequence[int]) -> bool:
-    """No process of the data directory survives, the lock is free."""
+def leaves_nothing(place: RunningProduct, pids: Sequence[int]) -> bool:
+    """Whether no process of the data directory survives and the lock is free."""
     return not is_held(place.folder) and not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def eventually(condition: Callable[[], bool], what: Callable[[], str], bound_s: float = 60) -> None:
-    """Poll; `what` words the failure."""
+    """Polls until it holds; `what` is for the failure's message."""
     deadline = time.monotonic() + bound_s
     while not condition():
         assert time.monotonic() < deadline, what()

@@ -1,7 +1,7 @@
-"""A running process whose fsync takes seconds: strace delays the call before the kernel sees it.
+"""A running process whose fsync takes seconds: strace delays the call before the kernel gets it.
 
-In: a process id. Out: the process, each fdatasync and fsync late; other system calls at their pace.
-Never: a process that is stopped when this ends; strace lets go of it.
+In: a process id. Out: the process with each fdatasync and fsync delayed; other system calls keep
+their speed. Never: a process that stays stopped afterwards; strace detaches from it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ END_TIMEOUT_S = 30
 
 
 class CannotTrace(Exception):
-    """No strace, or it may not attach here."""
+    """strace is missing or may not attach here."""
 
 
 def check_strace() -> None:
-    """Raise `CannotTrace` unless strace is here and may attach to a child of ours."""
+    """Raises `CannotTrace` unless strace exists and may attach to a child process."""
     if shutil.which("strace") is None:
         raise CannotTrace("needs strace (Debian: apt-get install strace)")
     child = subprocess.Popen(["sleep", "60"])
@@ -35,8 +35,8 @@ def check_strace() -> None:
 
 @contextmanager
 def slow_fsync(pid: int, delay_ms: int, paths: Sequence[Path] = ()) -> Iterator[None]:
-    """Each flush of the process and its threads takes `delay_ms` longer while the block runs; of
-    these files and directories only, if any are named."""
+    """Delays each flush of the process and its threads by `delay_ms` while the block runs; only
+    flushes of these files and directories, if any are given."""
     only = [word for path in paths for word in ("-P", str(path))]
     delay = f"inject=fsync,fdatasync:delay_enter={delay_ms * 1000}"  # microseconds
     tracer = subprocess.Popen(

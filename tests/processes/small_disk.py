@@ -1,6 +1,6 @@
-"""A file system of its own that can be full and have room again: a tmpfs that is made smaller.
+"""A separate file system that can fill up and have room again: a tmpfs that is resized.
 
-In: a folder. Out: the folder as a mount. Never: another folder's mount; unmounted at the end.
+In: a folder. Out: the folder as a mount, unmounted at the end. Never: another folder's mount.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class CannotMount(Exception):
     """Not root, or in a container that may not mount."""
 
 
-class SmallDisk:
+class ResizableDisk:
     """A mounted folder with a size that can change while it is used."""
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
@@ -33,7 +33,7 @@ class SmallDisk:
         return now.f_bfree * now.f_frsize
 
     def leave(self, free_bytes: int) -> None:
-        """Shrink to what is used and so much more, at least a page."""
+        """Shrinks to the used bytes plus these, at least a page."""
         now = os.statvfs(self.folder)
         used = (now.f_blocks - now.f_bfree) * now.f_frsize
         self.resize(used + max(free_bytes, PAGE_BYTES))

@@ -45,7 +45,7 @@ sys.exit(process.run({{"listeners": "PLAINTEXT://127.0.0.1:0", "metrics.port": "
 IN_A_BROKER = {
     "task": "broker.clock.spawn(boom_later(), name='planted')",
     "timer": "broker.clock.call_later(0, boom)",
-    "timer of the purgatory": "broker.rooms.timer.add(1, boom)",
+    "timer of the purgatory": "broker.components.timer.add(1, boom)",
     "loop callback": "loop.call_soon(boom)",
     "work of the disk that nobody awaits": "asyncio.ensure_future(broker.disk.run(boom))",
     "thread": "threading.Thread(target=boom).start()",
@@ -71,32 +71,32 @@ sys.exit(deploy.run.run({role!r}, compose(from_flags(flags), base=Path(sys.argv[
 
 IN_A_ROLE = {
     ("edge", "the courier's thread"): """
-from ingest.edge.courier import Courier
-Courier._fly = boom""",
+from ingest.edge.forwarder import SpoolForwarder
+SpoolForwarder._run_session = boom""",
     ("edge", "the spool's thread"): """
 from ingest.spool.writer import SpoolWriter
 SpoolWriter._next_group = boom""",
     ("edge", "the pictures' thread"): """
-from ingest.pictures.keeper import PictureKeeper
-PictureKeeper._carry = boom""",
+from ingest.pictures.writer import PictureWriter
+PictureWriter._retry_loop = boom""",
     ("console", "a task beside the requests"): """
-from monitor.hub.hub import Hub
-Hub.tick = boom""",
+from monitor.live.live_hub import LiveHub
+LiveHub.tick = boom""",
     ("console", "a question to the cluster in a worker thread"): """
-from monitor.cluster.watcher import Watcher
-Watcher._look = boom""",
+from monitor.cluster.poller import ClusterPoller
+ClusterPoller._query_snapshot = boom""",
     ("console", "the tail's thread"): """
-from monitor.hub.tail import Tail
-Tail._look = boom""",
+from monitor.live.live_consumer import LiveConsumer
+LiveConsumer._refresh_assignment = boom""",
     ("dispatcher", "the verdicts"): """
 import alarm.dispatch.service as service
-service.wait_for = boom""",
+service.wait_for_topics = boom""",
     ("dispatcher", "the notices"): """
-from alarm.dispatch.operations import Operations
-Operations.due = boom""",
+from alarm.dispatch.operations import OperationsStore
+OperationsStore.due = boom""",
     ("city", "the city's own tasks"): """
-import ingest.city.service as service
-service.put_on_watch = boom_later""",
+import ingest.senders.simulator.simulator as service
+service.put_watch_rules = boom_later""",
 }  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def run_planted(script: str, directory: Path) -> subprocess.CompletedProcess[str
 
 @pytest.mark.parametrize("kind", IN_A_BROKER)
 def test_a_broker_ends_when_a_check_fails_in_the_background(kind: str, tmp_path: Path):
-    """It served; then it leaves its logs as a killed one does: without the clean-shutdown file."""
+    """It leaves its logs like a killed one: without the clean-shutdown file."""
     done = run_planted(BROKER.format(plant=IN_A_BROKER[kind]), tmp_path)
     assert done.returncode == FAILED_STATUS, done.stderr
     assert "planted now" in done.stdout
@@ -120,7 +120,8 @@ def test_a_broker_ends_when_a_check_fails_in_the_background(kind: str, tmp_path:
 
 @pytest.mark.parametrize(("role", "kind"), IN_A_ROLE)
 def test_a_role_ends_when_a_check_fails_in_the_background(role: str, kind: str, tmp_path: Path):
-    """Whatever of it fails; the bus is away all the while, which is no failure."""
+    """Each of its parts ends it; the bus is unavailable meanwhile, which does not count as a
+    failure."""
     done = run_planted(ROLE.format(plant=IN_A_ROLE[role, kind], role=role), tmp_path)
     assert done.returncode == FAILED_STATUS, done.stderr
     assert "this process ends" in done.stderr
@@ -151,7 +152,8 @@ sys.exit(process.run({"listeners": "PLAINTEXT://127.0.0.1:0", "metrics.port": "-
 
 
 def request(port: int, key: int, version: int) -> bytes:
-    """What a broker answers to a request with an empty client id and no body; b"" if it hangs up."""
+    """Sends a request with an empty client id and no body; returns the answer, b"" if the broker
+    closes."""
     body = key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\7" + b"\xff\xff"
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(len(body).to_bytes(4, "big") + body)
@@ -167,7 +169,7 @@ API_VERSIONS, LIST_GROUPS, FIND_COORDINATOR = 18, 16, 10
 def test_a_request_that_stumbles_costs_its_connection_and_one_that_fails_a_check_the_process(
     tmp_path: Path,
 ):
-    """The first says that a client sent something odd, the second that the broker is wrong."""
+    """The first means that a client sent something invalid, the second that the broker is wrong."""
     process = subprocess.Popen(
         [sys.executable, "-c", BEGIN + IN_A_REQUEST, str(tmp_path)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

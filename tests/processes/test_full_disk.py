@@ -1,4 +1,4 @@
-"""The broker on a disk that fills up under its producers, and gets room again."""
+"""The broker on a disk that fills up while producers write, and then has room again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka.errors import KafkaStorageError
-from small_disk import CannotMount, SmallDisk
+from small_disk import CannotMount, ResizableDisk
 
-from broker.server.embedded import RunningBroker, start_broker_process
+from deploy.testservers.databus import RunningBroker, start_broker
 
 pytestmark = pytest.mark.slow
 TOPIC = "full"
@@ -29,9 +29,9 @@ BOUND_S = 60.0
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+def disk(tmp_path: Path) -> Iterator[ResizableDisk]:
     try:
-        mounted = SmallDisk(tmp_path / "disk", SMALL_BYTES)
+        mounted = ResizableDisk(tmp_path / "disk", SMALL_BYTES)
     except CannotMount as why:
         pytest.skip(f"a full disk needs a file system of its own: {why}")
     yield mounted
@@ -39,8 +39,8 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 @pytest.fixture
-def broker(disk: SmallDisk) -> Iterator[RunningBroker]:
-    running = start_broker_process(
+def broker(disk: ResizableDisk) -> Iterator[RunningBroker]:
+    running = start_broker(
         disk.folder, {"log.segment.bytes": str(1 << 20), "metrics.port": "0"}
     )
     try:
@@ -52,8 +52,8 @@ def broker(disk: SmallDisk) -> Iterator[RunningBroker]:
 
 
 @dataclass
-class Sender:
-    """An idempotent producer, and what became of each of its records."""
+class RecordingProducer:
+    """An idempotent producer with the result of each of its records."""
 
     bootstrap: str
     timeout_ms: int
@@ -69,11 +69,11 @@ class Sender:
 
     def send(self, records: int) -> None:
         for _ in range(records):
-            self.producer.produce(TOPIC, os.urandom(VALUE_BYTES), on_delivery=self._told)
+            self.producer.produce(TOPIC, os.urandom(VALUE_BYTES), on_delivery=self._on_delivery)
             self.producer.poll(0)
 
-    def fill(self, disk: SmallDisk) -> None:
-        """Send until the disk has no room for another batch, and nothing is acknowledged."""
+    def fill(self, disk: ResizableDisk) -> None:
+        """Sends until the disk has no room for another batch and nothing is acknowledged."""
         deadline = time.monotonic() + BOUND_S
         known = -1
         while disk.free_bytes > BATCH_RECORDS * VALUE_BYTES or len(self.acknowledged) > known:
@@ -82,7 +82,7 @@ class Sender:
             self.producer.flush(1)
             assert time.monotonic() < deadline, "the disk does not fill up"
 
-    def _told(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error:
             self.failed.append(error)
         else:
@@ -99,7 +99,7 @@ def make_topic(broker: RunningBroker, name: str) -> None:
 
 
 def everything(broker: RunningBroker) -> dict[int, bytes]:
-    """The whole topic, by offset."""
+    """Reads the whole topic; records by offset."""
     consumer = Consumer({**at(broker), "group.id": "reader", "enable.auto.commit": False})
     _, end_offset = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=10)
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
@@ -115,13 +115,14 @@ def everything(broker: RunningBroker) -> dict[int, bytes]:
 
 
 def test_producers_get_kafkas_own_error_and_go_on_when_there_is_room(
-    disk: SmallDisk, broker: RunningBroker
+    disk: ResizableDisk, broker: RunningBroker
 ) -> None:
-    """An impatient one is told so, a patient one waits, the broker lives, nothing is lost."""
-    patient = Sender(broker.bootstrap, PATIENT_MS)
+    """A producer with a short timeout gets an error, one with a long timeout waits, the broker
+    survives, nothing is lost."""
+    patient = RecordingProducer(broker.bootstrap, PATIENT_MS)
     patient.fill(disk)
-    assert_a_producer_without_retries_is_told(broker)
-    impatient = Sender(broker.bootstrap, IMPATIENT_MS)
+    assert_a_producer_without_retries_gets_an_error(broker)
+    impatient = RecordingProducer(broker.bootstrap, IMPATIENT_MS)
     impatient.send(5)
     impatient.producer.flush(2 * IMPATIENT_MS / 1000)
     assert [error.code() for error in impatient.failed] == [KafkaError._MSG_TIMED_OUT] * 5
@@ -137,14 +138,15 @@ def test_producers_get_kafkas_own_error_and_go_on_when_there_is_room(
 
 
 def test_a_broker_killed_on_a_full_disk_has_everything_acknowledged_after_it(
-    disk: SmallDisk, broker: RunningBroker
+    disk: ResizableDisk, broker: RunningBroker
 ) -> None:
-    """The producer's unfinished records follow once, when there is room and a broker again."""
-    patient = Sender(broker.bootstrap, PATIENT_MS)
+    """The producer's pending records are stored once, after the disk has room and the broker
+    runs."""
+    patient = RecordingProducer(broker.bootstrap, PATIENT_MS)
     patient.fill(disk)
     broker.kill()
     disk.resize(LARGE_BYTES)
-    again = broker.start_again()
+    again = broker.restart()
     try:
         assert patient.producer.flush(BOUND_S) == 0
         assert patient.failed == []
@@ -154,7 +156,7 @@ def test_a_broker_killed_on_a_full_disk_has_everything_acknowledged_after_it(
 
 
 def assert_it_shows(broker: RunningBroker) -> None:
-    """In the metrics, and without filling what is left of the disk with traces."""
+    """The full disk shows in the metrics, and no tracebacks fill the rest of the disk."""
     url = f"http://127.0.0.1:{broker.metrics_port}/metrics"
     with urllib.request.urlopen(url) as answer:
         page = answer.read().decode()
@@ -166,8 +168,8 @@ def assert_it_shows(broker: RunningBroker) -> None:
     assert "Traceback" not in broker.log_path.read_text()
 
 
-def assert_a_producer_without_retries_is_told(broker: RunningBroker) -> None:
-    """By Kafka's own error, as soon as the last free pages of the disk are used up."""
+def assert_a_producer_without_retries_gets_an_error(broker: RunningBroker) -> None:
+    """It gets Kafka's own error as soon as the last free pages of the disk are used up."""
     producer = KafkaProducer(
         bootstrap_servers=broker.bootstrap, retries=0, acks="all", enable_idempotence=False
     )
@@ -178,13 +180,13 @@ def assert_a_producer_without_retries_is_told(broker: RunningBroker) -> None:
 
 
 def assert_a_new_topic_is_answered(broker: RunningBroker) -> None:
-    """The metadata log is on the same disk: at worst an error of that request, and no more."""
+    """The metadata log is on the same disk: at worst that request gets an error."""
     with contextlib.suppress(KafkaException):
         make_topic(broker, "now")
     assert broker.process.poll() is None
 
 
-def assert_nothing_is_lost_or_doubled(broker: RunningBroker, *senders: Sender) -> None:
+def assert_nothing_is_lost_or_doubled(broker: RunningBroker, *senders: RecordingProducer) -> None:
     found = everything(broker)
     for sender in senders:
         assert len(sender.acknowledged) > SMALL_BYTES // 2 // VALUE_BYTES

@@ -1,4 +1,5 @@
-"""The product with its records in a real HBase: the account balances, whatever dies in between."""
+"""The product with its records in a real HBase: the account balances even if HBase's servers
+die."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from running_product import Demo, Place
+from running_product import Demo, RunningProduct
 
 from deploy.testservers.hbase import Hbase
 from ingest.store import open_store
@@ -17,7 +18,7 @@ RATE = 200
 
 
 def stored(url: str) -> int:
-    """Records in the store; none while it does not answer."""
+    """The number of records in the store; 0 while it does not answer."""
     try:
         with closing(open_store(url)) as reader:
             return sum(reader.counts().stored.values())
@@ -28,9 +29,9 @@ def stored(url: str) -> int:
 def test_the_account_balances_in_hbase_after_the_death_of_its_servers(
     hbase: Hbase, tmp_path: Path
 ) -> None:
-    """kill -9 of the Thrift server, of HBase and of the Spark driver while records flow; then
-    Ctrl-C. `Demo.ctrl_c` sees the balance."""
-    url, place = f"hbase://{hbase.address}/city", Place(tmp_path / "data")
+    """The Thrift server, HBase and the Spark driver are killed with -9 while records flow, then
+    Ctrl-C ends the demo. `Demo.ctrl_c` checks the balance."""
+    url, place = f"hbase://{hbase.address}/city", RunningProduct(tmp_path / "data")
     with Demo(place, "--rate", str(RATE), "--set", f"store.url={url}") as demo:
 
         def flows(what: str) -> None:

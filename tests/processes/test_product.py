@@ -1,8 +1,8 @@
-"""One story of the whole product, told by three starts on one data directory.
+"""One story of the whole product: three starts on one data directory.
 
-The first is a demo at 500 records/s in which every process is killed; the second a demo that goes on;
-the third `up` without the city, whose books then take bad records, films and a full disk. Each start
-is a fixture that notes what it saw, so that the tests below may run alone.
+The first is a demo at 500 records/s in which every process is killed; the second a demo on the same
+data; the third `up` without the city, which then gets bad records, films and a full disk. Each
+start is a fixture that records what it saw, so that each test below can run alone.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ from bad_records import (
     rejected_since,
 )
 from garbage import throw_garbage
-from running_product import Demo, Place, eventually, leaves_nothing, stored_in
-from small_disk import CannotMount, SmallDisk
+from running_product import Demo, RunningProduct, eventually, leaves_nothing, stored_in
+from small_disk import CannotMount, ResizableDisk
 
 from bus.contracts.headers import Reason
-from deploy.account import Account
-from deploy.drain import PLACES_OF_ROLE
+from deploy.reconcile.balance import Reconciliation
+from deploy.reconcile.drain import STAGES_OF_ROLE
 from deploy.state_file import is_held
-from ingest.store.port import Page, Query, RejectedRow
+from ingest.store.port import PageRequest, Query, RejectedRow
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 RATE = 500
 STORE_BYTES = 768 << 20
-SILENT = "10.99.0.8"  # a device that never says how many it sent
+SILENT = "10.99.0.8"  # a device that never sends its counters
 BLOWS = (("broker",), ("streams",), ("console",), ("edge", "dispatcher", "city"))
 
 
 @dataclass
-class Story:
-    """What was seen of one start."""
+class ProductRun:
+    """The observations of one start."""
 
     account: dict[str, Any] = field(default_factory=dict)
     seconds_to_recover: dict[str, float] = field(default_factory=dict)
     stored_before_blow: list[int] = field(default_factory=list)
     records_per_second: float = 0
     pids: list[int] = field(default_factory=list)
-    living: Account | None = None  # taken while records flow
+    living: Reconciliation | None = None  # taken during the flow of records
     pids_harmed_by_garbage: set[int] = field(default_factory=set)
     refused: list[subprocess.CompletedProcess[str]] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("product") / "data")
+def place(tmp_path_factory: pytest.TempPathFactory) -> RunningProduct:
+    return RunningProduct(tmp_path_factory.mktemp("product") / "data")
 
 
 @pytest.fixture(scope="module")
-def store_disk(place: Place) -> Iterator[SmallDisk | CannotMount]:
-    """A disk of the record store's own, where we may mount one."""
+def store_disk(place: RunningProduct) -> Iterator[ResizableDisk | CannotMount]:
+    """A separate disk for the record store, if mounting is allowed."""
     try:
-        disk = SmallDisk(place.folder / "store", STORE_BYTES)
+        disk = ResizableDisk(place.folder / "store", STORE_BYTES)
     except CannotMount as why:
         yield why
         return
@@ -81,11 +81,12 @@ def store_disk(place: Place) -> Iterator[SmallDisk | CannotMount]:
     disk.unmount()
 
 
-def begin_anew(folder: Path) -> None:
-    """A second look must not go on with the books of the first one; mounted disks stay."""
+def remove_leftovers(folder: Path) -> None:
+    """Removes everything but mounted disks: a rerun must not continue the previous run's
+    account."""
     for child in sorted(folder.iterdir()) if folder.exists() else ():
         if child.is_mount():
-            begin_anew(child)
+            remove_leftovers(child)
         elif child.is_dir():
             shutil.rmtree(child)
         else:
@@ -93,10 +94,10 @@ def begin_anew(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def first(place: Place, store_disk: object, seed: int) -> Story:
-    """Garbage at the ports, then every process is killed while records flow; then Ctrl-C."""
-    story, dice = Story(), random.Random(seed)
-    begin_anew(place.folder)
+def first(place: RunningProduct, store_disk: object, seed: int) -> ProductRun:
+    """Sends garbage to the ports, kills every process while records flow, then presses Ctrl-C."""
+    story, dice = ProductRun(), random.Random(seed)
+    remove_leftovers(place.folder)
     with Demo(place, "--rate", str(RATE)) as demo:
         demo.runs()
         began, sent = time.monotonic(), place.sent()
@@ -119,9 +120,9 @@ def first(place: Place, store_disk: object, seed: int) -> Story:
 
 
 @pytest.fixture(scope="module")
-def second(place: Place, first: Story) -> Story:
-    """A few seconds more, in which another start is tried."""
-    story = Story()
+def second(place: RunningProduct, first: ProductRun) -> ProductRun:
+    """Runs a few seconds more, during which another start is tried."""
+    story = ProductRun()
     with Demo(place, "--for", "10s", "--rate", "60") as demo:
         demo.wait_until(lambda: is_held(place.folder), "the demo holds the data directory")
         story.refused = [place.databus(verb) for verb in ("demo", "up")]
@@ -130,8 +131,8 @@ def second(place: Place, first: Story) -> Story:
 
 
 @pytest.fixture(scope="module")
-def product(place: Place, second: Story) -> Iterator[Place]:
-    """The product without the city, in the background."""
+def product(place: RunningProduct, second: ProductRun) -> Iterator[RunningProduct]:
+    """Starts the product without the city, in the background."""
     up = place.databus("up", "--detach")
     try:
         assert up.returncode == 0, up.stderr + place.told
@@ -143,9 +144,10 @@ def product(place: Place, second: Story) -> Iterator[Place]:
 
 
 def test_the_account_balances_after_kill_9_of_every_process_at_500_records_a_second(
-    first: Story,
+    first: ProductRun,
 ) -> None:
-    """Each was killed in the flow and came back; `Demo.end` has seen balance and exit status 0."""
+    """Each was killed during the flow and restarted; `Demo.end` has checked balance and exit status
+    0."""
     assert first.account["restarts"] >= sum(map(len, BLOWS))
     assert first.stored_before_blow == sorted(set(first.stored_before_blow))
     assert first.records_per_second > 0.6 * RATE, "the flow is less dense while the city is dead"
@@ -154,52 +156,53 @@ def test_the_account_balances_after_kill_9_of_every_process_at_500_records_a_sec
     assert first.account["alarms_raised"] > 0
 
 
-def test_an_account_of_the_living_bus_balances_too(first: Story) -> None:
-    """Before, it said "7 off": its books were of different moments."""
+def test_an_account_of_the_living_bus_balances_too(first: ProductRun) -> None:
+    """Regression: the account was "7 off" because its parts were read at different times."""
     assert first.living is not None
     assert (first.living.is_alive, first.living.faults) == (True, [])
     assert sum(flow.stored for flow in first.living.flows) > 0
 
 
-def test_garbage_at_the_ports_harms_nobody(first: Story) -> None:
-    """No process died of it; that no record suffered, the account has shown."""
+def test_garbage_at_the_ports_harms_nobody(first: ProductRun) -> None:
+    """No process died of it; the account has shown that no record was affected."""
     assert first.pids_harmed_by_garbage == set()
 
 
-def test_ctrl_c_leaves_no_process_behind(place: Place, first: Story, second: Story) -> None:
-    """Those of the first start are gone although the second has run since."""
+def test_ctrl_c_leaves_no_process_behind(place: RunningProduct, first: ProductRun, second: ProductRun) -> None:
+    """No process of the first start is left, although the second has run since."""
     assert first.pids
     assert [pid for pid in first.pids if Path(f"/proc/{pid}").exists()] == []
 
 
-def test_a_second_start_goes_on_and_the_account_covers_both(first: Story, second: Story) -> None:
-    """Nothing is forgotten, nothing counted twice."""
+def test_a_second_start_goes_on_and_the_account_covers_both(first: ProductRun, second: ProductRun) -> None:
+    """No record is missing or counted twice."""
     assert stored_in(second.account) > stored_in(first.account)
     assert second.account["alarms_raised"] >= first.account["alarms_raised"]
     assert second.account["restarts"] == 0
 
 
-def test_two_starts_on_one_data_directory_are_refused(place: Place, second: Story) -> None:
-    """The second says who has it and what to do; the first goes on."""
+def test_two_starts_on_one_data_directory_are_refused(place: RunningProduct, second: ProductRun) -> None:
+    """The second start names the owner and the remedy; the first continues."""
     for refused in second.refused:
         assert refused.returncode == 1
         assert f"{place.folder} is in use by process" in refused.stderr
         assert "databus down" in refused.stderr
 
 
-def test_status_shows_every_role_running_and_what_waits_for_it(product: Place) -> None:
-    """Each place says a number; nobody answers "unknown" while everything runs."""
+def test_status_shows_every_role_running_and_what_waits_for_it(product: RunningProduct) -> None:
+    """Each stage shows a number, none "unknown", while everything runs."""
     [roles] = product.lines("status")
     behind = {role["role"]: role["behind"] for role in roles if role["behind"]}
     places = {name: set(found) for name, found in behind.items()}
-    assert places == {name: set(found) for name, found in PLACES_OF_ROLE.items()}
+    assert places == {name: set(found) for name, found in STAGES_OF_ROLE.items()}
     assert all(count is not None for found in behind.values() for count in found.values())
     assert {role["state"] for role in roles} == {"running"}
     assert all(Path(f"/proc/{role['pid']}").exists() for role in roles)
 
 
-def test_bad_records_are_kept_with_their_reason_and_counted(product: Place) -> None:
-    """Every reason by the edge, and straight to the bus; nothing of it is among the good records."""
+def test_bad_records_are_kept_with_their_reason_and_counted(product: RunningProduct) -> None:
+    """Every reason is tried through the edge and directly on the bus; none of it is a stored
+    record."""
     before = product.counts()
     posted = list(bad_records("over the edge"))
     produced = [bad for bad in bad_records("over the bus") if bad.reason is not Reason.TOO_LARGE]
@@ -223,15 +226,15 @@ def test_bad_records_are_kept_with_their_reason_and_counted(product: Place) -> N
 
 @pytest.mark.parametrize("film", [films.yard, films.street], ids=["vtest.avi", "bikes.mp4"])
 def test_people_of_a_real_film_are_listed_and_their_pictures_open(
-    product: Place, film: Callable[[], Path]
+    product: RunningProduct, film: Callable[[], Path]
 ) -> None:
-    """The whole film, from its first frame over bus and store to a JPEG that opens."""
+    """Covers the whole film, from its first frame over bus and store to a valid JPEG."""
     try:
         path = film()
     except films.NoFilm as why:
         pytest.skip(str(why))
     checkpoint = f"330191#8#{path.stem}#0"
-    looks = ("--looks", "5")  # a hand-held street shows nobody for long
+    looks = ("--looks", "5")  # in a hand-held film each person is visible only briefly
     [told] = product.lines("recognise", str(path), "--checkpoint", checkpoint, *looks)
     sent = told["sent"]["video"]
     query = Query(checkpoint_id=checkpoint)
@@ -253,15 +256,15 @@ def test_people_of_a_real_film_are_listed_and_their_pictures_open(
 
 
 def test_a_full_disk_of_the_store_is_waited_for(
-    product: Place, store_disk: SmallDisk | CannotMount
+    product: RunningProduct, store_disk: ResizableDisk | CannotMount
 ) -> None:
-    """The edge still answers 200; what was taken is stored when there is room again, once."""
+    """The edge still answers 200; accepted records are stored once when there is room again."""
     if isinstance(store_disk, CannotMount):
         pytest.skip(f"a full disk needs a file system of its own: {store_disk}")
     stored, log = product.stored(), product.folder / "log" / "streams.log"
     marked = log.stat().st_size
     store_disk.leave(free_bytes=0)
-    filler = "x" * 5000  # more than the pages that are free inside of SQLite's files
+    filler = "x" * 5000  # more than the free pages inside SQLite's files
     records = [encoded(f"full-{n}", 垫=filler, 抓拍设备地址=SILENT) for n in range(2000)]
     answer = httpx.post(
         f"{product.edge_url}/v1/records/vehicle", content=b"\n".join(records), timeout=30,
@@ -276,8 +279,8 @@ def test_a_full_disk_of_the_store_is_waited_for(
     eventually(lambda: product.account().balanced, lambda: str(product.account().faults))
 
 
-def test_down_stops_everything_and_a_second_down_says_so(product: Place) -> None:
-    """The last of the story, with the account of all three starts; its processes are gone after it."""
+def test_down_stops_everything_and_a_second_down_says_so(product: RunningProduct) -> None:
+    """It ends the story with the account of all three starts; no process is left."""
     [account] = product.lines("account")
     assert account["balanced"], account["faults"]
     pids = product.pids()
@@ -286,13 +289,13 @@ def test_down_stops_everything_and_a_second_down_says_so(product: Place) -> None
     assert product.databus("down").stdout.strip() == "nothing runs on this data directory"
 
 
-def _rejected(place: Place, bad: Bad) -> list[RejectedRow]:
-    """The newest of its kind and reason."""
+def _rejected(place: RunningProduct, bad: Bad) -> list[RejectedRow]:
+    """The newest rejected record of its kind and reason."""
     with place.records() as reader:
-        return reader.rejected(kind=bad.kind, reason=bad.reason.value, page=Page(limit=50))[0]
+        return reader.rejected(kind=bad.kind, reason=bad.reason.value, page=PageRequest(limit=50))[0]
 
 
-def _count(place: Place, query: Query) -> int:
+def _count(place: RunningProduct, query: Query) -> int:
     with place.records() as reader:
         return reader.count(query)
 

@@ -1,4 +1,4 @@
-"""What is refused before anything is started, each with its remedy."""
+"""Errors reported before anything is started, each with its remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from running_product import Place
+from running_product import RunningProduct
 
 from deploy.state_file import is_held
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_taken_port_is_an_error_that_says_whose_it_is_and_what_to_change(tmp_path: Path) -> None:
-    """And nothing is left running."""
-    place = Place(tmp_path / "data")
+    """No process is left running."""
+    place = RunningProduct(tmp_path / "data")
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", place.edge))
         stranger.listen()

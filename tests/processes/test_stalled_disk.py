@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 from slow_fsync import CannotTrace, check_strace, slow_fsync
 
-from broker.server.embedded import RunningBroker, start_broker_process
+from deploy.testservers.databus import RunningBroker, start_broker
 
 pytestmark = pytest.mark.slow
 STALL_MS = 3000
@@ -18,7 +18,7 @@ ROUNDS = 20
 BOUND_S = 60.0
 FORCED, FREE = "forced", "free"
 PROPERTIES = {
-    "metadata.max.idle.interval.ms": "0",  # a quorum of one writes nothing while nothing changes
+    "metadata.max.idle.interval.ms": "0",  # a quorum of one writes nothing without changes
     "log.flush.offset.checkpoint.interval.ms": "200",
     "log.flush.start.offset.checkpoint.interval.ms": "200",
     "replica.high.watermark.checkpoint.interval.ms": "200",
@@ -32,7 +32,7 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
         check_strace()
     except CannotTrace as why:
         pytest.skip(str(why))
-    running = start_broker_process(tmp_path, PROPERTIES)
+    running = start_broker(tmp_path, PROPERTIES)
     try:
         yield running
     finally:
@@ -60,7 +60,7 @@ def read(consumer: Consumer) -> Message:
 
 def test_a_stalled_device_holds_up_only_what_waits_for_it(broker: RunningBroker) -> None:
     """While one acknowledgement waits for its flush, other partitions are written and read, segments
-    roll, checkpoints are due, metadata are answered and a group's member stays in its group."""
+    roll, checkpoints are written, Metadata is answered and a member stays in its group."""
     bootstrap = broker.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap})
     make_topics(admin)

@@ -1,4 +1,4 @@
-"""A broker whose metadata log takes seconds to flush: whoever asks nothing of it does not wait."""
+"""A broker whose metadata log takes seconds to flush: requests independent of it do not wait."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker.server.embedded import RunningBroker, start_broker_process
+from deploy.testservers.databus import RunningBroker, start_broker
 from tests.processes.slow_fsync import CannotTrace, check_strace, slow_fsync
 
 pytestmark = pytest.mark.slow
 TOPIC = "flow"
 STALL_MS = 3000
 ENOUGH = 20
-"""Round trips beside one creation of a topic; a loop that waits for the device makes one or two."""
+"""Round trips during one creation of a topic; a loop that waits for the device makes one or two."""
 PATIENCE_S = 60.0
 
 
@@ -27,7 +27,7 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
     except CannotTrace as why:
         pytest.skip(str(why))
     directory = tmp_path / "metadata"
-    running = start_broker_process(tmp_path / "data", {"metadata.log.dir": str(directory)})
+    running = start_broker(tmp_path / "data", {"metadata.log.dir": str(directory)})
     try:
         yield running
     finally:
@@ -35,7 +35,8 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 
 def metadata_files(root: Path) -> list[Path]:
-    """What Raft flushes: its log, the books beside it, its vote, the names of all of them."""
+    """The files that Raft flushes: its log, the files beside it, its vote, and their
+    directories."""
     directory = root / "__cluster_metadata-0"
     books = ("leader-epoch-checkpoint.tmp", "quorum-state.tmp")
     return [*directory.glob("*.log"), *(directory / name for name in books), directory]
@@ -44,11 +45,11 @@ def metadata_files(root: Path) -> list[Path]:
 def test_records_and_heartbeats_go_on_while_a_topic_waits_for_the_metadata_log(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
-    """The fsync of a decision was on the broker's event loop: for its three seconds nobody was
-    answered, whatever he asked. Now only who wants the decision waits."""
+    """Regression: the fsync of a decision ran on the broker's event loop, and for its three seconds
+    no request was answered. Now only requests that need the decision wait."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(PATIENCE_S)
-    # Another connection: on one, answers keep the order of their requests.
+    # A second connection: on one, answers keep the order of their requests.
     asker = AdminClient({"bootstrap.servers": broker.bootstrap})
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 0})
     consumer = Consumer({
@@ -77,6 +78,6 @@ def test_records_and_heartbeats_go_on_while_a_topic_waits_for_the_metadata_log(
                 assert TOPIC in asker.list_topics(timeout=PATIENCE_S).topics
             made.result(PATIENCE_S)
         assert trips >= ENOUGH
-        assert shares == [1]  # nobody was taken for dead
+        assert shares == [1]  # no broker was considered dead
     finally:
         consumer.close()

@@ -1,6 +1,6 @@
 """`python -m tests.simulation --seeds 1..300 --controller kraft`: worlds on seeds, from a terminal.
 
-In: arguments. Out: a line per seed, all that was wrong of a bad one; exit status 1 if one was bad.
+In: arguments. Out: a line per seed, all violations of a bad one; exit status 1 if one was bad.
 Never: a result that depends on anything but the commit and the seed.
 """
 
@@ -23,7 +23,7 @@ def parse_seeds(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def told(outcome: Outcome, seconds: float) -> str:
+def summary(outcome: Outcome, seconds: float) -> str:
     """One seed in a few lines."""
     state = "ok  " if not outcome.wrong else "BAD "
     lines = [
@@ -46,22 +46,22 @@ def one(job: tuple[int, str, bool]) -> tuple[Outcome, float]:
 
 
 def run(seeds: range, controllers: list[str], *, jobs: int = 1, trace: bool = False) -> int:
-    """Run them all; how many were bad."""
+    """Runs all seeds; returns how many were bad."""
     work = [(seed, controller, trace) for controller in controllers for seed in seeds]
     bad: list[Outcome] = []
 
-    def take(result: tuple[Outcome, float]) -> None:
-        print(told(*result), flush=True)
+    def report(result: tuple[Outcome, float]) -> None:
+        print(summary(*result), flush=True)
         if result[0].wrong:
             bad.append(result[0])
 
     if jobs > 1:
         with Pool(jobs, maxtasksperchild=20) as pool:
             for result in pool.imap(one, work):
-                take(result)
+                report(result)
     else:
         for job in work:
-            take(one(job))
+            report(one(job))
     print(f"{len(work) - len(bad)} of {len(work)} worlds were sound")
     for outcome in bad:
         print(f"again: simulate --seed {outcome.seed} --controller {outcome.controller} --trace")

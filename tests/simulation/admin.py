@@ -1,4 +1,4 @@
-"""A simulated operator: makes, grows and deletes topics, moves replicas, elects leaders.
+"""A simulated operator: creates, grows and deletes topics, moves replicas, elects leaders.
 
 In: what to do. Out: whether it was accepted. Never: a retry of what was refused for a reason.
 """
@@ -49,7 +49,7 @@ TIMEOUT_S = 10.0
 SETTLED = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.ELECTION_NOT_NEEDED}
 
 
-class Admin:
+class SimAdmin:
     """One operator."""
 
     def __init__(self, name: str, around: ClientSurroundings) -> None:
@@ -59,7 +59,7 @@ class Admin:
     async def create(
         self, topic: str, partitions: int, replicas: int, configs: dict[str, str]
     ) -> bool:
-        """A topic; true if it is there afterwards."""
+        """Creates a topic; returns whether it exists afterwards."""
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -72,7 +72,7 @@ class Admin:
         return await self._do(ApiKey.CREATE_TOPICS, request, lambda a: a.topics[0].error_code)
 
     async def create_on(self, topic: str, brokers: Sequence[int], configs: dict[str, str]) -> bool:
-        """A topic of one partition on certain brokers, the first of them preferred."""
+        """Creates a topic of one partition on these brokers, the first of them preferred."""
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -89,7 +89,7 @@ class Admin:
 
     async def create_surely(self, topic: str, partitions: int, replicas: int,
                             configs: dict[str, str], until: float) -> bool:
-        """The same until it has worked or the time is over."""
+        """Retries `create_on` until it succeeds or the time is over."""
         while self.client.clock.monotonic() < until:
             if await self.create(topic, partitions, replicas, configs):
                 return True
@@ -104,7 +104,7 @@ class Admin:
         return await self._do(ApiKey.DELETE_TOPICS, request, lambda a: a.responses[0].error_code)
 
     async def grow(self, topic: str, partitions: int) -> bool:
-        """More partitions."""
+        """Adds partitions."""
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=topic, count=partitions, assignments=None)],
             timeout_ms=8000,
@@ -112,7 +112,7 @@ class Admin:
         return await self._do(ApiKey.CREATE_PARTITIONS, request, lambda a: a.results[0].error_code)
 
     async def reassign(self, topic: str, partition: int, replicas: Sequence[int] | None) -> bool:
-        """Move a partition; None cancels."""
+        """Moves a partition; None cancels."""
         wanted = None if replicas is None else list(replicas)
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=8000,
@@ -141,7 +141,7 @@ class Admin:
         return bool(answer.results[0].partitions[0].error_code == 0)
 
     async def elect_preferred(self, topic: str, partitions: list[int]) -> bool:
-        """Leaders back to where they belong."""
+        """Elects the preferred leaders."""
         request = ElectLeadersRequest(
             election_type=0, timeout_ms=8000,
             topic_partitions=[TopicPartitions(topic=topic, partitions=partitions)],
@@ -149,7 +149,8 @@ class Admin:
         return await self._do(ApiKey.ELECT_LEADERS, request, lambda a: a.error_code)
 
     async def delete_records(self, topic: str, partition: int, before: int) -> bool:
-        """Delete what is below `before`. Noted before it is asked: an answer may be lost."""
+        """Deletes records below `before`. The event precedes the request: the answer may be
+        lost."""
         self.around.record(
             Deleted(at_ms=self.client.now_ms, topic=topic, partition=partition, before=before)
         )
@@ -175,7 +176,7 @@ class Admin:
         return await self._configure(TOPIC_RESOURCE, topic, {name: value})
 
     async def throttle(self, topic: str, bytes_per_second: int) -> bool:
-        """Let brokers copy a topic only so fast to whom is not in sync."""
+        """Limits the rate at which brokers copy a topic to replicas out of sync."""
         sides = ("leader", "follower")
         rates = {f"{side}.replication.throttled.rate": str(bytes_per_second) for side in sides}
         replicas = {f"{side}.replication.throttled.replicas": "*" for side in sides}

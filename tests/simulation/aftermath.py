@@ -1,4 +1,4 @@
-"""What must be so when all faults are over: looked at from outside, as an operator would.
+"""The conditions that must hold when all faults are over, as an operator would check them.
 
 In: the cluster. Out: sentences about what is wrong, and the bytes of every replica for rule 12.
 Never: a wait.
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from bus.records.batch import RecordsError, iter_batches
-from tests.checker.history import ReplicaState
-from tests.simulation.cluster import Cluster
-from tests.simulation.machine import Machine
+from tests.checker.history import ReplicaStateEvent
+from tests.simulation.cluster import SimCluster
+from tests.simulation.machine import SimMachine
 
 
-def what_is_wrong(cluster: Cluster) -> list[str]:
-    """Everything that is not as it should be; empty when the cluster is whole."""
+def what_is_wrong(cluster: SimCluster) -> list[str]:
+    """All violations; empty when the cluster is healthy."""
     serving = cluster.serving()
     if len(serving) < len(cluster.machines):
         silent = [m.name for m in cluster.machines if m.broker is None]
@@ -28,10 +28,10 @@ def what_is_wrong(cluster: Cluster) -> list[str]:
     return [*_metadata(cluster, serving), *_replicas(cluster), *_directories(cluster, serving)]
 
 
-def what_differs_at_rest(cluster: Cluster) -> list[str]:
-    """Once nobody writes, every replica ends where its leader does, and every watermark is there.
+def what_differs_at_rest(cluster: SimCluster) -> list[str]:
+    """Once writes have stopped, every log and every watermark must reach the leader's log end.
 
-    Rule 12 compares bytes below the watermarks: one that rests at 0 would be compared over nothing.
+    Rule 12 compares bytes below the watermarks: with a watermark of 0 it would compare nothing.
     """
     ends: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
     for machine, partition in cluster.partitions():
@@ -44,8 +44,8 @@ def what_differs_at_rest(cluster: Cluster) -> list[str]:
     ]
 
 
-def is_in_sync(cluster: Cluster, machine: Machine) -> bool:
-    """Whether the machine's broker serves and is in sync wherever it has a replica."""
+def is_in_sync(cluster: SimCluster, machine: SimMachine) -> bool:
+    """Whether the machine's broker serves and is in sync for all its replicas."""
     image = cluster.image() if machine.broker is not None else None
     return image is not None and all(
         machine.node_id in partition.isr
@@ -55,9 +55,9 @@ def is_in_sync(cluster: Cluster, machine: Machine) -> bool:
     )
 
 
-def _metadata(cluster: Cluster, serving: list[Any]) -> Iterator[str]:
-    """All brokers have the same metadata, in which everything is in sync and led."""
-    images = {machine.name: broker.rooms.services.image for machine, broker in serving}
+def _metadata(cluster: SimCluster, serving: list[Any]) -> Iterator[str]:
+    """Checks that all brokers have the same metadata, with a leader and all replicas in sync."""
+    images = {machine.name: broker.components.services.image for machine, broker in serving}
     topics = {name: describe_topics(image) for name, image in images.items()}
     first = next(iter(topics))
     for name in topics:
@@ -78,7 +78,7 @@ def _metadata(cluster: Cluster, serving: list[Any]) -> Iterator[str]:
 
 
 def describe_topics(image: Any) -> list[tuple[Any, ...]]:
-    """What all brokers must know of topics, comparable."""
+    """A broker's knowledge of topics in comparable form; it must be the same for all."""
     return sorted(
         (
             topic.name, topic.topic_id, partition.index, partition.replicas, partition.leader,
@@ -89,8 +89,8 @@ def describe_topics(image: Any) -> list[tuple[Any, ...]]:
     )  # fmt: skip
 
 
-def _replicas(cluster: Cluster) -> Iterator[str]:
-    """Every replica that ought to be is there, and no other."""
+def _replicas(cluster: SimCluster) -> Iterator[str]:
+    """Checks that exactly the assigned replicas exist."""
     found: dict[tuple[str, int], set[int]] = {}
     for machine, partition in cluster.partitions():
         found.setdefault((partition.topic, partition.index), set()).add(machine.node_id)
@@ -104,33 +104,34 @@ def _replicas(cluster: Cluster) -> Iterator[str]:
                 yield f"{topic.name}-{partition.index}: missing on {missing}, left on {strays}"
 
 
-def _directories(cluster: Cluster, serving: list[Any]) -> Iterator[str]:
-    """Every log is there once, nothing moves any more, and the controller knows where it lies."""
+def _directories(cluster: SimCluster, serving: list[Any]) -> Iterator[str]:
+    """Checks that every log exists once, no move is left, and the controller knows its
+    directory."""
     if len(cluster.log_dirs) == 1:
         return
     image = cluster.image()
     for machine, broker in serving:
-        logs, moves = broker.rooms.logs, broker.rooms.replicas.moves
+        logs, moves = broker.components.logs, broker.components.replicas.log_dir_mover
         if len(moves):
             yield f"{machine.name}: {len(moves)} replicas are on the move"
-        for partition in broker.rooms.replicas.partitions():
+        for partition in broker.components.replicas.partitions():
             name = f"{partition.topic}-{partition.index}"
             homes = [d for d in cluster.log_dirs if machine.disk.dirs.get(f"{d}/{name}", 0) is None]
             if homes != [partition.log.directory.rpartition("/")[0]]:
                 yield f"{machine.name}: {name} lies in {homes}, {partition.log.directory} is served"
             topic = image.topics.get(partition.topic)
-            told = None if topic is None else topic.partitions[partition.index]
-            if told is None or machine.node_id not in told.replicas:
-                continue  # `_replicas` speaks of it
-            here = told.replicas.index(machine.node_id)
-            if told.directories and told.directories[here] != logs.directory_ids[homes[0]]:
+            known = None if topic is None else topic.partitions[partition.index]
+            if known is None or machine.node_id not in known.replicas:
+                continue  # `_replicas` reports it
+            here = known.replicas.index(machine.node_id)
+            if known.directories and known.directories[here] != logs.directory_ids[homes[0]]:
                 yield f"{machine.name}: {name} is elsewhere as the controller has it"
 
 
-def replica_states(cluster: Cluster, at_ms: int) -> Iterator[ReplicaState]:
+def replica_states(cluster: SimCluster, at_ms: int) -> Iterator[ReplicaStateEvent]:
     """Every replica's batches, read from its files."""
     for machine, partition in cluster.partitions():
-        yield ReplicaState(
+        yield ReplicaStateEvent(
             at_ms=at_ms,
             broker=machine.node_id,
             topic=partition.topic,
@@ -141,7 +142,7 @@ def replica_states(cluster: Cluster, at_ms: int) -> Iterator[ReplicaState]:
         )
 
 
-def _batches(machine: Machine, directory: str) -> Iterator[tuple[int, int, int, str]]:
+def _batches(machine: SimMachine, directory: str) -> Iterator[tuple[int, int, int, str]]:
     root = f"{directory}/"
     files = machine.disk.files
     for path in sorted(p for p in files if p.startswith(root) and p.endswith(".log")):

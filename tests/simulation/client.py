@@ -1,7 +1,7 @@
-"""A simulated client of the cluster: metadata, one connection per broker, an account of all it does.
+"""A simulated client of the cluster: metadata, one connection per broker, a record of all it does.
 
-In: addresses to begin with. Out: answers of the broker it asks, `WireError` where there is none.
-Never: a retry that the caller has not asked for.
+In: bootstrap addresses. Out: answers of the requested broker, `WireError` if there is none.
+Never: a retry that the caller did not request.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from tests.checker.history import Event
+from tests.checker.history import HistoryEvent
 from tests.simulation.clock import SimClock
-from tests.simulation.dialect import OWN, Dialect, Place, Topic
+from tests.simulation.dialect import OWN, Dialect, ListedTopic, PartitionRef
 from tests.simulation.network import ProcessNetwork
-from tests.simulation.wire import Connection, WireError
+from tests.simulation.wire import WireConnection, WireError
 
 REQUEST_TIMEOUT_S = 5.0
 
 
 @dataclass(slots=True)
-class PartitionView:
+class KnownPartition:
     """What the client believes of a partition."""
 
     leader_id: int
@@ -33,12 +33,12 @@ class PartitionView:
 
 
 @dataclass(slots=True)
-class TopicView:
+class KnownTopic:
     """What the client believes of a topic."""
 
     name: str
     topic_id: bytes
-    partitions: dict[int, PartitionView] = field(default_factory=dict)
+    partitions: dict[int, KnownPartition] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -49,11 +49,11 @@ class ClientSurroundings:
     network: ProcessNetwork
     dice: random.Random
     bootstrap: Sequence[tuple[str, int]]
-    record: Callable[[Event], None]
+    record: Callable[[HistoryEvent], None]
     next_op: Callable[[], int]
     trace: Callable[[str], None]
     complain: Callable[[str], None]
-    """Say what no client of a sound cluster may ever hear."""
+    """Reports an answer that no client of a correct cluster may get."""
 
 
 class Client:
@@ -64,10 +64,10 @@ class Client:
         self.dialect = dialect
         self.around = around
         self.clock, self.dice = around.clock, around.dice
-        self.topics: dict[str, TopicView] = {}
+        self.topics: dict[str, KnownTopic] = {}
         self.brokers: dict[int, tuple[str, int]] = {}
         self.controller_id = -1
-        self._wires: dict[tuple[str, int], Connection] = {}
+        self._wires: dict[tuple[str, int], WireConnection] = {}
         self._opening: dict[tuple[str, int], asyncio.Lock] = {}
 
     @property
@@ -77,11 +77,11 @@ class Client:
     async def ask(
         self, node_id: int, key: ApiKey, body: Any, *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> Any:
-        """Ask one broker; -1 asks any."""
+        """Sends a request to one broker; -1 means any."""
         return await (await self.wire(node_id)).ask(key, body, timeout_s=timeout_s)
 
-    async def wire(self, node_id: int) -> Connection:
-        """The connection to a broker, made if there is none."""
+    async def wire(self, node_id: int) -> WireConnection:
+        """The connection to a broker, opened if there is none."""
         return await self._wire_to(self._address(node_id))
 
     def _address(self, node_id: int) -> tuple[str, int]:
@@ -90,11 +90,11 @@ class Client:
                 raise WireError(f"broker {node_id} is not known")
             return self.brokers[node_id]
         known = [self.brokers[n] for n in sorted(self.brokers)] or list(self.around.bootstrap)
-        if self.dice.random() < 0.3:  # what is known may all be dead
+        if self.dice.random() < 0.3:  # all known brokers may be dead
             known = list(self.around.bootstrap)
         return known[self.dice.randrange(0, len(known))]
 
-    async def _wire_to(self, address: tuple[str, int]) -> Connection:
+    async def _wire_to(self, address: tuple[str, int]) -> WireConnection:
         lock = self._opening.setdefault(address, asyncio.Lock())
         async with lock:
             wire = self._wires.get(address)
@@ -104,7 +104,7 @@ class Client:
             return wire
 
     async def refresh(self, names: Sequence[str]) -> None:
-        """Ask for the metadata of topics; what is not there is left out."""
+        """Requests the metadata of topics; missing topics are left out."""
         said = await self.ask(-1, ApiKey.METADATA, self.dialect.metadata(names))
         answer = self.dialect.read_metadata(said)
         self.brokers = {one.node_id: (one.host, one.port) for one in answer.brokers}
@@ -114,25 +114,26 @@ class Client:
                 if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     self.topics.pop(topic.name, None)
                 continue
-            self._take(topic)
+            self._update_topic(topic)
 
     async def refresh_quietly(self, names: Sequence[str]) -> None:
-        """The same; no answer is no trouble."""
+        """Does what `refresh` does, but ignores a missing answer."""
         with suppress(WireError):
             await self.refresh(names)
 
-    def _take(self, topic: Topic) -> None:
-        """Newer leader epochs only: a broker that lags must not undo what is known (KIP-320)."""
+    def _update_topic(self, topic: ListedTopic) -> None:
+        """Accepts only leader epochs that are not older, since a broker may lag behind
+        (KIP-320)."""
         view = self.topics.get(topic.name)
         if view is None or view.topic_id != topic.topic_id:
-            view = self.topics[topic.name] = TopicView(topic.name, topic.topic_id)
+            view = self.topics[topic.name] = KnownTopic(topic.name, topic.topic_id)
         for one in topic.partitions:
             known = view.partitions.get(one.index)
             if known is None or one.leader_epoch >= known.leader_epoch:
-                view.partitions[one.index] = PartitionView(one.leader_id, one.leader_epoch)
+                view.partitions[one.index] = KnownPartition(one.leader_id, one.leader_epoch)
 
-    async def leader(self, topic: str, partition: int) -> tuple[TopicView, int]:
-        """The topic and who leads the partition; asks once. Raises WireError."""
+    async def leader(self, topic: str, partition: int) -> tuple[KnownTopic, int]:
+        """The topic and the partition's leader; requests metadata once. Raises WireError."""
         view = self.topics.get(topic)
         if view is None or view.partitions.get(partition, NOBODY).leader_id < 0:
             await self.refresh([topic])
@@ -144,21 +145,21 @@ class Client:
             raise WireError(f"{topic}-{partition} has no leader")
         return view, leader
 
-    def place(self, topic: str, partition: int) -> Place:
-        """Where that is; a topic that is not known has no id yet."""
+    def place(self, topic: str, partition: int) -> PartitionRef:
+        """A reference to the partition; an unknown topic has no id yet."""
         view = self.topics.get(topic)
-        return Place(topic, bytes(16) if view is None else view.topic_id, partition)
+        return PartitionRef(topic, bytes(16) if view is None else view.topic_id, partition)
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """It was wrong: ask again before the next request."""
+        """Forgets a wrong leader, so that metadata are requested before the next request."""
         view = self.topics.get(topic)
         if view is not None and partition in view.partitions:
             view.partitions[partition].leader_id = -1
 
     async def close(self) -> None:
-        """End all connections."""
+        """Closes all connections."""
         for wire in self._wires.values():
             wire.drop()
 
 
-NOBODY = PartitionView(-1, -1)
+NOBODY = KnownPartition(-1, -1)

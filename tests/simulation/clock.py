@@ -1,7 +1,7 @@
 """`broker.clock.port.Clock` in virtual time, for one life of one process.
 
-Never: the machine's time or dice. The wall clock is the virtual time plus the machine's own error,
-which the world may change while it runs (an operator sets the clock).
+Never: the machine's time or random numbers. The wall clock is the virtual time plus the machine's
+own error, which the world may change while it runs (an operator sets the clock).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tests.simulation.loop import START_S, Life, VirtualLoop
+from tests.simulation.loop import START_S, ProcessLife, VirtualLoop
 
 EPOCH_MS = 1_790_000_000_000
 """The wall clock at the beginning of every world: some day of 2026."""
 
 
 class SimClock:
-    """Time, dice and tasks of one life."""
+    """Time, random numbers and tasks of one process."""
 
-    def __init__(self, loop: VirtualLoop, life: Life, dice: random.Random) -> None:
+    def __init__(self, loop: VirtualLoop, life: ProcessLife, dice: random.Random) -> None:
         self._loop = loop
         self._life = life
         self._dice = dice
@@ -31,7 +31,7 @@ class SimClock:
 
     @property
     def random(self) -> random.Random:
-        """This process' source of chance."""
+        """The random generator of this process."""
         return self._dice
 
     def now_ms(self) -> int:
@@ -39,19 +39,19 @@ class SimClock:
         return EPOCH_MS + int((self.monotonic() - START_S) * 1000) + self.wall_error_ms
 
     def monotonic(self) -> float:
-        """Virtual seconds, with what the present step has spent so far."""
+        """Virtual seconds, plus what the current step has spent so far."""
         return max(self._loop.time(), self._life.busy_until)
 
     def spend(self, seconds: float) -> None:
-        """The present step keeps this life's processor busy for so long."""
+        """Keeps this process's CPU busy for so long during the current step."""
         self._life.spend(self._loop.time(), seconds)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait in virtual time."""
+        """Waits in virtual time."""
         await asyncio.sleep(seconds)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """A task of this life."""
+        """Starts a task of this process."""
         task = self._loop.create_task(coroutine, name=name, context=self._life.context)
         task.add_done_callback(self._report, context=self._life.context)
         self.tasks.append(task)
@@ -61,7 +61,7 @@ class SimClock:
         return task
 
     def _report(self, task: asyncio.Task[Any]) -> None:
-        """As `bus.tasks`: an error of a task is one of its process, awaited or not."""
+        """Does what `bus.tasks` does: an error of a task fails its process, awaited or not."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._loop.call_exception_handler(
@@ -73,9 +73,9 @@ class SimClock:
             )
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """A timer of this life."""
+        """Starts a timer of this process."""
         return self._loop.call_later(delay_s, callback, context=self._life.context)
 
     def new_uuid(self) -> bytes:
-        """From the dice."""
+        """Draws a UUID from the random generator."""
         return uuid.UUID(int=self._dice.getrandbits(128), version=4).bytes

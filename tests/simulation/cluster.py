@@ -1,7 +1,7 @@
 """The machines of one world and how they are configured, for either kind of controller.
 
-In: how many brokers, which controller. Out: machines, and what they hold, looked at from outside.
-Never: a change of a broker's state; who changes something does it as an operator would.
+In: how many brokers, which controller. Out: machines, and their state as seen from outside.
+Never: a change of a broker's state except as an operator would make it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from broker.config.views import BrokerConfig
-from broker.controller.kraft.states import Role
+from broker.controller.kraft.raft.roles import RaftRole
 from broker.server.broker import Broker
 from broker.settings import ProcessSettings
-from tests.simulation.machine import PORT, Machine, Process
+from tests.simulation.machine import PORT, SimMachine, SimProcess
 from tests.simulation.processor import Costs, WorkingBroker
-from tests.simulation.world import World
+from tests.simulation.world import SimWorld
 
 CONTROLLER_PORT = 9093
 LOG_DIR = "/data/logs"
@@ -36,14 +36,14 @@ PROPERTIES = {
     "log.flush.offset.checkpoint.interval.ms": "10000",
     "log.retention.check.interval.ms": "30000",
 }
-"""Shorter times than Kafka's, so that much happens in two minutes."""
+"""Shorter timeouts than Kafka's, so that much happens in two minutes."""
 
 TWO_DIRECTORIES = {
     "log.dirs": f"{LOG_DIR},/data/more",
     "replica.alter.log.dirs.io.max.bytes.per.second": "2000",
     "alter.log.dirs.replication.quota.window.num": "2",
 }
-"""So slow that machines fail in the middle of a move."""
+"""Moves are so slow that machines fail in the middle of one."""
 
 ALONE = {
     "min.insync.replicas": "1",
@@ -52,18 +52,18 @@ ALONE = {
 }
 
 
-class Cluster:
+class SimCluster:
     """Machines 1..n. In KRaft the first three are voters; the others are brokers only."""
 
     def __init__(
         self,
-        world: World,
+        world: SimWorld,
         brokers: int = 3,
         controller: str = "kraft",
         more: Mapping[str, str] | None = None,
         costs: Costs | None = None,
     ) -> None:
-        """`more`: properties of every broker; `costs`: what requests cost its processor."""
+        """`more`: properties of every broker; `costs`: the CPU time of its requests."""
         self.world = world
         self.costs = costs or Costs()
         self.common = PROPERTIES | dict(more or {})
@@ -75,9 +75,9 @@ class Cluster:
             self.ensemble = Ensemble(world)
         self.replication_factor = min(brokers, 3)
         self.voters = list(range(1, min(brokers, 3) + 1))
-        self.machines: list[Machine] = []
+        self.machines: list[SimMachine] = []
         self.machines += [
-            Machine(world, node_id, self.properties, self._make)
+            SimMachine(world, node_id, self.properties, self._make)
             for node_id in range(1, brokers + 1)
         ]
 
@@ -114,51 +114,51 @@ class Cluster:
         return self.common | own
 
     def _make(
-        self, machine: Machine, process: Process, config: BrokerConfig, settings: ProcessSettings
+        self, machine: SimMachine, process: SimProcess, config: BrokerConfig, settings: ProcessSettings
     ) -> Broker:
         ports = config, process.clock, process.disk, process.network, settings
         session = None if self.ensemble is None else self.ensemble.session(machine, process)
         return WorkingBroker(*ports, zookeeper=session, costs=self.costs, spend=process.clock.spend)
 
     def start(self) -> None:
-        """Power on."""
+        """Starts all machines."""
         for machine in self.machines:
             machine.start()
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------
 
-    def serving(self) -> list[tuple[Machine, Broker]]:
-        """The brokers that serve now."""
+    def serving(self) -> list[tuple[SimMachine, Broker]]:
+        """The brokers that currently serve."""
         return [(m, m.broker) for m in self.machines if m.broker is not None]
 
-    def partitions(self) -> Iterator[tuple[Machine, Any]]:
+    def partitions(self) -> Iterator[tuple[SimMachine, Any]]:
         """Every replica of every broker that serves."""
         for machine, broker in self.serving():
-            for partition in broker.rooms.replicas.partitions():
+            for partition in broker.components.replicas.partitions():
                 yield machine, partition
 
-    def active_controllers(self) -> list[tuple[Machine, Any]]:
-        """Who believes to be the active controller."""
+    def active_controllers(self) -> list[tuple[SimMachine, Any]]:
+        """The brokers that believe they are the active controller."""
         return [
-            (machine, broker.rooms.controller)
+            (machine, broker.components.controller)
             for machine, broker in self.serving()
-            if broker.rooms.controller.is_active
+            if broker.components.controller.is_active
         ]
 
     def quorum_leaders(self) -> list[tuple[int, int]]:
-        """(node id, epoch) of everybody whom a majority has elected, as far as he knows, whether
-        anything of his epoch is committed or not."""
+        """(node id, epoch) of every node that believes a majority has elected it, whether anything
+        of its epoch is committed or not."""
         if self.ensemble is not None or len(self.machines) == 1:
             return []
-        nodes = [(m.node_id, broker.rooms.controller) for m, broker in self.serving()]
-        return [(one, node.epoch) for one, node in nodes if node.machine.role is Role.LEADER]
+        nodes = [(m.node_id, broker.components.controller) for m, broker in self.serving()]
+        return [(one, node.epoch) for one, node in nodes if node.raft.role is RaftRole.LEADER]
 
     def image(self) -> Any:
-        """The newest committed metadata that anybody has; None if nobody serves."""
+        """The newest committed metadata of any broker; None if none serves."""
         best, best_rank = None, (-1, -1)
         for _, broker in self.serving():
-            controller = broker.rooms.controller
+            controller = broker.components.controller
             rank = (int(controller.is_active) * controller.epoch, controller.end_offset)
             if rank > best_rank:
-                best, best_rank = broker.rooms.services.image, rank
+                best, best_rank = broker.components.services.image, rank
         return best

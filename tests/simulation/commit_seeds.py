@@ -1,7 +1,7 @@
 """Which worlds CI runs: seeds that depend only on the commit.
 
-In: the repository's newest commit. Out: seeds; a judgement of one of them. Never: the time of day,
-nor a count that depends on how fast the machine is.
+In: the repository's newest commit. Out: seeds; a check of one of them. Never: the time of day, nor
+a count that depends on the machine's speed.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from deploy.paths import PROJECT_ROOT
 from tests.simulation.story import run_seed
 
 FRESH_PER_CONTROLLER = 40
-"""Worlds that nobody has seen before: drawn from the commit out of more than will ever be run."""
+"""New worlds, chosen by the commit out of more than will ever be run."""
 KNOWN_PER_CONTROLLER = 60
-"""Of those that are run by hand before a release: another part of them for each commit."""
+"""Worlds out of those run manually before a release: another part for each commit."""
 LAST_KNOWN_SEED = 300
 FRESH_SEED_BITS = 48
 
 
 def commit() -> str:
-    """The newest commit; the run's own seed, which the header prints, where there is none."""
+    """The newest commit, or without git the run's own seed, which the header prints."""
     try:
         done = subprocess.run(
             ["git", "rev-parse", "HEAD"],
@@ -51,7 +51,8 @@ SEEDS_PER_CONTROLLER = len(SEEDS)
 
 
 def check_world(step: int, controller: str) -> None:
-    """Safety in trouble, liveness after it. Again: `simulate --seed N --controller C --trace`."""
+    """Checks safety during faults and liveness after them. To repeat:
+    `simulate --seed N --controller C --trace`."""
     seed = SEEDS[step]
     kind = "known" if step < KNOWN_PER_CONTROLLER else "never run before"
     print(f"seed {seed} ({kind}), controller {controller}")

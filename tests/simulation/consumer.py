@@ -1,7 +1,7 @@
 """Simulated consumers: one that reads given partitions, and what every reader of a log does.
 
-In: partitions and where to begin. Out: an event `poll` per answer that moves the position. Never: a
-record handed on whose batch has a wrong checksum, or whose offset is below the position.
+In: partitions and where to begin. Out: an event `poll` per answer that moves the position. Never:
+a returned record whose batch has a wrong checksum or whose offset is below the position.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Reading:
 
 
 class Reader:
-    """Fetches one partition at a time for whoever owns the assignment."""
+    """Fetches one partition at a time for the owner of the assignment."""
 
     def __init__(self, client: Client, group: str = "") -> None:
         self.client = client
@@ -43,7 +43,7 @@ class Reader:
         self._assignments = 0
 
     def begin(self, topic: str, partition: int, position: int, first: bool) -> Reading:
-        """A new assignment."""
+        """Starts a new assignment."""
         self._assignments += 1
         name = f"{self.client.name}/{self._assignments}"
         return Reading(topic, partition, position, name, first)
@@ -60,20 +60,20 @@ class Reader:
         return found.offset
 
     async def poll(self, reading: Reading) -> list[tuple[int, str]]:
-        """One fetch: the records it brought. Raises WireError."""
+        """Fetches once and returns the records. Raises WireError."""
         view, leader = await self.client.leader(reading.topic, reading.partition)
         epoch = view.partitions[reading.partition].leader_epoch
         dialect, place = self.client.dialect, self.client.place(reading.topic, reading.partition)
         request = dialect.fetch(place, reading.position, epoch, reading.leader_epoch)
         result = dialect.read_fetched(await self.client.ask(leader, ApiKey.FETCH, request))
         self._check_error(reading, result)
-        return self._take(reading, result)
+        return self._process_response(reading, result)
 
     def _check_error(self, reading: Reading, result: Fetched) -> None:
         where = f"{reading.topic}-{reading.partition}"
         if result.diverging_end >= 0:
             self.around.complain(
-                f"{self.client.name} at {reading.position} of {where} is told that its log ends at "
+                f"{self.client.name} at {reading.position} of {where} gets the error that its log ends at "
                 f"{result.diverging_end}: what it has read was truncated"
             )
         if not result.error_code:
@@ -90,7 +90,7 @@ class Reader:
             )
         raise WireError(f"Fetch: {code.name}")
 
-    def _take(self, reading: Reading, result: Fetched) -> list[tuple[int, str]]:
+    def _process_response(self, reading: Reading, result: Fetched) -> list[tuple[int, str]]:
         position = reading.position
         records, end, epoch = self._read(reading, result.data)
         reading.high_watermark = result.high_watermark
@@ -118,7 +118,7 @@ class Reader:
         return records, end, epoch
 
 
-class Consumer:
+class SimConsumer:
     """Reads given partitions for ever, or once from the beginning to the end."""
 
     def __init__(self, name: str, around: ClientSurroundings, dialect: Dialect = OWN) -> None:
@@ -128,7 +128,7 @@ class Consumer:
         self.stopping = False
 
     async def run(self, targets: list[tuple[str, int]]) -> None:
-        """Read all of it in turn, each partition without a gap; the targets may change."""
+        """Reads all targets in turn, each partition without a gap; the targets may change."""
         readings: dict[tuple[str, int], Reading] = {}
         while not self.stopping:
             for topic, partition in list(targets):
@@ -145,7 +145,7 @@ class Consumer:
                     await self._pause()
 
     async def read_all(self, topic: str, partition: int, until: float) -> Reading | None:
-        """One partition from its beginning to its high watermark; None if the time was over."""
+        """Reads one partition from its beginning to its high watermark; None on timeout."""
         reading: Reading | None = None
         end = -1
         while self.client.clock.monotonic() < until:

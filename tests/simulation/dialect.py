@@ -1,9 +1,9 @@
-"""What a simulated client says and hears, apart from the codec it says it in.
+"""Requests and responses of a simulated client, independent of the codec.
 
-In: what a client means. Out: request bodies for its connection, answers as plain values, batches as
-bytes. `Own` speaks with the product's codec and builds batches with it; `kio_dialect.Kio` has
-neither in common with the broker, so that an error both sides of one codec share is seen.
-Never: when to ask whom, or what an answer means for the client.
+In: what a client wants. Out: request bodies for its connection, answers as plain values, batches as
+bytes. `OwnDialect` uses the product's codec and builds batches with it; `kio_dialect.Kio` shares
+neither with the broker, so that an error on both sides of one codec is found.
+Never: when to send what to whom, or what an answer means for the client.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bus.records.build import build_batch
 from bus.records.read import read_records
 from bus.records.record import Record
 from tests.simulation.network import ProcessNetwork
-from tests.simulation.wire import Connection, Wire, WireError
+from tests.simulation.wire import OwnWire, WireConnection, WireError
 
 PRODUCE_TIMEOUT_MS = 3000
 FETCH_WAIT_MS = 400
@@ -34,7 +34,7 @@ FETCH_MAX_BYTES, PARTITION_MAX_BYTES = 1 << 20, 1 << 18
 TRANSACTION_TIMEOUT_MS = 60_000
 
 
-class Broker(NamedTuple):
+class ListedBroker(NamedTuple):
     """A broker as Metadata names it."""
 
     node_id: int
@@ -42,7 +42,7 @@ class Broker(NamedTuple):
     port: int
 
 
-class Partition(NamedTuple):
+class ListedPartition(NamedTuple):
     """A partition as Metadata names it."""
 
     index: int
@@ -50,21 +50,21 @@ class Partition(NamedTuple):
     leader_epoch: int
 
 
-class Topic(NamedTuple):
+class ListedTopic(NamedTuple):
     """A topic as Metadata names it."""
 
     name: str
     topic_id: bytes
     error_code: int
-    partitions: list[Partition]
+    partitions: list[ListedPartition]
 
 
-class Metadata(NamedTuple):
+class ListedMetadata(NamedTuple):
     """An answer to Metadata."""
 
-    brokers: list[Broker]
+    brokers: list[ListedBroker]
     controller_id: int
-    topics: list[Topic]
+    topics: list[ListedTopic]
 
 
 class ProducerId(NamedTuple):
@@ -82,7 +82,7 @@ class Produced(NamedTuple):
     base_offset: int
 
 
-class Found(NamedTuple):
+class FoundOffset(NamedTuple):
     """An answer to ListOffsets of one partition."""
 
     error_code: int
@@ -108,8 +108,8 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a client reads or writes."""
+class PartitionRef:
+    """The partition that a client reads or writes."""
 
     topic: str
     topic_id: bytes
@@ -121,17 +121,17 @@ class Dialect(Protocol):
 
     async def open(
         self, network: ProcessNetwork, host: str, port: int, name: str
-    ) -> Connection: ...
+    ) -> WireConnection: ...
 
     def metadata(self, names: Sequence[str]) -> Any: ...
-    def read_metadata(self, answer: Any) -> Metadata: ...
+    def read_metadata(self, answer: Any) -> ListedMetadata: ...
     def init_producer_id(self) -> Any: ...
     def read_producer_id(self, answer: Any) -> ProducerId: ...
-    def produce(self, place: Place, acks: int, batch: bytes) -> Any: ...
+    def produce(self, place: PartitionRef, acks: int, batch: bytes) -> Any: ...
     def read_produced(self, answer: Any) -> Produced: ...
-    def list_offsets(self, place: Place, timestamp: int) -> Any: ...
-    def read_found(self, answer: Any) -> Found: ...
-    def fetch(self, place: Place, offset: int, epoch: int, last_epoch: int) -> Any: ...
+    def list_offsets(self, place: PartitionRef, timestamp: int) -> Any: ...
+    def read_found(self, answer: Any) -> FoundOffset: ...
+    def fetch(self, place: PartitionRef, offset: int, epoch: int, last_epoch: int) -> Any: ...
     def read_fetched(self, answer: Any) -> Fetched: ...
     def build(
         self, values: Sequence[str], key: bytes, now_ms: int, writer: tuple[int, int, int]
@@ -139,32 +139,32 @@ class Dialect(Protocol):
     def batches(self, data: bytes) -> list[Batch]: ...
 
 
-class Own:
+class OwnDialect:
     """The product's codec and batches, in the newest versions of both sides."""
 
-    async def open(self, network: ProcessNetwork, host: str, port: int, name: str) -> Connection:
-        """Connect and learn what the broker serves."""
-        return await Wire.open(network, host, port, name)
+    async def open(self, network: ProcessNetwork, host: str, port: int, name: str) -> WireConnection:
+        """Connects and gets the broker's API versions."""
+        return await OwnWire.open(network, host, port, name)
 
     def metadata(self, names: Sequence[str]) -> Any:
-        """Ask for topics without making them."""
+        """Requests topics without creating them."""
         return MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=False,
         )
 
-    def read_metadata(self, answer: Any) -> Metadata:
+    def read_metadata(self, answer: Any) -> ListedMetadata:
         """What it says."""
-        return Metadata(
-            [Broker(one.node_id, one.host, one.port) for one in answer.brokers],
+        return ListedMetadata(
+            [ListedBroker(one.node_id, one.host, one.port) for one in answer.brokers],
             answer.controller_id,
             [
-                Topic(
+                ListedTopic(
                     topic.name,
                     topic.topic_id,
                     topic.error_code,
                     [
-                        Partition(one.partition_index, one.leader_id, one.leader_epoch)
+                        ListedPartition(one.partition_index, one.leader_id, one.leader_epoch)
                         for one in topic.partitions
                     ],
                 )
@@ -182,7 +182,7 @@ class Own:
         """What it says."""
         return ProducerId(answer.error_code, answer.producer_id, answer.producer_epoch)
 
-    def produce(self, place: Place, acks: int, batch: bytes) -> Any:
+    def produce(self, place: PartitionRef, acks: int, batch: bytes) -> Any:
         """One batch."""
         data = PartitionProduceData(index=place.index, records=batch)
         return ProduceRequest(
@@ -198,7 +198,7 @@ class Own:
         result = answer.responses[0].partition_responses[0]
         return Produced(result.error_code, result.base_offset)
 
-    def list_offsets(self, place: Place, timestamp: int) -> Any:
+    def list_offsets(self, place: PartitionRef, timestamp: int) -> Any:
         """As a consumer."""
         ask = ListOffsetsPartition(partition_index=place.index, timestamp=timestamp)
         return ListOffsetsRequest(
@@ -207,12 +207,12 @@ class Own:
             topics=[ListOffsetsTopic(name=place.topic, partitions=[ask])],
         )
 
-    def read_found(self, answer: Any) -> Found:
+    def read_found(self, answer: Any) -> FoundOffset:
         """What it says of the one partition."""
         found = answer.topics[0].partitions[0]
-        return Found(found.error_code, found.offset)
+        return FoundOffset(found.error_code, found.offset)
 
-    def fetch(self, place: Place, offset: int, epoch: int, last_epoch: int) -> Any:
+    def fetch(self, place: PartitionRef, offset: int, epoch: int, last_epoch: int) -> Any:
         """One partition, without a session."""
         ask = FetchPartition(
             partition=place.index,
@@ -266,4 +266,4 @@ class Own:
         return found
 
 
-OWN = Own()
+OWN = OwnDialect()

@@ -1,14 +1,14 @@
 """A simulated disk: the page cache of a machine, what is durable below it, and its faults.
 
-In: the calls of `broker.disk.port.Disk`, from one life at a time. Out: the same results and errors
-as a real disk. The death of a process changes nothing here; `lose_power` does. Never: files of the
-machine the simulation runs on.
+In: the calls of `broker.disk.port.Disk`, from one process at a time. Out: the same results and
+errors as a real disk. The death of a process changes nothing here; `lose_power` does. Never: files
+of the machine on which the simulation runs.
 
-A flush takes virtual time drawn from the seed. One that a process waits for on its loop stops all of
-that process (`Life.spend`); on a worker (`run`) only that worker's queue waits.
+A flush takes virtual time drawn from the seed. A flush on a process's loop stops the whole process
+(`ProcessLife.spend`); on a worker (`run`) only that worker's queue waits.
 
-Names (files made, renamed, removed) become durable in their order, as with a journal of metadata:
-`flush_directory` takes all of them so far, flushing a new file those up to its own creation.
+Names (files created, renamed, removed) become durable in order, as with a metadata journal:
+`flush_directory` makes all of them durable, flushing a new file those up to its own creation.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from broker.disk.port import DirectoryLocked, DiskError, DiskFull, PathMissing, Result, WouldWait
+from broker.disk.port import DirectoryLocked, DiskError, DiskFull, PathMissing, Result, WouldBlock
 from tests.simulation.inode import Inode
-from tests.simulation.loop import Life
+from tests.simulation.loop import ProcessLife
 
 ENOSPC, EIO, EBADF = 28, 5, 9
 CAPACITY_BYTES = 4 << 30
 FLUSH_S = (0.0002, 0.003)
 MOST_HELD_S = 10.0
-"""However many flushes one step asks for: a device merges what waits for it."""
+"""Limit for any number of flushes in one step: a device merges waiting flushes."""
 
 
 Fault = Callable[[str, str], None]
-"""Takes the kind of a call and its path."""
+"""Called with the kind of a call and its path."""
 
 
 def no_fault(kind: str, path: str) -> None:
-    """A disk that is well."""
+    """A disk without faults."""
 
 
 def input_output_error(path: str) -> DiskError:
-    """What a broken device answers."""
+    """The error of a broken device."""
     return DiskError(f"{path}: input/output error", EIO)
 
 
@@ -47,7 +47,7 @@ class Killed(BaseException):
 
 
 class SimFile:
-    """An open file of one life."""
+    """An open file of one process."""
 
     __slots__ = ("_closed", "_disk", "_inode", "_is_telling", "path")
 
@@ -76,13 +76,13 @@ class SimFile:
 
     def read_now(self, position: int, size: int) -> bytes:
         if self._is_telling and self._disk.is_cold(self.path, position):
-            raise WouldWait(self, position, size)
+            raise WouldBlock(self, position, size)
         return self.read(position, size)
 
     def pin(self) -> SimFile:
         return SimFile(self._disk, self.path, self._inode)
 
-    def always_wait(self) -> None:
+    def always_block(self) -> None:
         self._is_telling = False
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
@@ -124,7 +124,7 @@ class SimDisk:
         self.name = name
         self.files: dict[str, Inode] = {}
         self.dirs: dict[str, None] = {"/": None}
-        self.locks: dict[str, Life] = {}
+        self.locks: dict[str, ProcessLife] = {}
         self.capacity_bytes = CAPACITY_BYTES
         self.flush_s = FLUSH_S
         self.boots = 1
@@ -138,11 +138,12 @@ class SimDisk:
         return sum(len(inode.data) for inode in self.files.values())
 
     def fill_up(self, room_bytes: int) -> None:
-        """Another tenant of the volume takes all but `room_bytes`."""
+        """Fills the volume, as another tenant would, up to `room_bytes`."""
         self.capacity_bytes = self.used_bytes + room_bytes
 
     def lose_power(self) -> int:
-        """What was not durable is gone, wholly or in part; how many operations were harmed."""
+        """Drops bytes that were not durable, wholly or in part; returns how many operations were
+        affected."""
         self.boots += 1
         self.locks.clear()
         harmed = sum(self.files[path].lose_power(self._dice) for path in sorted(self.files))
@@ -153,7 +154,7 @@ class SimDisk:
         return harmed
 
     def flush_inode(self, inode: Inode) -> None:
-        """fdatasync; a new file's name comes with it."""
+        """fdatasync; makes a new file's name durable, too."""
         inode.flush()
         if inode.made_at >= self._committed:
             del self._names[: inode.made_at - self._committed + 1]
@@ -168,19 +169,19 @@ class SimDisk:
         self._names.clear()
 
     def make(self, path: str) -> Inode:
-        """A new, empty file."""
+        """Creates an empty file."""
         inode = self.files[path] = Inode(self.now_ms())
         inode.made_at = self._committed + len(self._names)
         self._names.append(lambda: _drop(self.files, path))
         return inode
 
     def remove(self, path: str) -> None:
-        """Take a name away; its bytes come back with it if the power fails in time."""
+        """Removes a name; a power loss soon afterwards may bring it back with its bytes."""
         inode = self.files.pop(path)
         self._names.append(lambda: self.files.__setitem__(path, inode))
 
     def rename_file(self, source: str, target: str) -> None:
-        """A file at `target` is replaced."""
+        """Renames a file, replacing one at `target`."""
         inode, replaced = self.files.pop(source), self.files.get(target)
         self.files[target] = inode
 
@@ -193,7 +194,7 @@ class SimDisk:
         self._names.append(undo)
 
     def rename_tree(self, source: str, target: str) -> None:
-        """A directory with all in it."""
+        """Renames a directory with its content."""
         self._move(source, target)
         self._names.append(lambda: self._move(target, source))
 
@@ -204,27 +205,27 @@ class SimDisk:
 
 
 class ProcessDisk:
-    """Implements `broker.disk.port.Disk` for one life on a machine's disk."""
+    """Implements `broker.disk.port.Disk` for one process on a machine's disk."""
 
-    def __init__(self, machine: SimDisk, life: Life, dice: random.Random) -> None:
+    def __init__(self, machine: SimDisk, life: ProcessLife, dice: random.Random) -> None:
         self.machine = machine
         self._life = life
         self._dice = dice
         self.die_after: int | None = None
-        """Die before the so-many-th write or flush from now."""
+        """Number of writes and flushes after which the process dies."""
         self.on_die: Callable[[], None] = life.die
         self.is_cold: Callable[[str, int], bool] = lambda path, position: False
-        """Whether bytes of a file are not in memory, asked when they are to be read at once."""
+        """Whether bytes of a file are not in memory; used for reads that must not block."""
         self._fault: Fault = no_fault
         self.was_broken = False
-        """Whether this life has ever met a fault or a full disk."""
+        """Whether this process ever had a fault or a full disk."""
         self._queues: dict[str, asyncio.Future[None]] = {}
         self._worker_waits_s: float | None = None
-        """What the function that runs on a worker has waited so far; None on the loop."""
+        """How long the current worker function has waited so far; None on the loop."""
 
     @property
     def fault(self) -> Fault:
-        """Asked before every call that a broken disk may refuse; raises what it answers."""
+        """Called before every call that a broken disk may refuse; raises the disk's error."""
         return self._fault
 
     @fault.setter
@@ -233,7 +234,7 @@ class ProcessDisk:
         self.was_broken = self.was_broken or fault is not no_fault
 
     def before_write(self, path: str, size: int) -> int:
-        """How many bytes there is room for; the place where a process may die in mid-operation."""
+        """Returns how many bytes fit; here a process may die in the middle of an operation."""
         if self._life.dead:
             raise Killed(f"{self._life} writes {path} after its death")
         if self.die_after is not None:
@@ -248,12 +249,12 @@ class ProcessDisk:
         return size
 
     def took_s(self) -> float:
-        """How long the device takes for a flush."""
+        """The device's time for a flush."""
         low, high = self.machine.flush_s
         return low + (high - low) * self._dice.random()
 
     def wait_for_device(self) -> None:
-        """A flush was asked for by the present step, which ends that much later."""
+        """Delays the end of the current step, which requested a flush."""
         if self._worker_waits_s is not None:
             self._worker_waits_s = min(self._worker_waits_s + self.took_s(), MOST_HELD_S)
             return
@@ -263,7 +264,7 @@ class ProcessDisk:
             self._life.spend(loop.time(), max(min(self.took_s(), MOST_HELD_S - held_s), 0.0))
 
     def boot_id(self) -> str:
-        """Which run of the machine this is: the page cache is lost between two of them."""
+        """Identifies the machine's boot: the page cache is lost between two boots."""
         return f"{self.machine.name}-boot-{self.machine.boots}"
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
@@ -382,15 +383,16 @@ class ProcessDisk:
     async def run(
         self, function: Callable[..., Result], *arguments: Any, worker: str = ""
     ) -> Result:
-        """As on a worker thread: later, and in its order if `worker`; what was flushed is durable
-        at the end of the wait, or for the second and later flushes of `function` in its middle."""
+        """Runs `function` later, as on a worker thread, in order if `worker` is given; flushed
+        bytes are durable at the end of the wait, those of its second and later flushes in the
+        middle."""
         if not worker:
             return await self._work(function, arguments)  # type: ignore[no-any-return]
         loop = asyncio.get_running_loop()
         before, done = self._queues.get(worker), loop.create_future()
         self._queues[worker] = done
         begun = loop.create_task(self._in_turn(before, done, function, arguments))
-        begun.add_done_callback(_look_at)  # a caller that was cancelled hears of no error
+        begun.add_done_callback(_retrieve_exception)  # a cancelled caller gets no error
         return await asyncio.shield(begun)  # type: ignore[no-any-return]
 
     async def _in_turn(
@@ -400,7 +402,7 @@ class ProcessDisk:
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
     ) -> Any:
-        """One call of a worker's queue, behind the one before it."""
+        """Runs one call of a worker's queue after the previous one."""
         try:
             if before is not None:
                 await before
@@ -421,9 +423,9 @@ class ProcessDisk:
 
 
 class SimLock:
-    """A held lock; it ends with its life."""
+    """A held lock, released when its process ends."""
 
-    def __init__(self, machine: SimDisk, directory: str, life: Life) -> None:
+    def __init__(self, machine: SimDisk, directory: str, life: ProcessLife) -> None:
         self._machine, self._directory, self._life = machine, directory, life
 
     def release(self) -> None:
@@ -439,6 +441,6 @@ def _drop(files: dict[str, Inode], path: str) -> None:
     files.pop(path, None)
 
 
-def _look_at(task: asyncio.Task[Any]) -> None:
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()

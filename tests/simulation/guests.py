@@ -1,8 +1,9 @@
-"""Guests of a world that nobody invited: batches up to the limit, fetches of all of it that are never
+"""Uninvited clients of a world: batches up to the limit, fetches of all of it that are never
 read, thousands of requests in one write.
 
-In: a cluster, dice, until when. Out: connections that behave so; a complaint when a broker holds more
-for those that do not read than it may. Never: a record that the rules judge; theirs is a topic apart.
+In: a cluster, a random generator, an end time. Out: connections that behave so; a complaint when a
+broker buffers more for clients that do not read than it may. Never: a record that the rules check;
+guests have their own topic.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from bus.protocol.apis import ApiKey
 from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from bus.records.build import build_batch
 from bus.records.record import Record
-from tests.simulation.admin import Admin
+from tests.simulation.admin import SimAdmin
 from tests.simulation.client import Client
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimCluster
 from tests.simulation.hostile import Hostile, many_api_versions, many_fetches
-from tests.simulation.machine import PORT, Machine
+from tests.simulation.machine import PORT, SimMachine
 from tests.simulation.wire import WireError
 
 TOPIC = "bulk"
 COME = 0.25
-"""Share of the worlds that have them: they cost as much as all else together."""
+"""Share of the worlds that have guests: they cost as much as everything else together."""
 PAUSE_S = (1.0, 5.0)
 LARGEST_RECORD_BYTES = 1_000_000
 LARGE_BATCHES = 6
@@ -34,13 +35,13 @@ FLOOD_REQUESTS = (100, 3_000)
 MOST_AT_A_TIME = 6
 
 FOLLOWERS_BYTES = 2 * 10 * 1024 * 1024
-"""What each of two followers may hold beside the clients (replica.fetch.response.max.bytes)."""
+"""Buffered bytes of two followers beside the clients (replica.fetch.response.max.bytes each)."""
 
 
 class Guests:
-    """Invariant: at most MOST_AT_A_TIME connections stand."""
+    """Invariant: at most MOST_AT_A_TIME connections are open."""
 
-    def __init__(self, cluster: Cluster, dice: random.Random) -> None:
+    def __init__(self, cluster: SimCluster, dice: random.Random) -> None:
         self.cluster, self.dice = cluster, dice
         self.world = cluster.world
         self.around = self.world.client_surroundings("guest", cluster.bootstrap)
@@ -50,9 +51,9 @@ class Guests:
         self._written = 0
 
     async def run(self, until: float) -> None:
-        """Come and go."""
+        """Opens and closes connections until the end time."""
         copies = self.cluster.replication_factor
-        if not await Admin("guest", self.around).create_surely(TOPIC, 1, copies, {}, until):
+        if not await SimAdmin("guest", self.around).create_surely(TOPIC, 1, copies, {}, until):
             return
         while self.world.loop.time() < until:
             low, high = PAUSE_S
@@ -66,7 +67,8 @@ class Guests:
             one.close()
 
     async def _write(self) -> None:
-        """One batch, most often as large as it may be; few, since the disks are memory."""
+        """Writes one batch, mostly of the maximum size; few in all, since the disks are in
+        memory."""
         if self._written >= LARGE_BATCHES:
             return
         view, leader = await self._client.leader(TOPIC, 0)
@@ -98,8 +100,8 @@ class Guests:
             self._there.pop(0).close()
         return one
 
-    def look(self) -> None:
-        """What brokers hold now for whoever does not read."""
+    def check(self) -> None:
+        """Checks how much brokers buffer for clients that do not read."""
         for machine, _ in self.cluster.serving():
             held_bytes = unsent_bytes(machine)
             self.most_held_bytes = max(self.most_held_bytes, held_bytes)
@@ -108,8 +110,8 @@ class Guests:
                 self.world.complain(f"{machine.name} holds {held_bytes} bytes that are not read")
 
 
-def unsent_bytes(machine: Machine) -> int:
-    """What a machine's process has written and its kernel could not send."""
+def unsent_bytes(machine: SimMachine) -> int:
+    """Bytes that a machine's process has written and its kernel could not send."""
     process = machine.process
     return sum(
         transport.get_write_buffer_size()

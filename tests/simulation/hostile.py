@@ -1,4 +1,4 @@
-"""Clients that mean no good, or know no better: they ask without end, or do not read.
+"""Hostile or faulty clients: they send requests without end, or do not read.
 
 In: a broker's address. Out: bytes on a simulated connection, and how many answers came back. Never:
 a frame that a Kafka client could not send.
@@ -17,13 +17,13 @@ from tests.simulation.client import ClientSurroundings
 
 MOST_BYTES = 2**31 - 1
 FETCH_VERSION = 12
-"""The last one that names topics."""
+"""The last version with topic names."""
 
 
 class Hostile(asyncio.Protocol):
-    """One connection that writes at once whatever it has to say.
+    """One connection that writes everything at once.
 
-    `reads`: whether it ever takes an answer from its socket.
+    `reads`: whether it ever reads answers from its socket.
     """
 
     def __init__(self, *, reads: bool) -> None:
@@ -41,7 +41,7 @@ class Hostile(asyncio.Protocol):
         return cast(Hostile, protocol)
 
     def write(self, data: bytes) -> None:
-        """All of it; what the other side does not take waits here."""
+        """Writes everything; bytes that the other side does not accept wait here."""
         if self._transport is not None:
             self._transport.write(data)
 
@@ -65,7 +65,7 @@ class Hostile(asyncio.Protocol):
 
 
 def many_api_versions(count: int) -> bytes:
-    """The cheapest request there is, many times."""
+    """Many of the cheapest requests."""
     return b"".join(
         b"".join(encode_request(ApiKey.API_VERSIONS, 2, number, "hostile", ApiVersionsRequest()))
         for number in range(count)
@@ -73,7 +73,7 @@ def many_api_versions(count: int) -> bytes:
 
 
 def many_fetches(count: int, topic: str, partition: int, *, min_bytes: int = 1) -> bytes:
-    """The largest answers there are, from the beginning of a partition, many times."""
+    """Many fetches with the largest possible answers, from the beginning of a partition."""
     request = FetchRequest(
         max_wait_ms=200, min_bytes=min_bytes, max_bytes=MOST_BYTES, session_epoch=-1,
         topics=[

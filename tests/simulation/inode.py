@@ -1,4 +1,4 @@
-"""One simulated file: what is in the page cache, and what a loss of power would leave of it.
+"""One simulated file: its content in the page cache, and what a power loss leaves of it.
 
 In: writes, truncations, flushes. Out: bytes; after `lose_power` one of the contents that the device
 may hold: a prefix of the unflushed operations in their order, the next one torn, or pages in the
@@ -18,7 +18,8 @@ MOST_UNDO_ENTRIES = 4096
 
 @dataclass(slots=True)
 class Undo:
-    """How to take one unflushed operation back: the bytes that stood at `position`, the old size."""
+    """How to undo one unflushed operation: the previous bytes at `position` and the previous
+    size."""
 
     position: int
     old: bytes
@@ -39,7 +40,7 @@ class Inode:
         """Place in the disk's journal of names while its creation is not durable, else -1."""
 
     def write(self, position: int, new: bytes | bytearray | memoryview) -> None:
-        """Put bytes at a position, the end included."""
+        """Writes bytes at a position, which may be the end."""
         size = len(self.data)
         if position > size:
             self._journal(Undo(size, b"", size, position - size))
@@ -51,7 +52,7 @@ class Inode:
         self.data[position:end] = new
 
     def truncate(self, size: int) -> None:
-        """Cut or extend with zeros."""
+        """Truncates, or extends with zeros."""
         now = len(self.data)
         if size < now:
             self._journal(Undo(size, bytes(self.data[size:]), now, 0))
@@ -61,11 +62,11 @@ class Inode:
             self.data.extend(bytes(size - now))
 
     def flush(self) -> None:
-        """All of it is on the device."""
+        """Makes all content durable."""
         self.journal.clear()
 
     def lose_power(self, dice: random.Random) -> int:
-        """Become what the device holds; how many operations were lost or harmed."""
+        """Reverts to what the device holds; returns how many operations were lost or damaged."""
         count = len(self.journal)
         if not count:
             return 0
@@ -77,7 +78,7 @@ class Inode:
             end = torn.old_size + dice.randrange(1, torn.appended)
             tail = bytes(self._undone_to(kept + 1)[torn.old_size : end])
         for undo in reversed(self.journal[kept:]):
-            _take_back(self.data, undo)
+            _revert(self.data, undo)
         if torn is not None and len(self.data) == torn.old_size:
             self.data.extend(tail)
         harmed = count - kept + self._punch_hole(dice, self.journal[:kept])
@@ -87,11 +88,11 @@ class Inode:
     def _undone_to(self, index: int) -> bytearray:
         content = bytearray(self.data)
         for undo in reversed(self.journal[index:]):
-            _take_back(content, undo)
+            _revert(content, undo)
         return content
 
     def _punch_hole(self, dice: random.Random, kept: list[Undo]) -> int:
-        """The size reached the device, a page in the middle did not: zeros stand there."""
+        """Zeros a page in the middle: the size reached the device, the page did not."""
         appends = [undo for undo in kept if undo.appended]
         if not appends or dice.random() > 0.3:
             return 0
@@ -108,6 +109,6 @@ class Inode:
             del self.journal[: MOST_UNDO_ENTRIES // 2]
 
 
-def _take_back(content: bytearray, undo: Undo) -> None:
+def _revert(content: bytearray, undo: Undo) -> None:
     content[undo.position : undo.position + len(undo.old)] = undo.old
     del content[undo.old_size :]

@@ -1,7 +1,7 @@
-"""A client built on `kio`: its messages, its batches, and frames written here by hand.
+"""A client built on `kio`: its messages, its batches, and frames built here.
 
-In: what a client means. Out: kio's messages. Never: a line of the product's codec. Versions name
-topics where the product's own client, which takes the newest, numbers them: both ways are used.
+In: what a client wants. Out: kio's messages. Never: a line of the product's codec. Versions use
+topic names where the product's client, in the newest version, uses topic ids: both are covered.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kio.schema.types import BrokerId, ProducerId, TopicName
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i32Timedelta, i64
 
 from tests.simulation import dialect
-from tests.simulation.dialect import Place
+from tests.simulation.dialect import PartitionRef
 from tests.simulation.kio_wire import KioWire
 from tests.simulation.network import ProcessNetwork
-from tests.simulation.wire import Connection, WireError
+from tests.simulation.wire import WireConnection, WireError
 
 CONTROL = 0x20
 
@@ -42,12 +42,12 @@ def _ms(count: int) -> i32Timedelta:
 class Kio:
     """The dialect of `kio`."""
 
-    async def open(self, network: ProcessNetwork, host: str, port: int, name: str) -> Connection:
-        """Connect; versions are not negotiated."""
+    async def open(self, network: ProcessNetwork, host: str, port: int, name: str) -> WireConnection:
+        """Connects without negotiating versions."""
         return await KioWire.open(network, host, port, name)
 
     def metadata(self, names: Sequence[str]) -> Any:
-        """Ask for topics without making them."""
+        """Requests topics without creating them."""
         return MetadataRequest(
             topics=tuple(
                 MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names
@@ -56,18 +56,18 @@ class Kio:
             include_topic_authorized_operations=False,
         )
 
-    def read_metadata(self, answer: Any) -> dialect.Metadata:
+    def read_metadata(self, answer: Any) -> dialect.ListedMetadata:
         """What it says."""
-        return dialect.Metadata(
-            [dialect.Broker(one.node_id, one.host, one.port) for one in answer.brokers],
+        return dialect.ListedMetadata(
+            [dialect.ListedBroker(one.node_id, one.host, one.port) for one in answer.brokers],
             answer.controller_id,
             [
-                dialect.Topic(
+                dialect.ListedTopic(
                     topic.name,
                     topic.topic_id.bytes if topic.topic_id else bytes(16),
                     int(topic.error_code),
                     [
-                        dialect.Partition(one.partition_index, one.leader_id, one.leader_epoch)
+                        dialect.ListedPartition(one.partition_index, one.leader_id, one.leader_epoch)
                         for one in topic.partitions
                     ],
                 )
@@ -88,7 +88,7 @@ class Kio:
         """What it says."""
         return dialect.ProducerId(int(answer.error_code), answer.producer_id, answer.producer_epoch)
 
-    def produce(self, place: Place, acks: int, batch: bytes) -> Any:
+    def produce(self, place: PartitionRef, acks: int, batch: bytes) -> Any:
         """One batch."""
         data = PartitionProduceData(index=i32(place.index), records=batch)
         topic = TopicProduceData(name=TopicName(place.topic), partition_data=(data,))
@@ -104,7 +104,7 @@ class Kio:
         result = answer.responses[0].partition_responses[0]
         return dialect.Produced(int(result.error_code), result.base_offset)
 
-    def list_offsets(self, place: Place, timestamp: int) -> Any:
+    def list_offsets(self, place: PartitionRef, timestamp: int) -> Any:
         """As a consumer."""
         ask = ListOffsetsPartition(partition_index=i32(place.index), timestamp=i64(timestamp))
         return ListOffsetsRequest(
@@ -113,12 +113,12 @@ class Kio:
             topics=(ListOffsetsTopic(name=TopicName(place.topic), partitions=(ask,)),),
         )
 
-    def read_found(self, answer: Any) -> dialect.Found:
+    def read_found(self, answer: Any) -> dialect.FoundOffset:
         """What it says of the one partition."""
         found = answer.topics[0].partitions[0]
-        return dialect.Found(int(found.error_code), found.offset)
+        return dialect.FoundOffset(int(found.error_code), found.offset)
 
-    def fetch(self, place: Place, offset: int, epoch: int, last_epoch: int) -> Any:
+    def fetch(self, place: PartitionRef, offset: int, epoch: int, last_epoch: int) -> Any:
         """One partition, without a session."""
         ask = FetchPartition(
             partition=i32(place.index),

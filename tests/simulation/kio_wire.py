@@ -26,7 +26,7 @@ _LENGTH = struct.Struct(">i")
 
 @cache
 def _reader(api_key: int, version: int) -> tuple[Any, Any]:
-    """How the header and the body of an answer are read."""
+    """The readers of an answer's header and body."""
     response = index.load_response_schema(api_key, version)
     return entity_reader(response.__header_schema__), entity_reader(response)
 
@@ -56,7 +56,7 @@ class KioWire(asyncio.BufferedProtocol):
         return wire
 
     async def ask(self, key: int, body: Any, *, timeout_s: float) -> Any:
-        """The answer to one request, in the version of its class."""
+        """Sends one request in the version of its class; returns its answer."""
         number = self._send(body)
         future = asyncio.get_running_loop().create_future()
         self._waiting[number] = future, int(body.__api_key__), int(body.__version__)
@@ -70,8 +70,8 @@ class KioWire(asyncio.BufferedProtocol):
             self.drop()
             raise
 
-    def tell(self, key: int, body: Any) -> None:
-        """A request that gets no answer (acks=0)."""
+    def send_unanswered(self, key: int, body: Any) -> None:
+        """Sends a request that gets no answer (acks=0)."""
         self._send(body)
 
     def _send(self, body: Any) -> int:
@@ -92,7 +92,7 @@ class KioWire(asyncio.BufferedProtocol):
         return number
 
     def drop(self) -> None:
-        """End the connection now."""
+        """Closes the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
         self._fail("dropped")

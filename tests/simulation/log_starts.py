@@ -1,15 +1,15 @@
-"""Judges what retention deletes: only what is old enough, and nothing above the log's start.
+"""Checks what retention deletes: only what is old enough, and nothing above the log's start.
 
-In: the cluster, looked at again and again. Out: an event `deleted` per step of a leader's log start, for the
-rules, and a complaint if an acknowledged record went before its time. Never: the broker's word for how
-old a record is; its age is the time since its producer sent it.
+In: the cluster, polled repeatedly. Out: an event `deleted` per step of a leader's log start, for
+the rules, and a complaint if an acknowledged record went before its time. Never: the broker's word
+for how old a record is; its age is the time since its producer sent it.
 """
 
 from __future__ import annotations
 
-from tests.checker.history import Ack, Deleted, Send
+from tests.checker.history import Ack, Deleted, SendEvent
 from tests.simulation.clock import EPOCH_MS
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimCluster
 from tests.simulation.workload import AGED, RETENTION_MS
 
 Key = tuple[str, int]
@@ -18,16 +18,16 @@ Key = tuple[str, int]
 class LogStarts:
     """Invariant: `_starts` is the highest log start seen of a leader, by partition."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._world = cluster.world
         self._starts: dict[Key, int] = {}
-        self._sends: dict[int, Send] = {}
+        self._sends: dict[int, SendEvent] = {}
         self._sent_ms: dict[Key, dict[int, int]] = {}
         self._read = 0
 
-    def look(self) -> None:
-        """Where the logs begin now."""
+    def check(self) -> None:
+        """Records and checks where the logs begin now."""
         self._read_history()
         for machine, partition in self._cluster.partitions():
             key = partition.topic, partition.index
@@ -54,7 +54,7 @@ class LogStarts:
         while self._read < len(history):
             event = history[self._read]
             self._read += 1
-            if isinstance(event, Send) and event.topic == AGED:
+            if isinstance(event, SendEvent) and event.topic == AGED:
                 self._sends[event.op] = event
             elif isinstance(event, Ack) and event.op in self._sends and event.offset >= 0:
                 send = self._sends[event.op]

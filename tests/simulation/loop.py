@@ -1,12 +1,13 @@
 """An event loop whose time is a number: it jumps to the next timer when nothing is left to do.
 
-In: callbacks and timers, as any asyncio loop takes them. Out: the same order of steps for the same
+In: callbacks and timers, as for any asyncio loop. Out: the same order of steps for the same
 order of calls. Never: real time, sockets, threads or signals. Ties between timers go to the older
 timer; nothing depends on hashes or addresses.
 
-A step belongs to the `Life` (one run of one process) in whose context it was made: steps of a dead
-life are dropped, those of a paused one are held until it is let go (SIGSTOP). A life has one
-processor: what it spends (`Life.spend`) passes before its next step, whatever comes meanwhile.
+A step belongs to the `ProcessLife` (one run of one process) in whose context it was created: steps
+of a dead process are dropped, those of a paused one (SIGSTOP) are held until it resumes. A process
+has one CPU: the time it spends (`ProcessLife.spend`) passes before its next step, also if more
+arrives meanwhile.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ START_S = 1000.0
 
 
 class Stuck(Exception):
-    """Nothing is left that could ever happen, or time does not go on."""
+    """No callback or timer is left, or time does not advance."""
 
 
-class Life:
-    """One run of one process: from its start to its death. Dead is for ever."""
+class ProcessLife:
+    """One run of one process, from its start to its death, which is final."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,25 +53,25 @@ class Life:
         self.is_awaited = False
 
     def spend(self, now: float, seconds: float) -> None:
-        """The present step takes so long: a request, a flush that nobody else waits for."""
+        """Adds the time of a request, or of a flush that it waits for, to the current step."""
         self.busy_until = max(now, self.busy_until) + seconds
 
     def __repr__(self) -> str:
         return self.name
 
     def die(self) -> None:
-        """No step of it runs any more; who must know of it is told once."""
+        """Ends the process: none of its steps runs afterwards; its listeners are notified once."""
         if self.dead:
             return
         self.dead = True
         self.held.clear()
         self.backlog.clear()
-        for told in self.deathbed:
-            told()
+        for on_death in self.deathbed:
+            on_death()
         self.deathbed.clear()
 
 
-OWNER: contextvars.ContextVar[Life | None] = contextvars.ContextVar("life", default=None)
+OWNER: contextvars.ContextVar[ProcessLife | None] = contextvars.ContextVar("life", default=None)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -122,7 +123,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """There is no I/O."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector."""
+        """The loop never sleeps in a selector."""
 
     def call_soon_threadsafe(  # type: ignore[override]
         self,
@@ -140,11 +141,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             self.graveyard.append(task)
 
-    def pause(self, life: Life) -> None:
+    def pause(self, life: ProcessLife) -> None:
         """SIGSTOP: its steps are held."""
         life.paused = True
 
-    def resume(self, life: Life) -> None:
+    def resume(self, life: ProcessLife) -> None:
         """SIGCONT: what was held runs now, in the order in which it was due."""
         life.paused = False
         self._ready.extend(life.held)
@@ -178,13 +179,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
             return
         self._run_step(handle)
 
-    def _await_idle(self, life: Life) -> None:
+    def _await_idle(self, life: ProcessLife) -> None:
         if not life.is_awaited:
             life.is_awaited = True
             when = max(life.busy_until, self._now)
             self.call_at(when, self._work_off, life, context=self.kernel)
 
-    def _work_off(self, life: Life) -> None:
+    def _work_off(self, life: ProcessLife) -> None:
         """The processor is free: what became due goes on, until something spends time again."""
         life.is_awaited = False
         if life.paused:

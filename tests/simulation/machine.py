@@ -1,7 +1,8 @@
-"""One machine of a world: its disk, its power, and the broker process that lives on it.
+"""One machine of a world: its disk, its power, and the broker process that runs on it.
 
-In: orders of the world (start, kill, pause, lose power). Out: real `Broker` objects on simulated
-ports, a new one per life. Never: a clean-up after a kill; the next life finds what the last left.
+In: commands of the world (start, kill, pause, lose power). Out: real `Broker` objects on simulated
+ports, a new one per process. Never: a clean-up after a kill; the next process finds what the last
+one left.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from broker.settings import ProcessSettings, split
 from bus.errors import CheckFailed
 from tests.simulation.clock import EPOCH_MS, SimClock
 from tests.simulation.disk import Fault, ProcessDisk, SimDisk, no_fault
-from tests.simulation.loop import START_S, Life
+from tests.simulation.loop import START_S, ProcessLife
 from tests.simulation.network import ProcessNetwork
-from tests.simulation.world import World
+from tests.simulation.world import SimWorld
 
 PORT = 9092
 START_AGAIN_S = 1.0
-"""A process that ends unasked is started again, as by systemd with this RestartSec."""
+"""A process that ends unexpectedly is restarted, as by systemd with this RestartSec."""
 
 
-class Process:
-    """One life of a broker."""
+class SimProcess:
+    """One process of a broker."""
 
-    def __init__(self, machine: Machine, number: int) -> None:
+    def __init__(self, machine: SimMachine, number: int) -> None:
         world = machine.world
-        self.life = Life(f"{machine.name}#{number}")
+        self.life = ProcessLife(f"{machine.name}#{number}")
         self.clock = SimClock(world.loop, self.life, world.dice_of(f"{self.life.name}/clock"))
         self.clock.wall_error_ms = machine.wall_error_ms
         self.disk = ProcessDisk(machine.disk, self.life, world.dice_of(f"{self.life.name}/disk"))
@@ -44,15 +45,15 @@ class Process:
         self.task: asyncio.Task[Any] | None = None
 
 
-class Machine:
-    """Invariant: at most one process of it lives."""
+class SimMachine:
+    """Invariant: at most one process of it runs."""
 
     def __init__(
         self,
-        world: World,
+        world: SimWorld,
         node_id: int,
         properties: Callable[[int], Mapping[str, str]],
-        make_broker: Callable[[Machine, Process, BrokerConfig, ProcessSettings], Broker],
+        make_broker: Callable[[SimMachine, SimProcess, BrokerConfig, ProcessSettings], Broker],
     ) -> None:
         self.world, self.node_id = world, node_id
         self.name, self.host = f"node{node_id}", f"10.0.0.{node_id}"
@@ -61,9 +62,9 @@ class Machine:
         self.powered = True
         self.disk = SimDisk(self.name, world.dice_of(f"{self.name}/disk"), self._now_ms)
         self.fault: Fault = no_fault
-        """What its disk refuses, over all lives; see `break_disk`."""
-        self.process: Process | None = None
-        self.lives: list[Process] = []
+        """The faults of its disk, for all processes; see `break_disk`."""
+        self.process: SimProcess | None = None
+        self.lives: list[SimProcess] = []
         self.starts = 0
 
     def _now_ms(self) -> int:
@@ -80,18 +81,18 @@ class Machine:
 
     @property
     def broker(self) -> Broker | None:
-        """The broker that serves, if one does."""
+        """The broker, if it serves."""
         process = self.process
         if process is None or process.broker is None or not (self.alive and process.serving):
             return None
         return None if process.broker.is_stopping else process.broker
 
     def start(self) -> None:
-        """A new process."""
+        """Starts a new process."""
         if self.alive or not self.powered:
             return
         self.starts += 1
-        process = self.process = Process(self, self.starts)
+        process = self.process = SimProcess(self, self.starts)
         process.disk.fault = self.fault
         process.life.on_failure = lambda: self._end(process)
         self.lives.append(process)
@@ -99,7 +100,7 @@ class Machine:
         loop = self.world.loop
         process.task = loop.create_task(self._main(process), context=process.life.context)
 
-    async def _main(self, process: Process) -> None:
+    async def _main(self, process: SimProcess) -> None:
         kafka, settings = split(self.properties(self.node_id))
         config = BrokerConfig.from_mapping(kafka)
         try:
@@ -110,19 +111,20 @@ class Machine:
             self._failed(process, error)
         self._end(process)
 
-    def _serves(self, process: Process) -> None:
+    def _serves(self, process: SimProcess) -> None:
         process.serving = True
         self.world.trace(f"{process.life} serves")
 
-    def _end(self, process: Process) -> None:
+    def _end(self, process: SimProcess) -> None:
         process.ended = True
         process.life.die()
         if not process.asked_to_stop:
             loop = self.world.loop
             loop.call_later(START_AGAIN_S, self.start, context=loop.kernel)
 
-    def _failed(self, process: Process, error: BaseException) -> None:
-        """It could not start or stop, or died of a bug. With a full or broken disk it may."""
+    def _failed(self, process: SimProcess, error: BaseException) -> None:
+        """Handles a process that could not start or stop, or died of a bug; a full or broken disk
+        excuses that."""
         if process.disk.was_broken:
             self.world.trace(f"{process.life} ended: {error}")
         else:
@@ -144,12 +146,12 @@ class Machine:
             self.process.life.die()
 
     def kill_in_mid_write(self, after: int) -> None:
-        """SIGKILL before the so-many-th write from now."""
+        """SIGKILL before the given number of further writes is reached."""
         if self.alive and self.process is not None:
             self.process.disk.die_after = after
 
     def lose_power(self) -> None:
-        """What was not flushed is lost; peers hear nothing."""
+        """Takes the power: unflushed bytes are lost, and peers get neither FIN nor reset."""
         self.world.network.host_lost_power(self.host)
         if self.process is not None:
             self.process.life.deathbed[:] = [self.world.loop.bury]
@@ -164,7 +166,7 @@ class Machine:
         self.world.trace(f"{self.name} loses power, {harmed} operations lost or torn")
 
     def power_up(self) -> None:
-        """The machine is there again, the process is not."""
+        """Restores the power; starts no process."""
         self.powered = True
         self.world.network.host_is_up(self.host)
         self.world.trace(f"{self.name} is up again")
@@ -182,13 +184,13 @@ class Machine:
             self.world.loop.resume(self.process.life)
 
     def break_disk(self, fault: Fault) -> None:
-        """From now on the disk refuses what `fault` says, to this process and to later ones."""
+        """Makes the disk fail as `fault` says, for this process and later ones."""
         self.fault = fault
         if self.process is not None:
             self.process.disk.fault = fault
 
     def jump_clock(self, by_ms: int) -> None:
-        """An operator sets the wall clock."""
+        """Changes the wall clock, as an operator would."""
         self.wall_error_ms += by_ms
         self.most_ahead_ms = max(self.most_ahead_ms, self.wall_error_ms)
         if self.process is not None:

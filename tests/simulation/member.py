@@ -1,6 +1,6 @@
 """A simulated member of a consumer group (classic protocol): joins, reads its share, commits.
 
-A static one starts again now and then; a cooperative one reads on what it keeps.
+A static member restarts occasionally; a cooperative one goes on reading the partitions it keeps.
 
 In: the group's name and its topics. Out: events `poll`, `commit`, `committed`. Never: a commit past
 its own position, or one outside of the generation it knows.
@@ -28,7 +28,7 @@ from bus.protocol.generated.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from bus.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.checker.history import Commit, Committed
+from tests.checker.history import Commit, CommittedEvent
 from tests.simulation.client import Client, ClientSurroundings
 from tests.simulation.consumer import Reader, Reading
 from tests.simulation.membership import (
@@ -50,7 +50,7 @@ HEARTBEAT_S = 1.0
 PAUSE_S = (0.1, 0.4)
 
 STARTS_AGAIN = 0.05
-"""How often a static member does, per heartbeat."""
+"""Probability per heartbeat that a static member restarts."""
 
 
 class GroupError(Exception):
@@ -72,7 +72,7 @@ class Member:
         kind: Membership = Membership.EAGER,
         ownership: Ownership | None = None,
     ) -> None:
-        """`ownership`: what all members of the group note their shares in."""
+        """`ownership` is shared by all members of the group and records their shares."""
         self.client = Client(name, around)
         self.around, self.group, self.kind = around, group, kind
         self.ownership = ownership or Ownership(around.complain)
@@ -87,18 +87,18 @@ class Member:
         self._committed: dict[tuple[str, int], int] = {}
 
     async def run(self, topics: list[str]) -> None:
-        """Join, read, commit; begin again after every trouble."""
+        """Joins, reads and commits; rejoins after every error."""
         while not self.stopping:
             try:
                 await self.client.refresh(topics)
                 if any(topic not in self.client.topics for topic in topics):
-                    # Of a broker that has not heard of them yet; to share nothing out would last.
+                    # This broker does not know them yet; an empty assignment would stay.
                     await self._pause()
                     continue
                 await self._find()
                 share = await self._join(topics)
                 if await self._start(share):
-                    continue  # what was given up has a new owner once all have joined again
+                    continue  # revoked partitions get a new owner once all members have rejoined
                 await self._read()
             except WireError as error:
                 self.around.trace(f"{self.client.name} leaves broker {self._coordinator}: {error}")
@@ -111,7 +111,7 @@ class Member:
 
     def _on_refusal(self, code: ErrorCode) -> None:
         if code is not ErrorCode.REBALANCE_IN_PROGRESS:
-            self._readings = []  # it may have another owner by now
+            self._readings = []  # they may have another owner by now
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self._member_id, self._generation = "", -1
         elif code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
@@ -177,7 +177,7 @@ class Member:
         return share
 
     def _owned(self) -> Share:
-        """What it reads on over the rebalance."""
+        """The partitions that it keeps reading during the rebalance."""
         if self.kind is not Membership.COOPERATIVE:
             return []
         return [(one.topic, one.partition) for one in self._readings]
@@ -203,13 +203,13 @@ class Member:
         ]
 
     async def _start(self, share: Share) -> bool:
-        """Begin every partition of the share where the group has left it, but for those that it
-        reads on. Whether it has given up any that it would have read on."""
-        owned, told = self._owned(), set(share)
-        kept = [one for one in self._readings if (one.topic, one.partition) in told & set(owned)]
+        """Starts every new partition of the share at its committed offset. Returns whether it has
+        revoked any of its own."""
+        owned, wanted = self._owned(), set(share)
+        kept = [one for one in self._readings if (one.topic, one.partition) in wanted & set(owned)]
         self._readings = kept
         await self._start_new([pair for pair in share if pair not in owned])
-        return not told.issuperset(owned)
+        return not wanted.issuperset(owned)
 
     async def _start_new(self, share: Share) -> None:
         if not share:
@@ -223,11 +223,11 @@ class Member:
             require_stable=True,
         )
         answer = await self._ask(ApiKey.OFFSET_FETCH, request)
-        told = answer.groups[0]
-        if told.error_code:
-            raise GroupError(told.error_code)
+        group = answer.groups[0]
+        if group.error_code:
+            raise GroupError(group.error_code)
         names = {view.topic_id: view.name for view in self.client.topics.values()}
-        for topic in told.topics:
+        for topic in group.topics:
             name = topic.name or names.get(topic.topic_id, "")
             for one in topic.partitions:
                 if one.error_code:
@@ -245,7 +245,7 @@ class Member:
 
     async def _begin(self, topic: str, partition: int, offset: int, asked_ms: int) -> None:
         self.around.record(
-            Committed(
+            CommittedEvent(
                 at_ms=self.client.now_ms, asked_ms=asked_ms, group=self.group, topic=topic,
                 partition=partition, offset=offset,
             )
@@ -279,7 +279,7 @@ class Member:
                 heartbeat_at = self.client.clock.monotonic() + HEARTBEAT_S
 
     async def _begin_at_start(self, reading: Reading) -> None:
-        """What it was to read next is deleted."""
+        """Resets to the log's start, because the records at the position are deleted."""
         with suppress(WireError):
             start = await self.reader.start_of(reading.topic, reading.partition)
             fresh = self.reader.begin(reading.topic, reading.partition, start, False)

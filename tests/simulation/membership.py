@@ -1,7 +1,7 @@
-"""How the members of a group share its partitions, and who owned what in which generation.
+"""How the members of a group share its partitions, and the owners in each generation.
 
-In: what members were told and what they own. Out: shares, and a complaint when two of a generation own one
-partition. Never: an exchange with a broker (`member`).
+In: assignments and owned partitions of members. Out: shares, and a complaint when two members of a
+generation own one partition. Never: an exchange with a broker (`member`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _PAIR = Struct(">Hh")
 
 
 class Membership(Enum):
-    """EAGER: all is given up at each rebalance. STATIC: a member that starts again under its
-    instance id has its share as before (KIP-345). COOPERATIVE: a member reads on what it keeps, and
-    what it gives up has a new owner only one generation later (KIP-429)."""
+    """EAGER: members revoke everything at each rebalance. STATIC: a member that restarts under its
+    instance id keeps its share (KIP-345). COOPERATIVE: a member keeps reading its partitions, and
+    revoked ones get a new owner only one generation later (KIP-429)."""
 
     EAGER = "range"
     STATIC = "static"
@@ -30,7 +30,7 @@ class Membership(Enum):
 
 
 def spread(partitions: Share, members: Iterable[str]) -> dict[str, Share]:
-    """Everything, in turn to everybody."""
+    """Assigns all partitions round-robin."""
     ordered = sorted(members)
     return {member: partitions[place :: len(ordered)] for place, member in enumerate(ordered)}
 
@@ -38,7 +38,8 @@ def spread(partitions: Share, members: Iterable[str]) -> dict[str, Share]:
 def spread_without_claims(
     partitions: Share, owned: Mapping[str, Share]
 ) -> dict[str, Share]:
-    """The same, but what another member still owns goes to nobody in this generation."""
+    """As `spread`, but partitions that another member still owns stay unassigned in this
+    generation."""
     owners = {pair: member for member, pairs in owned.items() for pair in pairs}
     return {
         member: [pair for pair in share if owners.get(pair, member) == member]
@@ -47,29 +48,30 @@ def spread_without_claims(
 
 
 class Ownership:
-    """What all members of a group have been told. Invariant: a partition has one owner in a
-    generation, or it was complained of."""
+    """The assignments of all members of a group. Invariant: a partition has one owner in a
+    generation, or a complaint was recorded."""
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._complain = complain
         self._owners: dict[int, dict[tuple[str, int], str]] = {}
         self._shared_out: dict[int, set[tuple[str, int]]] = {}
         self._newest = -1
-        """The generation somebody was told of last. A higher one may have been decided, and lost with
-        its coordinator before anybody heard of it: static members then go on in the one before."""
+        """The newest generation that a member received. A higher one may have been decided, and lost with
+        its coordinator before any member got it: static members then continue in the previous
+        one."""
 
     def shared_out(self, generation: int, shares: Iterable[Share]) -> None:
-        """The leader of a generation has decided."""
+        """Records the assignment by a generation's leader."""
         self._shared_out[generation] = {pair for share in shares for pair in share}
 
     def owns(self, generation: int, member: str, share: Share) -> None:
-        """A member was told its share."""
+        """Records that a member received its assignment."""
         self._newest = generation
         owners = self._owners.setdefault(generation, {})
         before = {pair for pair, owner in owners.items() if owner == member}
         if before and before != set(share):
             self._complain(
-                f"{member} is told to own {share} in generation {generation}, and was {before}"
+                f"{member} is assigned {share} in generation {generation}, and was {before}"
             )
         for pair in share:
             owner = owners.setdefault(pair, member)
@@ -80,7 +82,7 @@ class Ownership:
                 )
 
     def without_owner(self) -> list[tuple[str, int]]:
-        """Partitions of the newest generation that were given to somebody who has not come."""
+        """Partitions of the newest generation whose assigned member has not appeared."""
         shared_out = self._shared_out.get(self._newest, set())
         return sorted(shared_out - set(self._owners.get(self._newest, {})))
 
@@ -95,7 +97,7 @@ def subscription(topics: Iterable[str], owned: Share | None = None) -> bytes:
 
 
 def owned_in(packed: bytes) -> Share:
-    """What a member's subscription says that it owns."""
+    """The owned partitions in a member's subscription."""
     at = 6
     for _ in range(int.from_bytes(packed[2:6], "big")):
         at += 2 + int.from_bytes(packed[at : at + 2], "big")
@@ -110,7 +112,7 @@ def pack_share(share: Share) -> bytes:
 
 
 def unpack_share(packed: bytes) -> Share:
-    """What `pack_share` has packed."""
+    """Decodes what `pack_share` has encoded."""
     share: Share = []
     at = 0
     while at < len(packed):

@@ -1,9 +1,9 @@
 """A simulated network: TCP as processes see it, between the hosts of one world.
 
 In: `listen` and `connect` of `broker.network.port.Network`, asyncio protocols behind them. Out:
-bytes in order or a reset; nothing is lost, doubled or reordered inside a connection, because TCP
-does not do that: a lost packet is a delay, a partition is silence until it heals (drop) or a reset
-(reject), a dead machine is silence until it is up again, a dead process is an end or a reset.
+ordered bytes or a reset; nothing is lost, duplicated or reordered inside a connection, because TCP
+prevents that: a lost packet is a delay, a partition is silence until it heals (drop) or a reset
+(reject), a dead machine is silence until it is up again, a dead process is FIN or a reset.
 Never: real sockets.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from broker.network.port import ListenError, ProtocolFactory
-from tests.simulation.loop import Life, VirtualLoop
+from tests.simulation.loop import ProcessLife, VirtualLoop
 from tests.simulation.transport import SimTransport
 
 FIRST_FREE_PORT = 40_000
@@ -26,7 +26,7 @@ LOST_PACKET = 0.002
 """Share of pieces that need a retransmission, and how long that takes."""
 RETRANSMIT_S = (0.2, 0.8)
 AFTER_MENDING_S = (0.2, 1.7)
-"""Until what waited behind a cut is sent again."""
+"""Delay until bytes that waited behind a cut are sent again."""
 
 
 class Cut(Enum):
@@ -38,8 +38,8 @@ class Cut(Enum):
 
 @dataclass(slots=True)
 class Link:
-    """One direction between two hosts. `slow_s` is added to every piece; `ports`: what is cut for
-    the connections of one listener only."""
+    """One direction between two hosts. `slow_s` is added to every piece; `ports`: cuts for the
+    connections of one listener only."""
 
     cut: Cut | None = None
     slow_s: float = 0.0
@@ -47,7 +47,7 @@ class Link:
 
 
 class SimServer:
-    """One bound address of one life."""
+    """One bound address of one process."""
 
     def __init__(self, network: SimNetwork, host: str, port: int) -> None:
         self._network, self._host, self._port = network, host, port
@@ -68,7 +68,7 @@ class SimNetwork:
     ) -> None:
         self.loop = loop
         self.trace = trace
-        self.listening: dict[tuple[str, int], tuple[Life, ProtocolFactory]] = {}
+        self.listening: dict[tuple[str, int], tuple[ProcessLife, ProtocolFactory]] = {}
         self.down: dict[str, bool] = {}
         self.latency_s = LATENCY_S
         self.lost_packet = LOST_PACKET
@@ -79,23 +79,23 @@ class SimNetwork:
         self.transports: dict[int, SimTransport] = {}
         self._count = 0
 
-    # --- what the world does to it ---------------------------------------------------------------
+    # --- faults ----------------------------------------------------------------------------------
 
     def link(self, source: str, target: str) -> Link:
-        """One direction, to be changed."""
+        """The link of one direction, which the caller may change."""
         return self._links.setdefault((source, target), Link())
 
     def cut(self, source: str, target: str, how: Cut, port: int | None = None) -> None:
-        """Nothing goes from `source` to `target` any more; with `port`: nothing of connections to
-        that port of either of them, as when a network of the controllers' own fails."""
+        """Cuts the direction from `source` to `target`; with `port` only connections to that port
+        of either of them, as if a separate network of the controllers fails."""
         link = self.link(source, target)
         if port is None:
             link.cut = how
         else:
             link.ports[port] = how
 
-    def mend(self, source: str, target: str) -> None:
-        """The direction is whole; what waited is sent after TCP's own retransmission time."""
+    def repair(self, source: str, target: str) -> None:
+        """Repairs the direction; waiting bytes are sent after TCP's retransmission time."""
         link = self.link(source, target)
         link.cut, link.slow_s = None, 0.0
         link.ports.clear()
@@ -105,43 +105,43 @@ class SimNetwork:
                 transport.retransmit(low + (high - low) * self._dice.random())
 
     def heal(self) -> None:
-        """All links are whole again."""
+        """Repairs all links."""
         for source, target in list(self._links):
-            self.mend(source, target)
+            self.repair(source, target)
 
     def host_lost_power(self, host: str) -> None:
-        """Its connections end without a word."""
+        """Ends the host's connections without FIN or reset."""
         self.down[host] = True
         for transport in list(self.transports.values()):
             if transport.local[0] == host:
                 transport.vanish()
 
     def host_is_up(self, host: str) -> None:
-        """Peers that still send hear a reset from now on."""
+        """Lets peers that still send get a reset."""
         self.down[host] = False
         for transport in list(self.transports.values()):
             if transport.remote[0] == host:
                 transport.retransmit(0.2 + self._dice.random())
 
-    def process_died(self, life: Life) -> None:
-        """The kernel closes what the process had open."""
+    def process_died(self, life: ProcessLife) -> None:
+        """Closes the process's connections, as the kernel does."""
         for address in [a for a, (owner, _) in self.listening.items() if owner is life]:
             del self.listening[address]
         for transport in list(self.transports.values()):
             if transport.life is life:
                 transport.closed_by_kernel()
 
-    # --- what transports ask ---------------------------------------------------------------------
+    # --- used by transports ----------------------------------------------------------------------
 
     def is_cut(self, source: str, target: str, *ports: int) -> Cut | None:
-        """Whether and how the direction is cut now for a connection between these ports."""
+        """Whether and how the direction is cut for a connection between these ports."""
         link = self._links.get((source, target))
         if link is None:
             return None
         return link.cut or next((link.ports[port] for port in ports if port in link.ports), None)
 
     def delay_s(self, source: str, target: str) -> float:
-        """How long the next piece takes."""
+        """The delay of the next piece."""
         low, high = self.latency_s
         delay = low + (high - low) * self._dice.random()
         if self._dice.random() < self.lost_packet:
@@ -151,25 +151,25 @@ class SimNetwork:
         return delay if link is None else delay + link.slow_s
 
     def free_port(self) -> int:
-        """A port nobody has."""
+        """A free port."""
         self._next_port += 1
         return self._next_port
 
     def register(self, transport: SimTransport) -> int:
-        """Keep it until it is closed; its number orders the transports."""
+        """Keeps the transport until it is closed; its number orders the transports."""
         self._count += 1
         self.transports[self._count] = transport
         return self._count
 
 
 class ProcessNetwork:
-    """Implements `broker.network.port.Network` for one life on one host."""
+    """Implements `broker.network.port.Network` for one process on one host."""
 
-    def __init__(self, network: SimNetwork, life: Life, host: str) -> None:
+    def __init__(self, network: SimNetwork, life: ProcessLife, host: str) -> None:
         self._network, self._life, self._host = network, life, host
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> SimServer:
-        """Bind; `host` is this host whatever is said."""
+        """Binds a port of this host; `host` is ignored."""
         network = self._network
         port = port or network.free_port()
         held = network.listening.get((self._host, port))
@@ -181,7 +181,7 @@ class ProcessNetwork:
     async def connect(
         self, host: str, port: int, factory: ProtocolFactory
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Open a connection; as long as nothing answers, ask again as TCP does."""
+        """Opens a connection; without an answer it retries as TCP does."""
         network, here = self._network, self._host
         for wait_s in SYN_RETRIES_S:
             await asyncio.sleep(network.delay_s(here, host))
@@ -201,7 +201,7 @@ class ProcessNetwork:
         self,
         target: tuple[str, int],
         factory: ProtocolFactory,
-        server: Life,
+        server: ProcessLife,
         server_factory: ProtocolFactory,
     ) -> tuple[SimTransport, asyncio.BaseProtocol]:
         network = self._network

@@ -1,8 +1,8 @@
-"""Looks at all brokers from outside, again and again, and complains of what may never be.
+"""Polls all brokers from outside and complains about states that must never occur.
 
 In: the cluster. Out: complaints: two leaders in one epoch, two controllers in one epoch, epochs or
-watermarks that go back, an in-sync replica without acknowledged data. Never: a change of anything,
-and nothing a broker says of itself is taken for proof that it is right.
+watermarks that go back, an in-sync replica without acknowledged data. Never: a change of anything;
+a broker's own claims never prove that it is right.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tests.checker.history import Ack, Event, Send
-from tests.simulation.cluster import Cluster
+from tests.checker.history import Ack, HistoryEvent, SendEvent
+from tests.simulation.cluster import SimCluster
 
 EVERY_S = 0.1
 MOST_COMPLAINTS = 20
@@ -21,9 +21,9 @@ Key = tuple[str, int]
 
 
 class Observer:
-    """Invariant: what is remembered was true of some broker at some moment."""
+    """Invariant: all remembered values were true of some broker at some time."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimCluster) -> None:
         self.cluster = cluster
         self.world = cluster.world
         self._leaders: dict[tuple[bytes, int, int], int] = {}
@@ -34,22 +34,22 @@ class Observer:
         self._watermarks: dict[tuple[str, bytes, int], int] = {}
         self._acknowledged: dict[Key, int] = {}
         self._newest: dict[Key, tuple[int, int]] = {}
-        self._taken = 0
-        self._sends: dict[int, Send] = {}
+        self._events_read = 0
+        self._sends: dict[int, SendEvent] = {}
         self._lost_power: dict[tuple[int, Key], None] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.also: list[Callable[[], None]] = []
-        """What others want to be looked at each time."""
+        """Further checks to run each time."""
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Polls for ever."""
         while True:
-            self.look()
+            self.check()
             await asyncio.sleep(EVERY_S)
 
-    def look(self) -> None:
-        """One look at everything."""
-        self._take_history()
+    def check(self) -> None:
+        """Checks everything once."""
+        self._read_history()
         for machine, controller in self.cluster.active_controllers():
             if not machine.paused:
                 self._controller(machine.node_id, controller.epoch)
@@ -65,11 +65,11 @@ class Observer:
             look()
 
     def on_power_loss(self, node_id: int) -> None:
-        """Its replicas may lack what they had until they were out of sync or caught up."""
+        """Its replicas may lack records until they have left the in-sync set or caught up."""
         for key in self._acknowledged:
             self._lost_power[node_id, key] = None
 
-    # --- what is looked at -----------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------------
 
     def _controller(self, node_id: int, epoch: int) -> None:
         first = self._controllers.setdefault(epoch, node_id)
@@ -84,7 +84,7 @@ class Observer:
             if first != node_id:
                 self._complain(f"two leaders of {name} in epoch {epoch}: {first} and {node_id}")
         key = life, *identity
-        if self._replicas.get(key) is not partition:  # made anew, as after a move away and back
+        if self._replicas.get(key) is not partition:  # created again, as after a move away and back
             self._replicas[key] = partition
             self._epochs.pop(key, None)
             self._watermarks.pop(key, None)
@@ -102,8 +102,8 @@ class Observer:
         self._watermarks[key] = watermark
 
     def _in_sync(self) -> None:
-        """Whom the present leader counts as in sync has what was acknowledged. A leader is only
-        asked if nobody has been seen with newer metadata: what is said behind its back counts."""
+        """Checks that every replica in the leader's in-sync set has all acknowledged records. A
+        leader is checked only if no broker has been seen with newer metadata."""
         replicas: dict[tuple[int, Key], Any] = {}
         leaders: dict[Key, tuple[tuple[int, int], Any]] = {}
         for machine, partition in self.cluster.partitions():
@@ -134,15 +134,15 @@ class Observer:
                     f"is up to {end}"
                 )
 
-    def _take_history(self) -> None:
-        """What clients were told since the last look."""
+    def _read_history(self) -> None:
+        """Reads the acknowledgements that clients got since the last check."""
         history = self.world.history
-        while self._taken < len(history):
-            self._take(history[self._taken])
-            self._taken += 1
+        while self._events_read < len(history):
+            self._note_event(history[self._events_read])
+            self._events_read += 1
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, Send):
+    def _note_event(self, event: HistoryEvent) -> None:
+        if isinstance(event, SendEvent):
             self._sends[event.op] = event
         elif isinstance(event, Ack) and event.offset >= 0:
             send = self._sends[event.op]
@@ -151,8 +151,8 @@ class Observer:
                 self._acknowledged[key] = max(self._acknowledged.get(key, 0), event.offset + 1)
 
     def _complain(self, text: str) -> None:
-        if text not in self._told and len(self._told) < MOST_COMPLAINTS:
-            self._told.add(text)
+        if text not in self._reported and len(self._reported) < MOST_COMPLAINTS:
+            self._reported.add(text)
             self.world.complain(text)
 
 

@@ -1,7 +1,7 @@
-"""What operators do while there is trouble: topics come, grow and go, replicas move, leaders change.
+"""Operations during faults: topics are created, grown and deleted, replicas and leaders move.
 
-In: the cluster, dice. Out: orders through an `Admin`. Never: an order that would break the fault
-model (a replication factor below three); `settle` leaves nothing half done.
+In: the cluster, a random generator. Out: commands through an `SimAdmin`. Never: a command that
+would break the fault model (a replication factor below three); `settle` leaves nothing unfinished.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 from tests.checker.history import Deleted
-from tests.simulation.admin import Admin
-from tests.simulation.cluster import Cluster
+from tests.simulation.admin import SimAdmin
+from tests.simulation.cluster import SimCluster
 from tests.simulation.workload import Workload
 
 PAUSE_S = (0.5, 5.0)
@@ -27,13 +27,13 @@ MOST_GROWN = 4
 MOST_SHORT_LIVED = 2
 EVERYTHING = 1 << 62
 THROTTLES_BYTES = (4_000, 40_000)
-"""Per second; more than is written, so that a move ends."""
+"""Bytes per second; more than is written, so that a move ends."""
 
 
 class Mover:
-    """Another operator, who moves replicas between their brokers' several log directories."""
+    """A second operator, who moves replicas between their brokers' log directories."""
 
-    def __init__(self, cluster: Cluster, admin: Admin, dice: random.Random) -> None:
+    def __init__(self, cluster: SimCluster, admin: SimAdmin, dice: random.Random) -> None:
         self.cluster, self.admin, self.dice = cluster, admin, dice
 
     async def run(self, until: float) -> None:
@@ -52,13 +52,13 @@ class Mover:
 
 
 class Operations:
-    """One operator's day. Invariant: `_temporary` names the topics made here and not yet gone;
-    `targets` are the partitions that clients use, which hear of new ones and of those that go."""
+    """One operator. Invariant: `_temporary` names the topics created here and not yet deleted;
+    `targets` are the partitions that clients use; created and deleted ones are updated there."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        admin: Admin,
+        cluster: SimCluster,
+        admin: SimAdmin,
         dice: random.Random,
         targets: list[tuple[str, int]],
         workload: Workload,
@@ -93,7 +93,7 @@ class Operations:
                     break
 
     async def settle(self) -> None:
-        """Delete what was made here and is not in use, in a cluster that is whole again."""
+        """Deletes unused topics created here, in a healthy cluster."""
         until = self.admin.client.clock.monotonic() + SETTLE_S
         for topic in self._unused():
             while not await self.admin.delete(topic):
@@ -127,7 +127,8 @@ class Operations:
         return await self.admin.delete(name)
 
     async def _grow_in_use(self) -> bool:
-        """Clients write to the new partition at once; those there were keep all they have."""
+        """Adds a partition: clients write to it immediately; the existing ones keep their
+        records."""
         count = sum(topic == MOVED for topic, _ in self.targets)
         if count >= MOST_GROWN:
             return True
@@ -148,7 +149,8 @@ class Operations:
         return done
 
     async def _delete_in_use(self) -> bool:
-        """Batches are under way meanwhile. Noted before it is asked: an answer may be lost."""
+        """Deletes a topic with batches in flight. The event precedes the request: the answer may be
+        lost."""
         names = self._short_lived()
         if not names:
             return True

@@ -1,7 +1,7 @@
-"""Bugs to be planted: each breaks one promise of the broker as people have broken it before.
+"""Bugs to plant: each breaks one guarantee of the broker in a way that has occurred before.
 
 In: a pytest monkeypatch. Out: a broker that is wrong in one place. Never: used outside of
-tests of the checkers; one that does not catch its bug is no checker.
+tests of the checkers; a checker that misses its bug is useless.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any
 import pytest
 
 from broker.controller.decisions import alter_partition, brokers, leadership
-from broker.controller.decisions.rules import Rules
-from broker.controller.kraft.carrier import Carrier
-from broker.controller.kraft.election import Election
-from broker.controller.kraft.leading import Leading
-from broker.controller.kraft.messages import Committed, ElectionState
-from broker.coordinator.appender import OFFSETS_TOPIC, Appender
+from broker.controller.decisions.partition_policy import PartitionPolicy
+from broker.controller.kraft.effects import EffectExecutor
+from broker.controller.kraft.raft.election import QuorumElection
+from broker.controller.kraft.raft.leader import LeaderState
+from broker.controller.kraft.raft.messages import ElectionState, HighWatermarkAdvanced
+from broker.coordinator.group.records import OFFSETS_TOPIC
+from broker.coordinator.partition_writer import PartitionWriter
 from broker.disk.port import METADATA_WORKER
-from broker.handlers import fetch_reading
-from broker.log import background, producer_state
+from broker.handlers import partition_fetch
+from broker.log import maintenance, producer_state
 from broker.log.log import Log
 from broker.log.producer_state import ProducerState
 from broker.log.recovery import Recovery
 from broker.log.segment import Segment
 from broker.metadata.delta_topics import TopicsDelta
-from broker.replica.fetcher import Fetcher
-from broker.replica.leadership import Eligible, IsrProposal, Leadership
+from broker.replica.fetch.fetcher import Fetcher
+from broker.replica.leader_state import Eligible, IsrProposal, PartitionLeader
 from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
 from bus.errors import ErrorCode
@@ -37,7 +38,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def acknowledged_before_replication(patch: pytest.MonkeyPatch) -> None:
-    """acks=all is answered like acks=1."""
+    """The broker answers acks=all like acks=1."""
     patch.setattr(
         Partition, "is_acknowledged",
         lambda self, end, epoch=-1: (
@@ -47,12 +48,13 @@ def acknowledged_before_replication(patch: pytest.MonkeyPatch) -> None:
 
 
 def watermark_of_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
-    """The watermark is the leader's log end, whatever the followers have."""
-    patch.setattr(Leadership, "watermark", lambda self, end, now, lag, eligible: end)
+    """The watermark is the leader's log end, regardless of the followers."""
+    patch.setattr(PartitionLeader, "high_watermark", lambda self, end, now, lag, eligible: end)
 
 
 def follower_cuts_to_its_own_watermark(patch: pytest.MonkeyPatch) -> None:
-    """What was done before KIP-101: a follower's watermark lags behind what is acknowledged."""
+    """A follower truncates as before KIP-101, though its watermark lags behind acknowledged
+    records."""
     add = Fetcher.add
 
     def wrong(self: Fetcher, partition: Partition) -> None:
@@ -63,14 +65,14 @@ def follower_cuts_to_its_own_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def divergence_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
-    """A leader lets followers go on behind a history that is not its own."""
-    patch.setattr(fetch_reading, "_diverging_epoch", lambda partition, entry: None)
+    """A leader lets followers append after a history that is not its own."""
+    patch.setattr(partition_fetch, "_diverging_epoch", lambda partition, entry: None)
 
 
 def unclean_election(patch: pytest.MonkeyPatch) -> None:
-    """Whoever is alive may lead."""
-    patch.setattr(Rules, "unclean_allowed", lambda self, image, topic: True)
-    patch.setattr(leadership, "terms_for", _without_elr(leadership.terms_for))
+    """Any live replica may be elected."""
+    patch.setattr(PartitionPolicy, "unclean_allowed", lambda self, image, topic: True)
+    patch.setattr(leadership, "election_context", _without_elr(leadership.election_context))
 
 
 def _without_elr(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,28 +88,28 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def a_lost_page_cache_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    """A broker that comes back without what it had not flushed stays in sync and eligible."""
-    patch.setattr(brokers, "_previous_life", lambda image, rules, old, asked: [])
+    """A broker that returns without its unflushed records stays in sync and eligible."""
+    patch.setattr(brokers, "_previous_incarnation_changes", lambda image, rules, old, asked: [])
 
 
 def logs_are_not_flushed(patch: pytest.MonkeyPatch) -> None:
-    """The recovery point rises over records that are in the page cache only."""
-    patch.setattr(background, "force", lambda disk, directory, flush: None)
+    """The recovery point passes records that are only in the page cache."""
+    patch.setattr(maintenance, "run_flush", lambda disk, directory, flush: None)
     patch.setattr(Segment, "flush", lambda self: None)
 
 
 def followers_forget_producers(patch: pytest.MonkeyPatch) -> None:
-    """A new leader does not know what its predecessor has taken from idempotent producers."""
-    note = Log._note_replica
+    """A new leader lacks its predecessor's state of idempotent producers."""
+    note = Log._index_replicated
 
     def wrong(self: Log, header: Any, batch: Any) -> None:
         note(self, header._replace(producer_id=-1), batch)
 
-    patch.setattr(Log, "_note_replica", wrong)
+    patch.setattr(Log, "_index_replicated", wrong)
 
 
 def one_batch_is_remembered_per_producer(patch: pytest.MonkeyPatch) -> None:
-    """Of five under way the four older ones are out of order when they are asked for again."""
+    """Of five batches in flight the four older ones are out of order when they are retried."""
     patch.setattr(producer_state, "BATCHES_KEPT", 1)
 
 
@@ -117,7 +119,7 @@ def sequence_gaps_are_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def producers_are_lost_at_a_restart(patch: pytest.MonkeyPatch) -> None:
-    """A broker that starts anew does not know what it has taken from idempotent producers."""
+    """A restarted broker has lost its state of idempotent producers."""
     run = Recovery.run
 
     def wrong(self: Recovery, names: list[str], **words: Any) -> Any:
@@ -127,7 +129,7 @@ def producers_are_lost_at_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
-    """It goes on as if the metadata had not named another."""
+    """A leader continues although the metadata name another one."""
     update = Partition.update
 
     def wrong(self: Partition, **words: Any) -> bool:
@@ -139,7 +141,7 @@ def a_leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def leader_epochs_stay(patch: pytest.MonkeyPatch) -> None:
-    """Another leader goes on in the epoch of the one before."""
+    """A new leader keeps the epoch of the previous one."""
     change = TopicsDelta.change
 
     def wrong(self: TopicsDelta, record: Any) -> None:
@@ -152,34 +154,34 @@ def leader_epochs_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_set_shrinks_before_the_controller_agrees(patch: pytest.MonkeyPatch) -> None:
-    """A leader takes for in force what it has only asked for."""
-    propose = Leadership._propose
+    """A leader uses a smaller set that it has only requested."""
+    propose = PartitionLeader._propose
 
-    def wrong(self: Leadership, isr: Any, epoch: int, *, grows: bool) -> IsrProposal:
-        proposal = propose(self, isr, epoch, grows=grows)
-        if not grows:
+    def wrong(self: PartitionLeader, isr: Any, epoch: int, *, expands: bool) -> IsrProposal:
+        proposal = propose(self, isr, epoch, expands=expands)
+        if not expands:
             self.isr = self.maximal_isr = isr
         return proposal
 
-    patch.setattr(Leadership, "_propose", wrong)
+    patch.setattr(PartitionLeader, "_propose", wrong)
 
 
 def a_pending_expansion_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """The watermark asks the set in force only, while the controller may have stored the larger
+    """The watermark considers only the current set, while the controller may have stored the larger
     one already (KIP-497)."""
-    propose = Leadership._propose
+    propose = PartitionLeader._propose
 
-    def wrong(self: Leadership, isr: Any, epoch: int, *, grows: bool) -> IsrProposal:
-        proposal = propose(self, isr, epoch, grows=grows)
+    def wrong(self: PartitionLeader, isr: Any, epoch: int, *, expands: bool) -> IsrProposal:
+        proposal = propose(self, isr, epoch, expands=expands)
         self.maximal_isr = self.isr
         return proposal
 
-    patch.setattr(Leadership, "_propose", wrong)
+    patch.setattr(PartitionLeader, "_propose", wrong)
 
 
 def the_watermark_rises_below_min_isr(patch: pytest.MonkeyPatch) -> None:
-    """Consumers see what is on fewer replicas than min.insync.replicas (KIP-966)."""
-    advance = Partition._advance_watermark
+    """Consumers see records on fewer replicas than min.insync.replicas (KIP-966)."""
+    advance = Partition._advance_high_watermark
     under = Partition.is_under_min_isr.fget
     assert under is not None
     advancing: list[Partition] = []
@@ -191,7 +193,7 @@ def the_watermark_rises_below_min_isr(patch: pytest.MonkeyPatch) -> None:
         finally:
             advancing.pop()
 
-    patch.setattr(Partition, "_advance_watermark", wrong)
+    patch.setattr(Partition, "_advance_high_watermark", wrong)
     patch.setattr(
         Partition, "is_under_min_isr",
         property(lambda self: self not in advancing and under(self)),
@@ -199,11 +201,12 @@ def the_watermark_rises_below_min_isr(patch: pytest.MonkeyPatch) -> None:
 
 
 def in_sync_below_the_leaders_beginning(patch: pytest.MonkeyPatch) -> None:
-    """A new leader's watermark lags; who has reached that is asked to be in sync (KAFKA-7128)."""
-    growth = Leadership.growth
+    """A new leader's watermark lags; a follower that has reached it is proposed as in sync
+    (KAFKA-7128)."""
+    growth = PartitionLeader.propose_expand
 
     def wrong(
-        self: Leadership, replica: int, watermark: int, epoch: int, eligible: Eligible
+        self: PartitionLeader, replica: int, watermark: int, epoch: int, eligible: Eligible
     ) -> IsrProposal | None:
         right, self.epoch_start_offset = self.epoch_start_offset, -1
         try:
@@ -211,21 +214,21 @@ def in_sync_below_the_leaders_beginning(patch: pytest.MonkeyPatch) -> None:
         finally:
             self.epoch_start_offset = right
 
-    patch.setattr(Leadership, "growth", wrong)
+    patch.setattr(PartitionLeader, "propose_expand", wrong)
 
 
 def outdated_in_sync_sets_are_stored(patch: pytest.MonkeyPatch) -> None:
-    """The controller stores what a leader asked for in an epoch that is over."""
+    """The controller stores a leader's request from an outdated epoch."""
     patch.setattr(alter_partition, "_check_epochs", lambda partition, broker_id, change: None)
 
 
 def consumers_read_to_the_log_end(patch: pytest.MonkeyPatch) -> None:
-    """What is not replicated yet is served; after an election it was never there."""
+    """Unreplicated records are served and may disappear after an election."""
     patch.setattr(Partition, "end_for", lambda self, isolation: self.log.end_offset)
 
 
 def commits_are_answered_before_they_are_replicated(patch: pytest.MonkeyPatch) -> None:
-    """A group's offsets are acknowledged when the leader has them."""
+    """A group's offsets are acknowledged once the leader has them."""
     right = Partition.is_acknowledged
 
     def wrong(self: Partition, end: int, epoch: int = -1) -> ErrorCode | None:
@@ -237,41 +240,41 @@ def commits_are_answered_before_they_are_replicated(patch: pytest.MonkeyPatch) -
 
 
 def a_new_coordinator_reads_nothing(patch: pytest.MonkeyPatch) -> None:
-    """A group that has moved begins without its offsets."""
-    patch.setattr(Appender, "is_empty", lambda self, index: True)
+    """A group that has moved starts without its offsets."""
+    patch.setattr(PartitionWriter, "is_empty", lambda self, index: True)
 
 
 def votes_are_given_twice(patch: pytest.MonkeyPatch) -> None:
-    """A voter grants everybody who asks, in the same epoch."""
-    patch.setattr(Election, "_may_grant", lambda self, ask, now: True)
+    """A voter grants every request of the same epoch."""
+    patch.setattr(QuorumElection, "_can_grant_vote", lambda self, request, now: True)
 
 
 def metadata_commit_without_a_majority(patch: pytest.MonkeyPatch) -> None:
-    """The active controller takes for committed what it has written itself."""
+    """The active controller treats as committed what it has only written itself."""
 
-    def wrong(self: Leading) -> None:
-        core = self._core
-        if self.term is not None and core.log.flushed_offset > core.high_watermark:
-            core.high_watermark = core.log.flushed_offset
-            core.effects.append(Committed(core.high_watermark))
+    def wrong(self: LeaderState) -> None:
+        quorum = self._quorum
+        if self.current is not None and quorum.log.flushed_offset > quorum.high_watermark:
+            quorum.high_watermark = quorum.log.flushed_offset
+            quorum.effects.append(HighWatermarkAdvanced(quorum.high_watermark))
 
-    patch.setattr(Leading, "advance_watermark", wrong)
+    patch.setattr(LeaderState, "advance_high_watermark", wrong)
 
 
 def a_vote_is_answered_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
-    """Epoch and vote go to the device beside the answer, not before it."""
-    right = Carrier._persist
+    """Epoch and vote are stored concurrently with the answer, not before it."""
+    right = EffectExecutor._persist
 
-    async def wrong(self: Carrier, state: ElectionState) -> None:
+    async def wrong(self: EffectExecutor, state: ElectionState) -> None:
         self._context.clock.spawn(right(self, state), name="late vote")
 
-    patch.setattr(Carrier, "_persist", wrong)
+    patch.setattr(EffectExecutor, "_persist", wrong)
 
 
 def a_voter_says_what_it_has_not_flushed(patch: pytest.MonkeyPatch) -> None:
-    """Appends of the metadata log count as stored while their flush is only on its way."""
+    """Appends of the metadata log count as stored while their flush still runs."""
 
-    async def wrong(self: Carrier) -> None:
+    async def wrong(self: EffectExecutor) -> None:
         raft_log = self._context.log
         flush = raft_log.begin_flush()
         if flush is not None:
@@ -279,24 +282,24 @@ def a_voter_says_what_it_has_not_flushed(patch: pytest.MonkeyPatch) -> None:
             later = self._disk.run(raft_log.force, flush, worker=METADATA_WORKER)
             self._context.clock.spawn(later, name="late flush")
 
-    patch.setattr(Carrier, "force", wrong)
+    patch.setattr(EffectExecutor, "force", wrong)
 
 
 def an_acknowledgement_outlives_its_leadership(patch: pytest.MonkeyPatch) -> None:
-    """Whoever leads again acknowledges what it took before another led."""
+    """A re-elected leader acknowledges records that it appended before another leader's term."""
     right = Partition.is_acknowledged
     patch.setattr(Partition, "is_acknowledged", lambda self, end, epoch=-1: right(self, end))
 
 
 def waiting_requests_are_asked_of_leaders_only(patch: pytest.MonkeyPatch) -> None:
-    """Who waits for an acknowledgement does not hear that the leadership has ended."""
-    moved = ReplicaManager.on_moved
+    """Requests waiting for an acknowledgement are not answered when the leadership ends."""
+    moved = ReplicaManager.on_log_advanced
 
     def wrong(self: ReplicaManager, partition: Partition, rose: bool) -> None:
         if partition.is_leader:
             moved(self, partition, rose)
 
-    patch.setattr(ReplicaManager, "on_moved", wrong)
+    patch.setattr(ReplicaManager, "on_log_advanced", wrong)
 
 
 PLANTS: dict[str, Plant] = {
@@ -336,4 +339,4 @@ SCHEDULED: dict[str, Plant] = {
         outdated_in_sync_sets_are_stored,
     )
 }
-"""Caught by worlds that are told step by step (`test_in_sync_schedules`)."""
+"""Caught by scripted worlds (`test_in_sync_schedules`)."""

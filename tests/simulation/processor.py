@@ -1,7 +1,7 @@
-"""What a request costs a broker's processor, in virtual time.
+"""CPU costs of a broker's requests, in virtual time.
 
-In: the frames that reach a broker's dispatchers. Out: time spent by its life, so that whoever comes
-next waits for it. Never: a measurement; the costs are round figures of a small machine.
+In: the frames that reach a broker's dispatchers. Out: time spent by its process, so that later
+requests wait for it. Never: a measurement; the costs are round figures of a small machine.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from functools import wraps
 from typing import Any
 
 from broker.handlers.dispatch import Dispatcher
-from broker.handlers.sides import Side
+from broker.handlers.listener_type import ListenerType
 from broker.network.connection import Connection
 from broker.network.listener import Listener
-from broker.network.responses import Slot
+from broker.network.responses import ResponseSlot
 from broker.server.broker import Broker
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds of one processor."""
+    """Seconds of one CPU."""
 
     request_s: float = 100e-6
     byte_s: float = 2e-9
@@ -37,12 +37,12 @@ class WorkingBroker(Broker):
         super().__init__(*ports, **more)
         self._costs, self._spend = costs, spend
 
-    def _listener(self, dispatcher: Dispatcher, side: Side, name: str) -> Listener:
+    def _listener(self, dispatcher: Dispatcher, side: ListenerType, name: str) -> Listener:
         listener = super()._listener(dispatcher, side, name)
         costs, spend, dispatch = self._costs, self._spend, listener.dispatch
 
         @wraps(dispatch)
-        def work(frame: memoryview, connection: Connection, slot: Slot) -> None:
+        def work(frame: memoryview, connection: Connection, slot: ResponseSlot) -> None:
             spend(costs.request_s + costs.byte_s * len(frame))
             dispatch(frame, connection, slot)
 

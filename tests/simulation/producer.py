@@ -1,12 +1,12 @@
-"""A simulated producer: up to five batches of a partition under way, each retried until decided.
+"""A simulated producer: up to five batches of a partition in flight, each retried until decided.
 
 In: where to write, how. Out: events `send`, then `ack` or `fail`, for every value. Never: a batch
 of a partition while the fifth before it is undecided, or while an earlier one has failed: a broker
 remembers five, and what failed leaves a gap in the sequence.
 
-An idempotent producer often loses an acknowledgement on purpose, with all else on that connection,
-and asks again at once or seconds later, when another may lead or has started anew: it must hear the
-same offset, whatever came behind that batch meanwhile.
+An idempotent producer often drops an acknowledgement on purpose, with all else on that connection,
+and retries immediately or seconds later, when another broker may lead or the leader has restarted:
+it must get the same offset, also if other batches were appended meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from tests.checker.history import Ack, Fail, Send
+from tests.checker.history import Ack, Fail, SendEvent
 from tests.simulation.client import Client, ClientSurroundings
 from tests.simulation.dialect import OWN, Dialect
 from tests.simulation.wire import WireError
@@ -26,11 +26,11 @@ DELIVERY_TIMEOUT_S = 40.0
 ASK_TIMEOUT_S = 5.0
 RETRY_S = (0.05, 0.25)
 LATE_RETRY_S = (0.5, 8.0)
-"""After some lost acknowledgements: long enough for an election or a restart to come between."""
+"""Pause after some lost acknowledgements: long enough for an election or a restart meanwhile."""
 LOST_ACKS = 0.1
-"""Of the acknowledgements of the worlds' idempotent producers."""
+"""Share of the idempotent producers' acknowledgements that are dropped."""
 LATE = 0.5
-"""Of the lost ones: how many are asked for late."""
+"""Share of the dropped ones that are retried late."""
 MOST_RECORDS = 5
 MOST_IN_FLIGHT = 5
 """As many batches of a producer as a broker remembers."""
@@ -70,7 +70,8 @@ class ProducerKind:
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """One batch under way. `offset`: what an acknowledgement that was lost said; -1: none was."""
+    """One batch in flight. `offset`: the offset in a dropped acknowledgement; -1 if none was
+    dropped."""
 
     topic: str
     partition: int
@@ -86,11 +87,12 @@ class Sending:
 
 @dataclass(slots=True)
 class Line:
-    """The batches of a partition, oldest first; decided ones stay until all before them are.
+    """The batches of a partition, oldest first; decided ones stay until all before them are
+    decided.
 
-    Invariant: at most `in_flight` of them; `broken`: one has failed, what follows may not fit.
-    `begun`: one is acknowledged. Before, a broker does not know the producer and takes any sequence
-    for its first (KIP-360, so does Kafka): there may be only one.
+    Invariant: at most `in_flight` of them; `broken`: one has failed, later ones may be out of
+    order. `begun`: one is acknowledged. Before that a broker does not know the producer and accepts
+    any sequence as its first (KIP-360, as Kafka does), so only one may be in flight.
     """
 
     sendings: deque[Sending] = field(default_factory=deque)
@@ -98,24 +100,24 @@ class Line:
     begun: bool = False
 
     def is_next(self, sending: Sending) -> bool:
-        """Whether all before it are acknowledged: then no sequence can be out of order."""
+        """Whether all batches before it are acknowledged: then no sequence can be out of order."""
         return not self.broken and self.sendings[0] is sending
 
     def forget_decided(self) -> None:
-        """Those that nobody waits for any more, up to the first undecided one."""
+        """Removes decided batches up to the first undecided one."""
         while self.sendings and self.sendings[0].decided.done():
             self.sendings.popleft()
 
 
 class AckLost(WireError):
-    """The acknowledgement came, and the client is made not to have seen it."""
+    """The acknowledgement arrived, but the client drops it on purpose."""
 
     def __init__(self, is_late: bool) -> None:
         super().__init__("the acknowledgement was lost")
         self.pause_s = LATE_RETRY_S if is_late else RETRY_S
 
 
-class Producer:
+class SimProducer:
     """One producer; `run` writes until `stop`."""
 
     def __init__(self, name: str, around: ClientSurroundings, kind: ProducerKind) -> None:
@@ -132,8 +134,8 @@ class Producer:
         self._count = 0
 
     async def run(self, targets: list[tuple[str, int]], pause_s: float) -> None:
-        """Write to the targets in turn. What is taken out of them (its topic is deleted) is given
-        up."""
+        """Writes to the targets in turn. A batch whose target is removed (its topic is deleted) is
+        abandoned."""
         dice = self.around.dice
         self._targets = targets
         while not self.stopping:
@@ -150,16 +152,16 @@ class Producer:
     async def write(
         self, topic: str, partition: int, count: int, *, within_s: float = DELIVERY_TIMEOUT_S
     ) -> bool:
-        """One batch of `count` values; whether it was acknowledged."""
+        """Writes one batch of `count` values; returns whether it was acknowledged."""
         sending = await self._begin(topic, partition, count, within_s)
         return sending is not None and await sending.decided
 
-    # --- in line ---------------------------------------------------------------------------------
+    # --- queued ----------------------------------------------------------------------------------
 
     async def _begin(
         self, topic: str, partition: int, count: int, within_s: float
     ) -> Sending | None:
-        """A new batch at the end of its line; None if no producer id was to be had."""
+        """Appends a new batch to its queue; None if no producer id is available."""
         ends = self.client.clock.monotonic() + within_s
         await self._after_failures()
         line = self._lines.setdefault((topic, partition), Line())
@@ -191,7 +193,8 @@ class Producer:
         await self._moved.wait()
 
     async def _after_failures(self) -> None:
-        """What failed leaves a gap: go on under a new producer id, as Java's, once all is decided."""
+        """Gets a new producer id once all is decided, as Java's producer: a failed batch leaves a
+        gap."""
         while any(line.broken for line in self._lines.values()):
             if any(line.sendings for line in self._lines.values()):
                 await self._next_move()
@@ -228,10 +231,10 @@ class Producer:
         key = b"x" * self.kind.padding_bytes
         return self.client.dialect.build(values, key, self.client.now_ms, writer)
 
-    # --- under way -------------------------------------------------------------------------------
+    # --- in flight -------------------------------------------------------------------------------
 
     async def _deliver(self, sending: Sending, line: Line) -> None:
-        """Ask until it is decided or too late."""
+        """Retries until the batch is decided or its time is over."""
         while self.client.clock.monotonic() < sending.ends and self._is_wanted(sending):
             is_next = line.is_next(sending)
             pause = RETRY_S
@@ -255,14 +258,14 @@ class Producer:
         return self._targets is None or (sending.topic, sending.partition) in self._targets
 
     async def _try(self, sending: Sending) -> tuple[ErrorCode, int]:
-        """Its answer's code and offset; -1 for an unknown one."""
+        """Sends the batch once; returns the answer's code and offset, -1 if unknown."""
         _, leader = await self.client.leader(sending.topic, sending.partition)
         dialect = self.client.dialect
         place = self.client.place(sending.topic, sending.partition)
         request = dialect.produce(place, self.kind.acks, sending.batch)
         wire = await self.client.wire(leader)
         if self.kind.acks == 0:
-            wire.tell(ApiKey.PRODUCE, request)
+            wire.send_unanswered(ApiKey.PRODUCE, request)
             return ErrorCode.NONE, -1
         said = await wire.ask(ApiKey.PRODUCE, request, timeout_s=ASK_TIMEOUT_S)
         answer = dialect.read_produced(said)
@@ -275,7 +278,7 @@ class Producer:
         return code, answer.base_offset
 
     def _compare(self, sending: Sending, offset: int) -> None:
-        """A batch has one place, however often it is asked for."""
+        """Checks that a batch has one offset, however often it is sent."""
         if 0 <= sending.offset != offset >= 0:
             self.around.complain(
                 f"{self.name}: sequence {sending.sequence} of {sending.topic}-{sending.partition} "
@@ -283,7 +286,7 @@ class Producer:
             )
 
     def _may_go_on(self, sending: Sending, line: Line, code: ErrorCode, is_next: bool) -> bool:
-        """Whether this error is one to ask again after."""
+        """Whether the batch may be retried after this error."""
         sending.error = code.name
         if code in OUT_OF_ORDER:
             if is_next:
@@ -304,7 +307,7 @@ class Producer:
     def _sent(self, topic: str, partition: int, value: str) -> int:
         op = self.around.next_op()
         self.around.record(
-            Send(
+            SendEvent(
                 at_ms=self.client.now_ms, op=op, producer=self.name, topic=topic,
                 partition=partition, value=value, acks=self.kind.acks,
                 idempotent=self.kind.idempotent, ordered=True,

@@ -1,12 +1,13 @@
-"""Trouble aimed at a quorum: its power gone between what a voter has said and what it has stored;
-its metadata log on a broken disk.
+"""Faults timed for a quorum: power losses between a voter's answer and its fsync; a metadata log on
+a broken disk.
 
-In: the source of trouble, whose dice, network and fault model these use. Out: three kinds of faults.
-Never: more than the fault model allows: one machine loses its power, the others are killed or cut off.
+In: the source of faults, whose random generator, network and fault model these use. Out: three
+kinds of faults. Never: more than the fault model allows: one machine loses its power, the others
+are killed or cut off.
 
-Drawn at random, a loss of power meets the milliseconds in which a vote is on its way to the device
-once in thousands of seeds. Here it is aimed: with all correct nothing comes of it, but a vote or an
-append that was answered before it was stored makes two leaders of one epoch, or two histories.
+A random power loss hits the milliseconds in which a vote is being stored once in thousands of
+seeds. Here it is timed: a correct broker survives it, but a vote or an append that was answered
+before it was stored leads to two leaders of one epoch or to two histories.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.disk import FLUSH_S, input_output_error, no_fault
-from tests.simulation.machine import Machine
+from tests.simulation.machine import SimMachine
 from tests.simulation.network import Cut
 
 if TYPE_CHECKING:
     from tests.simulation.faults import Faults
 
 SLOW_S = (0.3, 1.2)
-"""A flush takes so long on the machine that is going to lose its power."""
+"""Duration of a flush on the machine that will lose its power."""
 
 ELECTION_S = 8.0
 COMMIT_S = 6.0
@@ -40,9 +41,9 @@ class QuorumFaults:
             if machine.node_id in faults.cluster.voters
         ]
 
-    async def power_in_election(self, _: Machine) -> None:
-        """A voter whose vote has just been decisive loses its power, and votes once more, together
-        with one that has not heard of that election."""
+    async def power_in_election(self, _: SimMachine) -> None:
+        """A voter whose vote has just been decisive loses power, and votes again together with one
+        that does not know of that election."""
         active = self._faults.cluster.active_controllers()
         if len(active) != 1 or not self._is_whole():
             return
@@ -51,7 +52,7 @@ class QuorumFaults:
         old.kill()
         for machine in others:
             machine.disk.flush_s = SLOW_S
-        elected: list[Machine] = []
+        elected: list[SimMachine] = []
 
         def somebody_leads() -> bool:
             elected[:] = [m for m in others if self._leads(m, before)]
@@ -65,9 +66,9 @@ class QuorumFaults:
             await self._power_gone_apart(voter, elected[0], old)
         old.start()
 
-    async def power_in_commit(self, _: Machine) -> None:
-        """A follower whose append was decisive for a commit loses its power, and elects a leader
-        with a voter that does not have the record."""
+    async def power_in_commit(self, _: SimMachine) -> None:
+        """A follower whose append was decisive for a commit loses power, and elects a leader
+        together with a voter that lacks the record."""
         active = self._faults.cluster.active_controllers()
         if len(active) != 1 or not self._is_whole():
             return
@@ -75,17 +76,17 @@ class QuorumFaults:
         follower, absent = [machine for machine in self._machines if machine is not leader]
         absent.kill()
         follower.disk.flush_s = SLOW_S
-        began = active[0][1].machine.high_watermark
+        began = active[0][1].raft.high_watermark
         committed = await self._world.until(
-            lambda: active[0][1].machine.high_watermark > began + 1, COMMIT_S, 0.001
+            lambda: active[0][1].raft.high_watermark > began + 1, COMMIT_S, 0.001
         )
         follower.disk.flush_s = FLUSH_S
         if committed:
             await self._power_gone_apart(follower, leader, absent)
         absent.start()
 
-    async def metadata_error(self, machine: Machine) -> None:
-        """One call that concerns the metadata log, or all for a while, end with EIO."""
+    async def metadata_error(self, machine: SimMachine) -> None:
+        """One call on the metadata log, or all of them for a while, fail with EIO."""
         dice = self._faults.dice
         calls, every = iter(range(dice.randrange(0, 40), -1, -1)), dice.random() < 0.5
 
@@ -98,8 +99,9 @@ class QuorumFaults:
         await self._faults.for_a_while(2.0, 8.0)
         machine.break_disk(no_fault)
 
-    async def _power_gone_apart(self, victim: Machine, apart: Machine, third: Machine) -> None:
-        """`victim` forgets what it has not stored; with `third` it is a majority without `apart`."""
+    async def _power_gone_apart(self, victim: SimMachine, apart: SimMachine, third: SimMachine) -> None:
+        """Makes `victim` lose its power; with `third` it is a majority without `apart`, which is
+        cut off."""
         if not self._faults.may_lose_power(victim):
             return
         network = self._world.network
@@ -113,14 +115,14 @@ class QuorumFaults:
         victim.start()
         third.start()
         await self._faults.for_a_while(*APART_S)
-        self._faults.mend(apart)
+        self._faults.repair(apart)
 
     def _is_whole(self) -> bool:
-        """Whether everybody votes, and anybody may lose its power."""
+        """Whether all voters serve and each of them may lose its power."""
         return all(m.broker and self._faults.may_lose_power(m) for m in self._machines)
 
     @staticmethod
-    def _leads(machine: Machine, before: int) -> bool:
+    def _leads(machine: SimMachine, before: int) -> bool:
         broker = machine.broker
-        node: Any = None if broker is None else broker.rooms.controller
+        node: Any = None if broker is None else broker.components.controller
         return node is not None and node.leader_id == machine.node_id and node.epoch > before

@@ -1,7 +1,7 @@
-"""A world that is told what to do line by line: the stage of the text scenarios.
+"""Runs a world from a script, line by line, for the text scenarios.
 
-In: commands (`kill 1`, `produce t 3`, `until t leader 2`). Out: lines of a transcript that name no
-time, so that only what happens is compared. Never: a fault that the text does not order.
+In: commands (`kill 1`, `produce t 3`, `until t leader 2`). Out: lines of a transcript without
+times, so that only events are compared. Never: a fault that the script does not contain.
 """
 
 from __future__ import annotations
@@ -9,64 +9,64 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from tests.simulation.admin import Admin
-from tests.simulation.cluster import Cluster
-from tests.simulation.consumer import Consumer
-from tests.simulation.machine import Machine
+from tests.simulation.admin import SimAdmin
+from tests.simulation.cluster import SimCluster
+from tests.simulation.consumer import SimConsumer
+from tests.simulation.machine import SimMachine
 from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
-from tests.simulation.producer import Producer, ProducerKind
-from tests.simulation.world import World
+from tests.simulation.producer import ProducerKind, SimProducer
+from tests.simulation.world import SimWorld
 
 PATIENCE_S = 60.0
 
 
-class Stage:
+class ScriptStage:
     """One scenario's cluster and its three clients."""
 
     def __init__(self, name: str) -> None:
-        self.world = World(f"scenario-{name}")
+        self.world = SimWorld(f"scenario-{name}")
         self.network = self.world.network
-        self.cluster = Cluster(self.world, 3)
-        self.producer: Producer | None = None
+        self.cluster = SimCluster(self.world, 3)
+        self.producer: SimProducer | None = None
         self.verbs: dict[str, Callable[[list[str]], Iterable[str]]] = {
             "cluster": self._cluster, "topic": self._topic, "show": self._show,
-            "produce": self._produce, "read": self._read, "kill": self._each(Machine.kill),
-            "start": self._each(Machine.start), "pause": self._each(Machine.pause),
-            "resume": self._each(Machine.resume), "power": self._each(Machine.lose_power),
-            "up": self._each(Machine.power_up), "stop": self._stop, "isolate": self._isolate,
-            "mend": self._mend, "wait": self._wait, "until": self._until, "elect": self._elect,
+            "produce": self._produce, "read": self._read, "kill": self._each(SimMachine.kill),
+            "start": self._each(SimMachine.start), "pause": self._each(SimMachine.pause),
+            "resume": self._each(SimMachine.resume), "power": self._each(SimMachine.lose_power),
+            "up": self._each(SimMachine.power_up), "stop": self._stop, "isolate": self._isolate,
+            "mend": self._repair, "wait": self._wait, "until": self._until, "elect": self._elect,
             "reassign": self._reassign, "complaints": self._complaints,
         }  # fmt: skip
 
     def run(self, line: str) -> Iterable[str]:
-        """One command's transcript."""
+        """Runs one command; returns its transcript."""
         verb, *words = line.split()
         return list(self.verbs[verb](words))
 
     def end(self) -> None:
-        """Curtain."""
+        """Ends the world."""
         self.world.end()
 
-    def _admin(self) -> Admin:
-        return Admin("admin", self.world.client_surroundings("admin", self.cluster.bootstrap))
+    def _admin(self) -> SimAdmin:
+        return SimAdmin("admin", self.world.client_surroundings("admin", self.cluster.bootstrap))
 
-    def _each(self, order: Callable[[Machine], None]) -> Callable[[list[str]], Iterable[str]]:
-        def give(words: list[str]) -> Iterable[str]:
+    def _each(self, order: Callable[[SimMachine], None]) -> Callable[[list[str]], Iterable[str]]:
+        def run_for_each(words: list[str]) -> Iterable[str]:
             for word in words:
                 order(self._machine(word))
             return ()
 
-        return give
+        return run_for_each
 
-    def _machine(self, word: str) -> Machine:
+    def _machine(self, word: str) -> SimMachine:
         return self.cluster.machines[int(word) - 1]
 
     # --- beginning -------------------------------------------------------------------------------
 
     def _cluster(self, words: list[str]) -> Iterable[str]:
         """`cluster COUNT [CONTROLLER]`"""
-        self.cluster = Cluster(self.world, int(words[0]), words[1] if words[1:] else "kraft")
+        self.cluster = SimCluster(self.world, int(words[0]), words[1] if words[1:] else "kraft")
         self.cluster.start()
         ready = self.world.until(
             lambda: len(self.cluster.serving()) == len(self.cluster.machines), PATIENCE_S
@@ -87,10 +87,10 @@ class Stage:
         self.world.run(asyncio.sleep(2))
         return self._show([topic])
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------
 
     def _show(self, words: list[str]) -> Iterable[str]:
-        """`show TOPIC`: what the metadata say, and every replica's end and watermark."""
+        """`show TOPIC`: its metadata, and every replica's end and watermark."""
         image = self.cluster.image()
         if image is None or words[0] not in image.topics:
             yield "nobody knows it"
@@ -116,7 +116,7 @@ class Stage:
         values: list[str] = []
         before = len(self.world.history)
         ends = self.world.loop.time() + PATIENCE_S
-        reading = self.world.run(Consumer("reader", around).read_all(words[0], 0, ends))
+        reading = self.world.run(SimConsumer("reader", around).read_all(words[0], 0, ends))
         for event in self.world.history[before:]:
             values += [value for _, value in getattr(event, "records", [])]
         yield f"{len(values)} values" if reading is not None else "cannot be read"
@@ -124,16 +124,16 @@ class Stage:
             yield f"{values[0]} ... {values[-1]}"
 
     def _complaints(self, words: list[str]) -> Iterable[str]:
-        """What observers and clients complained of."""
+        """`complaints`: the complaints of observers and clients."""
         yield from self.world.complaints or ["none"]
 
-    # --- doing -----------------------------------------------------------------------------------
+    # --- actions ---------------------------------------------------------------------------------
 
     def _produce(self, words: list[str]) -> Iterable[str]:
         """`produce TOPIC COUNT [SECONDS]`: one idempotent batch with acks=all."""
         if self.producer is None:
             around = self.world.client_surroundings("producer", self.cluster.bootstrap)
-            self.producer = Producer("producer", around, ProducerKind())
+            self.producer = SimProducer("producer", around, ProducerKind())
         within_s = float(words[2]) if words[2:] else 20.0
         worked = self.world.run(
             self.producer.write(words[0], 0, int(words[1]), within_s=within_s)
@@ -157,8 +157,8 @@ class Stage:
                 self.network.cut(other.host, machine.host, how)
         return ()
 
-    def _mend(self, words: list[str]) -> Iterable[str]:
-        """`mend`: the network is whole."""
+    def _repair(self, words: list[str]) -> Iterable[str]:
+        """`mend`: repairs the network."""
         self.network.heal()
         return ()
 

@@ -1,8 +1,8 @@
-"""The story of one seed: a cluster, clients, trouble; then healing, and all must be well again.
+"""The story of one seed: a cluster, clients, faults; then healing, and all must be healthy again.
 
-In: a seed, which controller, how long. Out: `Outcome` with everything that was wrong. Never: a
-judgement of its own about records (`tests.checker.rules`) or about brokers (`observer`); what it
-judges itself is liveness: within `RECOVERY_S` after healing everything works and agrees.
+In: a seed, which controller, how long. Out: `Outcome` with all violations. Never: a check of
+records (`tests.checker.rules` has those) or of brokers (`observer`); this module checks liveness:
+within `RECOVERY_S` after healing everything works and agrees.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from functools import partial
 
 from tests.checker import rules
 from tests.checker.history import Healed
-from tests.simulation.admin import Admin
+from tests.simulation.admin import SimAdmin
 from tests.simulation.aftermath import (
     is_in_sync,
     replica_states,
     what_differs_at_rest,
     what_is_wrong,
 )
-from tests.simulation.cluster import Cluster
-from tests.simulation.consumer import Consumer
+from tests.simulation.cluster import SimCluster
+from tests.simulation.consumer import SimConsumer
 from tests.simulation.faults import Faults
 from tests.simulation.guests import COME, Guests
 from tests.simulation.kio_dialect import KIO
@@ -32,9 +32,9 @@ from tests.simulation.member import Member
 from tests.simulation.membership import Ownership
 from tests.simulation.observer import Observer
 from tests.simulation.operations import Mover, Operations
-from tests.simulation.producer import LOST_ACKS, MOST_IN_FLIGHT, Producer, ProducerKind
+from tests.simulation.producer import LOST_ACKS, MOST_IN_FLIGHT, ProducerKind, SimProducer
 from tests.simulation.workload import AGED, TOPICS, Workload, draw
-from tests.simulation.world import World
+from tests.simulation.world import SimWorld
 
 START_WITHIN_S = 30.0
 TROUBLE_S = 40.0
@@ -46,7 +46,7 @@ READ_S = 20.0
 
 @dataclass(slots=True)
 class Outcome:
-    """What one seed has brought to light. Invariant: no `wrong` means all was well."""
+    """The result of one seed. Invariant: an empty `wrong` means that no check failed."""
 
     seed: int
     controller: str
@@ -57,7 +57,7 @@ class Outcome:
     virtual_s: float = 0.0
 
 
-class Story:
+class SeedRun:
     """One world from its beginning to its end."""
 
     def __init__(
@@ -72,30 +72,30 @@ class Story:
         workload: Workload | None = None,
         show: Callable[[str], None] | None = None,
     ) -> None:
-        """`workload`: what the world has beside the ordinary; None: what the seed draws."""
+        """`workload`: the world's additional workload; None: the one drawn from the seed."""
         self.seed, self.controller, self.trouble_s = seed, controller, trouble_s
-        self.world = World(f"{controller}-{seed}", show=show)
+        self.world = SimWorld(f"{controller}-{seed}", show=show)
         if brokers is None:
             brokers = 3 if self.world.dice.random() < 0.8 else 5
         self.workload = workload or draw(self.world.dice_of("workload"), brokers)
         more = self.workload.properties | dict(properties or {})
-        self.cluster = Cluster(self.world, brokers, controller, more)
+        self.cluster = SimCluster(self.world, brokers, controller, more)
         self.observer = Observer(self.cluster)
         self.faults = Faults(self.cluster, self.observer, self.world.dice_of("faults"), faults)
         self.targets = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
         self.aged = [(AGED, 0)] if self.workload.retention else []
         self.ownership = Ownership(self.world.complain)
-        self.producers: list[Producer] = []
+        self.producers: list[SimProducer] = []
         self.members: list[Member] = []
-        self.consumers: list[Consumer] = []
+        self.consumers: list[SimConsumer] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._moving: asyncio.Task[None] | None = None
 
     def run(self) -> Outcome:
-        """Tell it; never raises for what a broker does."""
+        """Runs the story; never raises for a broker's fault."""
         outcome = Outcome(self.seed, self.controller)
         try:
-            self.world.run(self._tell())
+            self.world.run(self._play())
         except Stuck as stuck:
             self.world.complain(f"stuck: {stuck}")
         outcome.wrong = [*self.world.complaints, *map(str, rules.check(self.world.history))]
@@ -105,7 +105,7 @@ class Story:
         self.world.end()
         return outcome
 
-    async def _tell(self) -> None:
+    async def _play(self) -> None:
         if not await self._begin():
             return
         world, loop = self.world, self.world.loop
@@ -124,7 +124,7 @@ class Story:
         await visit
         if self._moving is not None:
             await self._moving
-            await self._mend_directories()
+            await self._repair_directories()
         await operations.settle()
         world.record(Healed(at_ms=self.producers[0].client.now_ms))
         await self._recover()
@@ -150,8 +150,8 @@ class Story:
         self._begin_clients()
         return True
 
-    def _admin(self, name: str) -> Admin:
-        return Admin(name, self.world.client_surroundings(name, self.cluster.bootstrap))
+    def _admin(self, name: str) -> SimAdmin:
+        return SimAdmin(name, self.world.client_surroundings(name, self.cluster.bootstrap))
 
     def _begin_clients(self) -> None:
         self._spawn(self.observer.run())
@@ -166,7 +166,7 @@ class Story:
         if self.aged:
             self._begin_producer(ProducerKind(idempotent=False), self.aged)
             self._begin_reader("aged-reader", self.aged)
-            self.observer.also.append(LogStarts(self.cluster).look)
+            self.observer.also.append(LogStarts(self.cluster).check)
         for number in range(2):
             around = self.world.client_surroundings(f"m{number}", self.cluster.bootstrap)
             member = Member(
@@ -178,14 +178,14 @@ class Story:
     def _begin_producer(self, kind: ProducerKind, targets: list[tuple[str, int]]) -> None:
         name = f"p{len(self.producers)}"
         around = self.world.client_surroundings(name, self.cluster.bootstrap)
-        producer = Producer(name, around, kind)
+        producer = SimProducer(name, around, kind)
         self.producers.append(producer)
         pause_s = 0.25 if kind.acks == -1 else 1.0
         around.clock.spawn(producer.run(targets, pause_s), name=name)
 
     def _begin_reader(self, name: str, targets: list[tuple[str, int]]) -> None:
         around = self.world.client_surroundings(name, self.cluster.bootstrap)
-        reader = Consumer(name, around, KIO)
+        reader = SimConsumer(name, around, KIO)
         self.consumers.append(reader)
         around.clock.spawn(reader.run(targets), name=name)
 
@@ -193,22 +193,23 @@ class Story:
         self._tasks.append(self.world.loop.create_task(coroutine))  # type: ignore[arg-type]
 
     async def _guests(self, until: float) -> None:
-        """In some worlds others come who do not behave."""
+        """Adds misbehaving clients in some worlds."""
         dice = self.world.dice_of("guests")
         if dice.random() >= COME:
             return
         guests = Guests(self.cluster, dice)
-        self.observer.also.append(guests.look)
+        self.observer.also.append(guests.check)
         await guests.run(until)
 
     # --- after healing ---------------------------------------------------------------------------
 
-    async def _mend_directories(self) -> None:
-        """A directory that was full stays offline until its broker is started anew (KIP-112), one
-        broker after the other. One that has lost all its directories ends by itself."""
+    async def _repair_directories(self) -> None:
+        """Restarts brokers with offline directories one after the other: a directory that was full
+        stays offline until then (KIP-112). A broker that has lost all its directories ends
+        itself."""
         for machine in self.cluster.machines:
             broker = machine.broker
-            if broker is None or not broker.rooms.replicas.offline_dirs:
+            if broker is None or not broker.components.replicas.offline_dirs:
                 continue
             self.world.trace(f"operator: {machine.name} has a failed directory")
             machine.kill()
@@ -217,7 +218,7 @@ class Story:
             await self.world.until(in_sync, RECOVERY_S, 0.25)
 
     async def _recover(self) -> None:
-        """Everything is available, in sync and agreed on within the time."""
+        """Checks that everything is available, in sync and agreed on within the time."""
         await self.world.until(lambda: not what_is_wrong(self.cluster), RECOVERY_S, 0.25)
         for problem in what_is_wrong(self.cluster):
             self.world.complain(f"{RECOVERY_S:g} s after healing: {problem}")
@@ -240,7 +241,7 @@ class Story:
             self.world.complain(f"no member of the group reads {topic}-{partition}")
 
     async def _drain(self) -> None:
-        """Producers end; what they have under way is decided."""
+        """Stops the clients and waits until every batch in flight is decided."""
         for client in (*self.producers, *self.members, *self.consumers):
             client.stopping = True
         clocks = [one.around.clock for one in (*self.producers, *self.members, *self.consumers)]
@@ -254,16 +255,16 @@ class Story:
 
     async def _read_all(self) -> None:
         around = self.world.client_surroundings("auditor", self.cluster.bootstrap)
-        auditor = Consumer("auditor", around, KIO)
+        auditor = SimConsumer("auditor", around, KIO)
         for topic, partition in [*self.targets, *self.aged]:
             until = self.world.loop.time() + READ_S
             if await auditor.read_all(topic, partition, until) is None:
                 self.world.complain(f"{topic}-{partition} cannot be read to its end")
-        self.observer.look()
+        self.observer.check()
         for state in replica_states(self.cluster, around.clock.now_ms()):
             self.world.record(state)
 
 
 def run_seed(seed: int, controller: str = "kraft", **more: object) -> Outcome:
-    """The story of one seed."""
-    return Story(seed, controller, **more).run()  # type: ignore[arg-type]
+    """Runs the story of one seed."""
+    return SeedRun(seed, controller, **more).run()  # type: ignore[arg-type]

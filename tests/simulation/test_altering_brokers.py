@@ -1,4 +1,4 @@
-"""Configurations of brokers, altered through any broker of a cluster: the one asked knows who is meant."""
+"""Broker configurations altered through any broker of a cluster: each resolves the right target."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bus.protocol.generated.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.simulation.cluster import Cluster
-from tests.simulation.world import World
+from tests.simulation.cluster import SimCluster
+from tests.simulation.world import SimWorld
 
 TOPIC, BROKER = 2, 4
 
 
 def wanted(*resources: tuple[int, str, str, str]) -> IncrementalAlterConfigsRequest:
-    """(type, name, key, value) each."""
+    """The request for these changes: (type, name, key, value) each."""
     return IncrementalAlterConfigsRequest(
         resources=[
             AlterConfigsResource(kind, name, [AlterableConfig(key, 0, value)])
@@ -31,20 +31,21 @@ def wanted(*resources: tuple[int, str, str, str]) -> IncrementalAlterConfigsRequ
 
 
 async def asked(broker: Any, request: IncrementalAlterConfigsRequest) -> list[tuple[int, str]]:
-    """What a client of this broker is told: (error, message) of each resource."""
-    chunks = await broker.rooms.dispatchers[broker.roles.client_side].call(
+    """The response to a client of this broker: (error, message) of each resource."""
+    chunks = await broker.components.dispatchers[broker.roles.client_listener_type].call(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, request
     )
-    if isinstance(chunks, tuple):  # another broker's frame, as it came
+    if isinstance(chunks, tuple):  # another broker's frame, unchanged
         _, chunks = decode_response(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, chunks[1])
     return [(one.error_code, one.error_message) for one in chunks.responses]
 
 
 @pytest.mark.parametrize("controller", ["kraft", "zookeeper"])
 def test_every_broker_takes_its_own_configuration_and_no_others(controller: str) -> None:
-    """Whether it is the active controller or sends requests on: another broker's was accepted."""
-    world = World("altering brokers")
-    cluster = Cluster(world, 3, controller)
+    """Regression: another broker's was accepted, by the active controller and by forwarding
+    brokers."""
+    world = SimWorld("altering brokers")
+    cluster = SimCluster(world, 3, controller)
 
     async def story() -> None:
         cluster.start()
@@ -63,7 +64,7 @@ def test_every_broker_takes_its_own_configuration_and_no_others(controller: str)
         )
 
     def in_force() -> list[int]:
-        return [broker.rooms.services.config["log.retention.ms"] for _, broker in cluster.serving()]
+        return [broker.components.services.config["log.retention.ms"] for _, broker in cluster.serving()]
 
     world.run(story())
     world.end()

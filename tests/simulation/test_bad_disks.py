@@ -1,5 +1,5 @@
-"""Log directories that answer EIO: in worlds with other trouble, where nothing acknowledged is lost
-and the other directory goes on; and while a broker starts."""
+"""Log directories that answer EIO: in worlds with other faults, where nothing acknowledged is lost
+and the other directory stays online; and while a broker starts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.admin import Admin
+from tests.simulation.admin import SimAdmin
 from tests.simulation.aftermath import what_is_wrong
-from tests.simulation.cluster import LOG_DIR, TWO_DIRECTORIES, Cluster
+from tests.simulation.cluster import LOG_DIR, TWO_DIRECTORIES, SimCluster
 from tests.simulation.disk import Fault, input_output_error, no_fault
 from tests.simulation.story import run_seed
-from tests.simulation.world import World
+from tests.simulation.world import SimWorld
 
 TROUBLE = ("bad_disk", "bad_disk_at_start", "kill", "stop", "power", "cut_pair", "slow_disk")
 
@@ -40,12 +40,12 @@ class Rack:
     """Three brokers with two log directories each, and a topic with replicas in all of them."""
 
     def __init__(self, controller: str, patience_s: float = 60.0) -> None:
-        self.world = World(f"bad-disks-{controller}")
-        self.cluster = Cluster(self.world, 3, controller, TWO_DIRECTORIES)
+        self.world = SimWorld(f"bad-disks-{controller}")
+        self.cluster = SimCluster(self.world, 3, controller, TWO_DIRECTORIES)
         self.patience_s = patience_s
         self.cluster.start()
         self.wait(lambda: len(self.cluster.serving()) == 3)
-        admin = Admin("admin", self.world.client_surroundings("admin", self.cluster.bootstrap))
+        admin = SimAdmin("admin", self.world.client_surroundings("admin", self.cluster.bootstrap))
         until = self.world.loop.time() + patience_s
         assert self.world.run(admin.create_surely("t", 6, 3, {}, until))
         self.wait(lambda: not what_is_wrong(self.cluster))
@@ -55,7 +55,7 @@ class Rack:
         assert self.world.run(self.world.until(test, self.patience_s))
 
     def homes(self) -> dict[int, str]:
-        """Partition -> directory, of the broker whose disk breaks."""
+        """Maps partitions to directories at the broker whose disk breaks."""
         return {
             partition.index: partition.log.directory.rpartition("/")[0]
             for machine, partition in self.cluster.partitions()
@@ -63,14 +63,15 @@ class Rack:
         }
 
     def in_sync(self) -> set[int]:
-        """Partitions whose in-sync set has that broker."""
+        """Partitions whose in-sync set contains that broker."""
         topic = self.cluster.image().topics["t"]
         return {one.index for one in topic.partitions if self.machine.node_id in one.isr}
 
 
 @pytest.mark.parametrize("controller", ["kraft", "zookeeper"])
 def test_a_directory_that_refuses_while_its_broker_starts_is_offline_alone(controller: str):
-    """Such an error ended the start. What lies there may not begin again in the other directory."""
+    """Regression: the error ended the start. Its replicas may not be created again in the other
+    directory."""
     rack = Rack(controller)
     homes, broken = rack.homes(), TWO_DIRECTORIES["log.dirs"].split(",")[1]
     whole = {index for index, home in homes.items() if home != broken}
@@ -94,7 +95,7 @@ def test_a_directory_that_refuses_while_its_broker_starts_is_offline_alone(contr
 def test_a_node_whose_metadata_directory_refuses_ends_with_a_reason_and_starts_once_it_does_not(
     path: str,
 ):
-    """It is started again and again meanwhile; the others go on."""
+    """It is restarted repeatedly meanwhile; the other brokers continue."""
     rack = Rack("kraft")
     traced: list[str] = []
     rack.world.show = traced.append
@@ -110,7 +111,8 @@ def test_a_node_whose_metadata_directory_refuses_ends_with_a_reason_and_starts_o
 
 
 def test_a_node_whose_metadata_log_fails_before_it_serves_ends():
-    """It asked for its own end, and waited for the quorum for ever: the seeds found it."""
+    """Regression, found by the seeds: it requested its own end, but waited for the quorum for
+    ever."""
     rack = Rack("kraft")
     for machine in rack.cluster.machines:
         machine.kill()

@@ -1,4 +1,4 @@
-"""A bit that flips in cold data is found by the batch's checksum and goes no further."""
+"""A flipped bit in cold data is found by the batch's checksum and is not passed on."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import pytest
 
 from tests.checker import rules
 from tests.simulation.cluster import LOG_DIR
-from tests.simulation.machine import Machine
-from tests.simulation.stage import Stage
+from tests.simulation.machine import SimMachine
+from tests.simulation.stage import ScriptStage
 
 pytestmark = pytest.mark.slow
 
 
-def flip_a_bit(machine: Machine, partition: str) -> None:
-    """In the value of a record in the middle of the first segment, behind the cache's back."""
+def flip_a_bit(machine: SimMachine, partition: str) -> None:
+    """Flips a bit in a record's value in the middle of the first segment, bypassing the cache."""
     paths = sorted(p for p in machine.disk.files if p.startswith(f"{LOG_DIR}/{partition}/"))
     data = machine.disk.files[next(p for p in paths if p.endswith(".log"))].data
     at = data.index(b"producer.", len(data) // 2)
     data[at] ^= 0x10
 
 
-def values_read(stage: Stage) -> list[str]:
+def values_read(stage: ScriptStage) -> list[str]:
     return [value for event in stage.world.history for _, value in getattr(event, "records", [])]
 
 
 def test_a_flipped_bit_is_delivered_to_nobody_and_another_replica_serves():
-    """The leader's copy rots; readers refuse it, and after an election all is there."""
-    stage = Stage("bit-rot")
+    """The leader's copy is damaged; readers refuse it, and after an election all records are
+    readable."""
+    stage = ScriptStage("bit-rot")
     for line in ("cluster 3", "topic t", *["produce t 5"] * 8, "wait 15"):
         stage.run(line)
     written = [f"producer.{number}" for number in range(40)]
@@ -41,9 +42,9 @@ def test_a_flipped_bit_is_delivered_to_nobody_and_another_replica_serves():
 
 
 def test_a_follower_takes_no_rotten_batch_from_its_leader():
-    """It copies up to the damage and not beyond, so that the rot does not spread, and counts whose
-    batch it refused."""
-    stage = Stage("rot-does-not-spread")
+    """It copies up to the damage and not beyond, so that the damage does not spread, and counts the
+    refused batch for its source."""
+    stage = ScriptStage("rot-does-not-spread")
     for line in ("cluster 3", "topic t", "kill 3", "until t insync 1,2"):
         stage.run(line)
     for line in (*["produce t 5"] * 8, "wait 15"):
@@ -64,9 +65,9 @@ def test_a_follower_takes_no_rotten_batch_from_its_leader():
 
 
 def test_another_replica_leads_while_one_is_in_doubt_until_it_is_mended():
-    """A topic id that differs from its copy (`faults.md` D2): the replica is offline, the
-    controller hears of it, nothing of it is deleted."""
-    stage = Stage("in-doubt")
+    """With a topic id that differs from its copy (`faults.md` D2) the replica is offline, the
+    controller is notified, and none of its data is deleted."""
+    stage = ScriptStage("in-doubt")
     for line in ("cluster 3", "topic t", "until t insync 1,2,3", *["produce t 5"] * 4, "wait 70"):
         stage.run(line)
     stage.run("kill 1")

@@ -1,4 +1,4 @@
-"""The simulated disk: what survives the death of a process, and what a loss of power may leave."""
+"""The simulated disk: what survives the death of a process, and what may survive a power loss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from broker.disk.port import DirectoryLocked, DiskFull, PathMissing
 from tests.simulation.disk import Killed, ProcessDisk, SimDisk
-from tests.simulation.loop import START_S, Life, VirtualLoop
+from tests.simulation.loop import START_S, ProcessLife, VirtualLoop
 
 
 def machine(seed: int = 0) -> SimDisk:
@@ -17,11 +17,11 @@ def machine(seed: int = 0) -> SimDisk:
 
 
 def life_on(disk: SimDisk, name: str = "p") -> ProcessDisk:
-    return ProcessDisk(disk, Life(name), random.Random(0))
+    return ProcessDisk(disk, ProcessLife(name), random.Random(0))
 
 
 def test_the_page_cache_survives_a_process_and_its_lock_does_not():
-    """kill -9: unflushed bytes are there for the next life."""
+    """After kill -9 the next process finds unflushed bytes."""
     disk = machine()
     first = life_on(disk)
     first.mkdirs("/data")
@@ -37,7 +37,7 @@ def test_the_page_cache_survives_a_process_and_its_lock_does_not():
 
 
 def test_a_loss_of_power_keeps_what_was_flushed_and_at_most_a_damaged_rest():
-    """Over many seeds: never less than flushed; lost, torn, holed and whole tails all occur."""
+    """Over many seeds nothing flushed is lost; lost, torn, holed and whole tails all occur."""
     seen = set()
     for seed in range(200):
         disk = machine(seed)
@@ -60,7 +60,7 @@ def test_a_loss_of_power_keeps_what_was_flushed_and_at_most_a_damaged_rest():
 
 
 def test_an_unflushed_truncation_may_be_undone_and_then_all_after_it():
-    """The tail of a divergent follower comes back with the power."""
+    """The tail of a divergent follower may return after the power loss."""
     found = set()
     for seed in range(60):
         disk = machine(seed)
@@ -95,7 +95,7 @@ def test_names_become_durable_in_their_order():
 
 
 def test_a_full_disk_takes_what_fits_and_refuses():
-    """ENOSPC in the middle of a write."""
+    """A write raises ENOSPC in its middle."""
     disk = machine()
     process = life_on(disk)
     process.mkdirs("/data")
@@ -108,7 +108,7 @@ def test_a_full_disk_takes_what_fits_and_refuses():
 
 
 def test_a_process_dies_in_mid_operation_and_writes_nothing_after_its_death():
-    """Between two writes of one function."""
+    """The process dies between two writes of one function."""
     disk = machine()
     process = life_on(disk)
     process.mkdirs("/data")
@@ -123,7 +123,7 @@ def test_a_process_dies_in_mid_operation_and_writes_nothing_after_its_death():
 
 
 def test_directories_are_listed_renamed_and_removed():
-    """What the log manager does with a deleted partition."""
+    """Covers what the log manager does with a deleted partition."""
     process = life_on(machine())
     process.mkdirs("/data/t-0")
     process.open("/data/t-0/x.log", create=True)
@@ -147,8 +147,8 @@ def test_slow_work_takes_virtual_time_only():
 
 
 def test_a_flush_that_the_loop_waits_for_stops_its_process_and_one_on_a_worker_only_its_queue():
-    """On the loop the next step of that process comes when the device is done; other processes and
-    other workers go on."""
+    """On the loop the next step of that process runs when the device is done; other processes and
+    other workers continue."""
     disk, loop, order = machine(), VirtualLoop(), []
     disk.flush_s = (5.0, 5.0)
     process, other = life_on(disk), life_on(disk, "other")

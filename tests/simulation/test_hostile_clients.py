@@ -1,5 +1,5 @@
-"""Clients that ask without end or do not read: the others are served, in virtual time, nobody is
-fenced, and brokers hold little."""
+"""Clients that send requests without end or do not read: others are served, no broker is fenced,
+and brokers buffer little. In virtual time."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import pytest
 
 from broker.network.connection import Connection
 from broker.network.memory import ResponseMemory
-from broker.network.responses import ResponseQueue
+from broker.network.responses import ResponsePipeline
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
-from tests.simulation.admin import Admin
+from tests.simulation.admin import SimAdmin
 from tests.simulation.client import Client
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import SimCluster
 from tests.simulation.guests import TOPIC, Guests
 from tests.simulation.hostile import Hostile, many_api_versions, many_fetches
 from tests.simulation.machine import PORT
 from tests.simulation.processor import Costs
-from tests.simulation.world import World
+from tests.simulation.world import SimWorld
 
 FLOODERS = 10
 REQUESTS = 3_500
 COSTS = Costs(request_s=200e-6)
-"""As was measured on a busy machine: all of them together keep a broker busy for seven seconds, longer
-than its session with the controller lasts."""
+"""Measured on a busy machine: all requests together keep a broker busy for seven seconds, longer
+than its session with the controller."""
 
 MOST_WAIT_S = 0.05
 
 
 class Town:
-    """Three brokers, a client that asks every 20 ms, and those that flood."""
+    """Three brokers, a client that sends a request every 20 ms, and flooding ones."""
 
     def __init__(self) -> None:
-        self.world = World("hostile")
-        self.cluster = Cluster(self.world, 3, costs=COSTS)
+        self.world = SimWorld("hostile")
+        self.cluster = SimCluster(self.world, 3, costs=COSTS)
         self.waits_s: list[float] = []
         self.worst: list[str] = []
         self.flooders: list[Hostile] = []
@@ -86,8 +86,8 @@ def town() -> Iterator[Town]:
 
 
 def test_ten_connections_of_pipelined_requests_stop_nobody_else(town: Town) -> None:
-    """A whole read used to be served in one turn: others waited for seconds, the broker's heartbeat
-    too, and a new controller was elected."""
+    """Regression: a whole read was served in one loop iteration. Others waited for seconds, as did
+    the broker's heartbeat, and a new controller was elected."""
 
     async def story() -> None:
         await town.begin()
@@ -107,10 +107,11 @@ UNREAD_CONNECTIONS, UNREAD_FETCHES, STORED_BATCHES = 4, 16, 3
 
 
 async def leave_unread(town: Town) -> int:
-    """Large batches, then fetches of all of them that nobody reads; the most a broker held."""
+    """Writes large batches, then fetches all of them without reading the responses; returns the
+    most that a broker buffered."""
     await town.begin()
     guests = Guests(town.cluster, town.world.dice)
-    admin = Admin("founder", guests.around)
+    admin = SimAdmin("founder", guests.around)
     assert await admin.create_surely(TOPIC, 1, 3, {}, town.world.loop.time() + 20)
     while guests._written < STORED_BATCHES:
         await guests._write()
@@ -119,12 +120,13 @@ async def leave_unread(town: Town) -> int:
         one = await guests._come(*guests._client.brokers[leader], reads=False)
         one.write(many_fetches(UNREAD_FETCHES, TOPIC, 0))
     await town.ask_for(2, town.controller[0].host)
-    guests.look()
+    guests.check()
     return guests.most_held_bytes
 
 
 def test_a_broker_holds_one_answer_for_each_that_does_not_read(town: Town) -> None:
-    """All sixteen fetches of each were answered into memory: 190 MB of what is 3 MB on disk."""
+    """Regression: all sixteen fetches of each were answered into memory, 190 MB for 3 MB on
+    disk."""
     held_bytes = town.world.run(leave_unread(town))
     assert 0 < held_bytes <= UNREAD_CONNECTIONS * STORED_BATCHES * 1_000_100
     assert town.worst == []
@@ -133,24 +135,24 @@ def test_a_broker_holds_one_answer_for_each_that_does_not_read(town: Town) -> No
 def test_followers_have_a_memory_of_their_own_on_a_listener_that_clients_use_too(
     town: Town,
 ) -> None:
-    """Clients have used theirs up; large batches are copied all the same, in whole answers, and
-    everybody stays in sync."""
+    """With the clients' memory used up, large batches are still copied in whole answers, and all
+    replicas stay in sync."""
 
     async def story() -> tuple[int, set[int]]:
         await town.begin()
         for _, broker in town.cluster.serving():
             broker._shared.client_memory.limit_bytes = 0
         guests = Guests(town.cluster, town.world.dice)
-        admin = Admin("founder", guests.around)
+        admin = SimAdmin("founder", guests.around)
         assert await admin.create_surely(TOPIC, 1, 3, {}, town.world.loop.time() + 20)
         while guests._written < STORED_BATCHES:
             await guests._write()
         _, leader = await guests._client.leader(TOPIC, 0)
-        memory = town.cluster.machines[leader - 1].broker._shared.memory_of_brokers
-        for broker_id, one in memory._of.items():
-            assert one.cut(1 << 30) == one.limit_bytes == 10 * 1024 * 1024, broker_id
+        memory = town.cluster.machines[leader - 1].broker._shared.broker_memory
+        for broker_id, one in memory._by_broker.items():
+            assert one.limit_read(1 << 30) == one.limit_bytes == 10 * 1024 * 1024, broker_id
         assert town.cluster.image().topics[TOPIC].partitions[0].isr == (1, 2, 3)
-        return leader, set(memory._of)
+        return leader, set(memory._by_broker)
 
     leader, followers = town.world.run(story())
     assert followers == {1, 2, 3} - {leader}
@@ -160,10 +162,10 @@ def test_followers_have_a_memory_of_their_own_on_a_listener_that_clients_use_too
 def test_a_broker_that_does_not_count_what_is_unsent_is_found_out(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bug, planted: the guests' look complains."""
+    """With the planted bug the guests' check complains."""
     full = property(lambda self: len(self) >= UNREAD_FETCHES)
-    monkeypatch.setattr(ResponseQueue, "is_full", full)
-    monkeypatch.setattr(Connection, "_has_place", lambda self: not self._responses.is_full)
-    monkeypatch.setattr(ResponseMemory, "cut", lambda self, wanted_bytes: wanted_bytes)
+    monkeypatch.setattr(ResponsePipeline, "is_full", full)
+    monkeypatch.setattr(Connection, "_can_accept", lambda self: not self._responses.is_full)
+    monkeypatch.setattr(ResponseMemory, "limit_read", lambda self, wanted_bytes: wanted_bytes)
     town.world.run(leave_unread(town))
     assert any("bytes that are not read" in one for one in town.world.complaints)

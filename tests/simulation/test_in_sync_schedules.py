@@ -1,7 +1,7 @@
-"""What each check of the in-sync set's changes keeps from happening, told step by step.
+"""Scripted schedules for the checks of in-sync set changes: what each check prevents.
 
-A drawn world meets these schedules rarely: it takes two things in the same few milliseconds. Here
-they are ordered. Each is told twice: the broker as it is survives it, the planted bug loses records.
+A random world rarely has these schedules: they need two events within a few milliseconds. Each
+runs twice: the real broker survives it, the planted bug loses records.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.slow
 
 WORLDS = range(1, 31)
 LAG_S = 4.1
-"""Over `replica.lag.time.max.ms`: a follower about to join holds the watermark back no more."""
+"""Over `replica.lag.time.max.ms`: a follower about to join no longer holds the watermark back."""
 
 
 class ExpansionWithoutAnswer(Directed):
-    """A follower rejoins; the controller stores that, the leader never hears of it, nor of the
-    follower, which is elected when the leader's session has ended."""
+    """A follower rejoins and the controller stores that, but the leader gets neither the answer nor
+    the follower's fetches; the follower is elected when the leader's session has expired."""
 
-    async def tell(self) -> None:
+    async def play(self) -> None:
         leader, joiner, third = self.by_controller()
         await self.create(leader, joiner, third)
         producer = self.producer("producer")
@@ -38,7 +38,7 @@ class ExpansionWithoutAnswer(Directed):
         assert await producer.write(TOPIC, 0, 1)
 
         def deaf(proposal: Any) -> bool:
-            if not proposal.grows:
+            if not proposal.expands:
                 return False
             for other in (joiner, third):
                 self.cut(other, [leader], CONTROLLER_PORT)
@@ -48,19 +48,19 @@ class ExpansionWithoutAnswer(Directed):
         asked = self.when_asked(leader, deaf)
         joiner.start()
         await self.until(asked)
-        await self.until(lambda: joiner.node_id in self.told().isr)
+        await self.until(lambda: joiner.node_id in self.partition_image().isr)
         await asyncio.sleep(LAG_S)
-        assert self.told().leader == leader.node_id
+        assert self.partition_image().leader == leader.node_id
         assert await producer.write(TOPIC, 0, 1)
-        await self.until(lambda: self.told().leader == joiner.node_id)
+        await self.until(lambda: self.partition_image().leader == joiner.node_id)
 
 
 class RejoinAtANewLeader(Directed):
-    """A follower is out of sync, for it cannot reach the leader; that dies as soon as it has
-    acknowledged what the other one has. The watermark of the new leader lags: the follower has
-    reached that mark, nothing more when the new leader dies, too."""
+    """A follower is out of sync because it cannot reach the leader, which dies as soon as it has
+    acknowledged records that the other follower has. The new leader's watermark lags: the first
+    follower has reached just that watermark when the new leader dies, too."""
 
-    async def tell(self) -> None:
+    async def play(self) -> None:
         first, second, joiner = self.cluster.machines
         await self.create(first, second, joiner)
         producer = self.producer("producer")
@@ -72,22 +72,23 @@ class RejoinAtANewLeader(Directed):
         assert self.replicas()[second.node_id].high_watermark < self.end_of(second)
 
         def rejoins(proposal: Any) -> bool:
-            if proposal.grows:
+            if proposal.expands:
                 self.cut(second, [joiner], PORT)
-            return bool(proposal.grows)
+            return bool(proposal.expands)
 
         await self.until(self.when_asked(second, rejoins))
-        await self.until(lambda: joiner.node_id in self.told().isr)
+        await self.until(lambda: joiner.node_id in self.partition_image().isr)
         second.kill()
         first.start()
-        await self.until(lambda: self.told().leader == joiner.node_id)
+        await self.until(lambda: self.partition_image().leader == joiner.node_id)
 
 
 class QuestionOfAFormerLeader(Directed):
-    """A leader without followers asks to be in sync alone. The question is on its way until another
-    leads, has acknowledged records, and the old leader is alive again but has none of them."""
+    """A leader without followers requests an in-sync set of itself only. The request is delayed
+    until another broker leads and has acknowledged records that the old leader, alive again,
+    lacks."""
 
-    async def tell(self) -> None:
+    async def play(self) -> None:
         self.world.network.after_mending_s = (4.0, 4.0)
         old, *others = self.by_controller()
         await self.create(old, *others)
@@ -101,17 +102,17 @@ class QuestionOfAFormerLeader(Directed):
             return True
 
         await self.until(self.when_asked(old, apart))
-        await self.until(lambda: self.told().leader not in (old.node_id, -1))
+        await self.until(lambda: self.partition_image().leader not in (old.node_id, -1))
         assert await late
         assert await self.producer("after").write(TOPIC, 0, 3)
-        epoch = self.told().leader_epoch
+        epoch = self.partition_image().leader_epoch
         self.world.network.heal()
         self.part(old, others, PORT)
         image = self.cluster.image
         await self.until(lambda: image().brokers[old.node_id].is_active)
-        assert self.told().leader_epoch == epoch, "the question came before the broker was alive"
+        assert self.partition_image().leader_epoch == epoch, "the question came before the broker was alive"
         self.world.trace("the question arrives")
-        await self.world.until(lambda: self.told().leader_epoch > epoch, 8.0)
+        await self.world.until(lambda: self.partition_image().leader_epoch > epoch, 8.0)
 
 
 SCHEDULES = {
@@ -122,21 +123,21 @@ SCHEDULES = {
 
 
 def test_every_bug_that_needs_a_schedule_has_one() -> None:
-    """The two lists are of the same bugs."""
+    """The two lists have the same bugs."""
     assert SCHEDULES.keys() == planted.SCHEDULED.keys()
 
 
 @pytest.mark.parametrize("name", list(SCHEDULES))
 def test_the_broker_as_it_is_survives_the_schedule(name: str) -> None:
-    """Nothing acknowledged is lost, and everybody is in sync again."""
+    """Nothing acknowledged is lost, and all replicas are in sync again."""
     assert SCHEDULES[name](name).run() == []
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", list(SCHEDULES))
 def test_without_its_check_acknowledged_records_are_lost(name: str) -> None:
-    """A client was told that a record is stored, and it is not there; in the same world it is, as
-    long as the check stands. Who is elected hangs on drawn delays, so not every world comes so far.
+    """An acknowledged record is missing that the same world keeps with the check in place. Which
+    broker is elected depends on random delays, so not every world gets so far.
     """
     for number in WORLDS:
         world = f"{name} {number}"
@@ -145,7 +146,7 @@ def test_without_its_check_acknowledged_records_are_lost(name: str) -> None:
             try:
                 wrong = SCHEDULES[name](world).run()
             except AssertionError:
-                continue  # a step of the schedule did not come to pass
+                continue  # a step of the schedule did not happen
         if any("lost write" in one or "unseen" in one for one in wrong):
             assert SCHEDULES[name](world).run() == []
             return

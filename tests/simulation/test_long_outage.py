@@ -1,4 +1,4 @@
-"""ZooKeeper is away for an hour of virtual time, under a whole cluster with its clients."""
+"""ZooKeeper is unavailable for an hour of virtual time, with a whole cluster and its clients."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pytest
 
 from tests.checker.history import Healed
 from tests.simulation.member import Member
-from tests.simulation.producer import Producer, ProducerKind
-from tests.simulation.story import TOPICS, Story
+from tests.simulation.producer import ProducerKind, SimProducer
+from tests.simulation.story import TOPICS, SeedRun
 
 AWAY_S = 3600.0
 ANEW_WITHIN_S = 15.0
 PAUSE_S = 10.0
 MOST_OF_ONE = 45
-"""Lines of one kind by all three brokers in the hour: told a dozen times each, not each second."""
+"""Lines of one kind by all three brokers in the hour: about a dozen each, not one per second."""
 
 
 class Lines(logging.Handler):
-    """What brokers say, and how often."""
+    """The log lines of brokers, counted."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -34,7 +34,7 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    """Everything from INFO on."""
+    """All lines of level INFO and above."""
     heard, root = Lines(), logging.getLogger("broker")
     before = root.level
     root.addHandler(heard)
@@ -44,9 +44,9 @@ def lines() -> Iterator[Lines]:
     root.setLevel(before)
 
 
-class HourWithoutZooKeeper(Story):
-    """`sessions_end`: the ensemble that comes back knows none of the sessions any more; `one_dies`:
-    a broker is killed in the middle, and nobody can be told to lead in its place."""
+class HourWithoutZooKeeper(SeedRun):
+    """`sessions_end`: the returning ensemble has lost all sessions; `one_dies`: a broker is killed
+    in the middle, and no other broker can be elected in its place."""
 
     def __init__(self, lines: Lines, *, sessions_end: bool, one_dies: bool) -> None:
         super().__init__(1, "zookeeper", brokers=3)
@@ -55,7 +55,7 @@ class HourWithoutZooKeeper(Story):
         self.said: Counter[str] = Counter()
         self._lines = lines
 
-    async def _tell(self) -> None:
+    async def _play(self) -> None:
         if not await self._begin():
             return
         world, ensemble = self.world, self.cluster.ensemble
@@ -78,7 +78,7 @@ class HourWithoutZooKeeper(Story):
         await self._read_all()
 
     async def _come_back(self, epochs: list[int]) -> None:
-        """With the old sessions nobody registers again; without them everybody does."""
+        """With the old sessions no broker re-registers; without them all do."""
         if self.sessions_end:
             for machine in self.cluster.machines:
                 self.cluster.ensemble.expire(machine.node_id)
@@ -91,18 +91,18 @@ class HourWithoutZooKeeper(Story):
 
         if self.sessions_end:
             if not await self.world.until(everybody_is_new, ANEW_WITHIN_S):
-                self.world.complain(f"not all registered anew: {epochs} -> {self._epochs()}")
+                self.world.complain(f"not all registered again: {epochs} -> {self._epochs()}")
         elif not self.one_dies:
             await asyncio.sleep(ANEW_WITHIN_S)
             if self._epochs() != epochs:
-                self.world.complain(f"registered anew under a session: {epochs} {self._epochs()}")
+                self.world.complain(f"registered again under a session: {epochs} {self._epochs()}")
 
     def _begin_clients(self) -> None:
-        """Few, and slow: an hour is long."""
+        """Starts few, slow clients, because an hour is long."""
         bootstrap = self.cluster.bootstrap
         for number in range(2):
             around = self.world.client_surroundings(f"p{number}", bootstrap)
-            producer = Producer(f"p{number}", around, ProducerKind())
+            producer = SimProducer(f"p{number}", around, ProducerKind())
             self.producers.append(producer)
             around.clock.spawn(producer.run(self.targets, PAUSE_S), name=producer.name)
         around = self.world.client_surroundings("m0", bootstrap)
@@ -111,7 +111,7 @@ class HourWithoutZooKeeper(Story):
         around.clock.spawn(member.run(list(TOPICS)), name="m0")
 
     def _epochs(self) -> list[int]:
-        return [broker.plane.broker_epoch() for _, broker in self.cluster.serving()]
+        return [broker.control_plane.broker_epoch() for _, broker in self.cluster.serving()]
 
     def _acknowledged(self) -> int:
         return sum(producer.acknowledged for producer in self.producers)
@@ -125,8 +125,8 @@ class HourWithoutZooKeeper(Story):
 def test_a_cluster_outlives_an_hour_without_zookeeper(
     lines: Lines, sessions_end: bool, one_dies: bool
 ) -> None:
-    """It serves on; afterwards everybody registers again and serves, nothing is lost, and the log
-    has named the remedy without being filled."""
+    """It goes on serving; afterwards all brokers re-register and serve, nothing is lost, and the
+    log has named the remedy without too many lines."""
     story = HourWithoutZooKeeper(lines, sessions_end=sessions_end, one_dies=one_dies)
     outcome = story.run()
     assert outcome.wrong == []

@@ -1,4 +1,4 @@
-"""Virtual time: jumps, order, lives that pause and die."""
+"""Virtual time: jumps, order, processes that pause and die."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import random
 import pytest
 
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import START_S, Life, Stuck, VirtualLoop
+from tests.simulation.loop import START_S, ProcessLife, Stuck, VirtualLoop
 
 
-def clock_of(loop: VirtualLoop, name: str) -> tuple[SimClock, Life]:
-    life = Life(name)
+def clock_of(loop: VirtualLoop, name: str) -> tuple[SimClock, ProcessLife]:
+    life = ProcessLife(name)
     return SimClock(loop, life, random.Random(name)), life
 
 
 def test_an_hour_passes_in_no_time_and_timers_run_in_their_order():
-    """Three sleepers, ties by age."""
+    """Three sleepers run in order, ties by age."""
     loop, order = VirtualLoop(), []
 
     async def sleeper(name: str, seconds: float) -> None:
@@ -33,7 +33,7 @@ def test_an_hour_passes_in_no_time_and_timers_run_in_their_order():
 
 
 def test_a_paused_life_does_nothing_and_then_all_of_it_and_a_dead_one_nothing_ever():
-    """SIGSTOP, SIGCONT, SIGKILL."""
+    """Covers SIGSTOP, SIGCONT and SIGKILL."""
     loop, ticks = VirtualLoop(), []
     clock, life = clock_of(loop, "process")
 
@@ -59,7 +59,7 @@ def test_a_paused_life_does_nothing_and_then_all_of_it_and_a_dead_one_nothing_ev
 
 
 def test_what_hangs_without_waiting_is_found():
-    """A loop that never lets the time go on."""
+    """The loop never lets time advance."""
     loop = VirtualLoop()
 
     async def story() -> None:
@@ -71,7 +71,7 @@ def test_what_hangs_without_waiting_is_found():
 
 
 def test_a_world_without_anything_left_to_do_is_told():
-    """A future that nobody will ever complete."""
+    """The future is never completed."""
     loop = VirtualLoop()
 
     async def story() -> None:
@@ -82,7 +82,7 @@ def test_a_world_without_anything_left_to_do_is_told():
 
 
 def test_a_busy_life_comes_to_its_next_step_late_and_holds_up_nobody_else():
-    """One processor each; what comes meanwhile keeps its order."""
+    """Each process has one CPU; steps that become due meanwhile keep their order."""
     loop, order = VirtualLoop(), []
     busy, _ = clock_of(loop, "busy")
     other, _ = clock_of(loop, "other")

@@ -1,8 +1,8 @@
-"""A leader that loses the leadership and has it again owes nobody an answer from before.
+"""A leader that loses the leadership and regains it has no old responses left to send.
 
-The bug planted here (an acknowledgement that does not ask since when this broker leads) loses
-nothing by itself, in any world: whoever waits is asked in the call that ends the leadership, and
-hears that it is over. Shown by planting both.
+The bug planted here (an acknowledgement that ignores the leader epoch of its append) alone loses
+nothing in any world: waiting requests are retried in the call that ends the leadership, and get its
+error. Only both bugs together lose a record.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import pytest
 from tests.checker import rules
 from tests.checker.history import Healed
 from tests.simulation import dialect, producer
-from tests.simulation.admin import Admin
-from tests.simulation.cluster import Cluster
-from tests.simulation.consumer import Consumer
+from tests.simulation.admin import SimAdmin
+from tests.simulation.cluster import SimCluster
+from tests.simulation.consumer import SimConsumer
 from tests.simulation.machine import PORT
 from tests.simulation.network import Cut
 from tests.simulation.planted import (
     an_acknowledgement_outlives_its_leadership,
     waiting_requests_are_asked_of_leaders_only,
 )
-from tests.simulation.producer import Producer, ProducerKind
-from tests.simulation.world import World
+from tests.simulation.producer import ProducerKind, SimProducer
+from tests.simulation.world import SimWorld
 
 pytestmark = pytest.mark.slow
 
@@ -34,21 +34,21 @@ PATIENT_S = 90.0
 
 
 class AwayAndBack:
-    """Broker 1 takes a batch that nobody else has, follows broker 2, leads again."""
+    """Broker 1 appends a batch that no other broker has, follows broker 2, leads again."""
 
     def __init__(self, name: str) -> None:
-        self.world = World(f"lost leadership, {name}")
-        self.cluster = Cluster(self.world, 3)
+        self.world = SimWorld(f"lost leadership, {name}")
+        self.cluster = SimCluster(self.world, 3)
         around = self.world.client_surroundings("admin", self.cluster.bootstrap)
-        self.admin = Admin("admin", around)
+        self.admin = SimAdmin("admin", around)
 
     def run(self) -> list[str]:
-        """What is wrong with it."""
-        self.world.run(self._tell())
+        """Runs the story; returns all violations."""
+        self.world.run(self._play())
         self.world.end()
         return [*self.world.complaints, *map(str, rules.check(self.world.history))]
 
-    async def _tell(self) -> None:
+    async def _play(self) -> None:
         self.cluster.start()
         await self._until(lambda: len(self.cluster.serving()) == 3)
         assert await self.admin.create_on("t", [1, 2, 3], {})
@@ -67,14 +67,14 @@ class AwayAndBack:
         self.world.record(Healed(at_ms=writer.client.now_ms))
         assert await self._read_all()
 
-    def _producer(self, name: str) -> Producer:
+    def _producer(self, name: str) -> SimProducer:
         around = self.world.client_surroundings(name, self.cluster.bootstrap)
-        return Producer(name, around, ProducerKind(idempotent=False))
+        return SimProducer(name, around, ProducerKind(idempotent=False))
 
     async def _read_all(self) -> bool:
         around = self.world.client_surroundings("auditor", self.cluster.bootstrap)
         until = self.world.loop.time() + WITHIN_S
-        return await Consumer("auditor", around).read_all("t", 0, until) is not None
+        return await SimConsumer("auditor", around).read_all("t", 0, until) is not None
 
     def _cut_followers_off(self) -> None:
         first, *others = self.cluster.machines
@@ -83,7 +83,7 @@ class AwayAndBack:
             self.world.network.cut(first.host, other.host, Cut.DROP, PORT)
 
     async def _lead(self, node: int) -> None:
-        """The broker becomes the preferred leader and the leader, and everybody knows."""
+        """Makes the broker preferred leader and leader; waits until all brokers know."""
         order = sorted([1, 2, 3], key=lambda one: one != node)
         assert await self.admin.reassign("t", 0, order)
         assert await self.admin.elect_preferred("t", [0])
@@ -101,24 +101,25 @@ class AwayAndBack:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the producer nor the request gives up while the leadership goes and comes."""
+    """Neither the producer nor the request times out while the leadership moves away and back."""
     monkeypatch.setattr(producer, "ASK_TIMEOUT_S", PATIENT_S)
     monkeypatch.setattr(dialect, "PRODUCE_TIMEOUT_MS", int(PATIENT_S * 1000))
 
 
 def test_who_waits_hears_of_it_when_the_leadership_ends() -> None:
-    """It asks the new leader, and its record is there once."""
+    """The producer asks the new leader, and its record is stored once."""
     assert AwayAndBack("as it is").run() == []
 
 
 def test_without_the_epoch_whoever_waits_still_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why the planted bug alone cannot be caught: nobody is left who could be told wrongly."""
+    """The planted bug alone cannot be caught: no request is left that could get a wrong
+    response."""
     an_acknowledgement_outlives_its_leadership(monkeypatch)
     assert AwayAndBack("epoch ignored").run() == []
 
 
 def test_with_both_gone_an_acknowledged_record_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checkers see it: nothing hides this loss but the two checks."""
+    """The checkers find the loss: only the two checks prevent it."""
     an_acknowledgement_outlives_its_leadership(monkeypatch)
     waiting_requests_are_asked_of_leaders_only(monkeypatch)
     wrong = AwayAndBack("nobody told").run()
@@ -126,6 +127,6 @@ def test_with_both_gone_an_acknowledged_record_is_lost(monkeypatch: pytest.Monke
 
 
 def test_the_epoch_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no dead code: if waiters were ever overlooked, it would still refuse them."""
+    """The epoch check is not dead code: it refuses waiting requests that were overlooked."""
     waiting_requests_are_asked_of_leaders_only(monkeypatch)
     assert AwayAndBack("overlooked").run() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replica import moves
+from broker.replica.logdir import log_dir_mover
 from tests.simulation.cluster import TWO_DIRECTORIES
 from tests.simulation.story import run_seed
 
@@ -17,9 +17,9 @@ from tests.simulation.story import run_seed
 def test_a_world_with_moves_between_directories_is_sound(
     seed: int, controller: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """Nothing is lost, every replica lies in one directory, and the controller knows in which."""
-    monkeypatch.setattr(moves, "TURN_BYTES", 500)
-    monkeypatch.setattr(moves, "LEFT_TO_FLUSH_BYTES", 1000)
+    """Nothing is lost, every replica is in one directory, and the controller knows in which."""
+    monkeypatch.setattr(log_dir_mover, "ITERATION_BYTES", 500)
+    monkeypatch.setattr(log_dir_mover, "MAX_UNFLUSHED_BYTES", 1000)
     outcome = run_seed(seed, controller, properties=TWO_DIRECTORIES)
     assert outcome.wrong == [], f"seed {seed}, {controller}"
     assert outcome.acknowledged > 100

@@ -1,4 +1,4 @@
-"""The simulated network is TCP: in order and whole, or silent, or reset."""
+"""The simulated network is TCP: ordered and complete, or silent, or reset."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.loop import Life
+from tests.simulation.loop import ProcessLife
 from tests.simulation.network import Cut, ProcessNetwork
-from tests.simulation.world import World
+from tests.simulation.world import SimWorld
 
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
 
 
 class Talker(asyncio.Protocol):
-    """Keeps what comes, echoes if told to."""
+    """Keeps what it receives, and echoes it if requested."""
 
     def __init__(self, echo: bool = False) -> None:
         self.echo, self.got, self.ended, self.blocked = echo, bytearray(), "", 0
@@ -39,11 +39,11 @@ class Talker(asyncio.Protocol):
 
 
 class Pair:
-    """A server and a client on hosts of their own, connected."""
+    """A connected server and client on separate hosts."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimWorld) -> None:
         self.world = world
-        self.server_life, self.client_life = Life("server"), Life("client")
+        self.server_life, self.client_life = ProcessLife("server"), ProcessLife("client")
         for life in (self.server_life, self.client_life):
             life.deathbed.append(lambda life=life: world.network.process_died(life))
         self.far: list[Talker] = []
@@ -61,14 +61,14 @@ class Pair:
         await asyncio.sleep(0.1)
 
 
-def tell(story: Callable[[Pair], Awaitable[None]]) -> None:
-    world = World("network-test")
+def play(story: Callable[[Pair], Awaitable[None]]) -> None:
+    world = SimWorld("network-test")
     world.run(story(Pair(world)))
     world.end()
 
 
 def test_bytes_come_whole_and_in_order_through_lost_packets():
-    """Every third piece is retransmitted."""
+    """Bytes arrive whole and in order although every third piece is retransmitted."""
 
     async def story(pair: Pair) -> None:
         pair.world.network.lost_packet = 0.3
@@ -80,11 +80,11 @@ def test_bytes_come_whole_and_in_order_through_lost_packets():
         assert await pair.world.until(lambda: len(pair.near.got) == len(sent), 60)
         assert bytes(pair.near.got) == sent == bytes(pair.far[0].got)
 
-    tell(story)
+    play(story)
 
 
 def test_a_dropping_partition_is_silence_and_its_bytes_come_after_it():
-    """Nobody hears of it; what was written arrives when the way is free."""
+    """Neither end notices the partition; written bytes arrive after it."""
 
     async def story(pair: Pair) -> None:
         await pair.connect()
@@ -93,10 +93,10 @@ def test_a_dropping_partition_is_silence_and_its_bytes_come_after_it():
         await asyncio.sleep(30)
         assert not pair.far[0].got
         assert not pair.near.ended
-        pair.world.network.mend(CLIENT, SERVER)
+        pair.world.network.repair(CLIENT, SERVER)
         assert await pair.world.until(lambda: bytes(pair.near.got) == b"hello", 5)
 
-    tell(story)
+    play(story)
 
 
 def test_a_cut_of_one_port_leaves_connections_to_others_alone():
@@ -114,10 +114,10 @@ def test_a_cut_of_one_port_leaves_connections_to_others_alone():
         await asyncio.sleep(30)
         assert bytes(pair.far[0].got) == b"heard, later"
         assert bytes(pair.near.got) == b"heard"
-        network.mend(SERVER, CLIENT)
+        network.repair(SERVER, CLIENT)
         assert await pair.world.until(lambda: bytes(pair.near.got) == b"heard, later", 5)
 
-    tell(story)
+    play(story)
 
 
 def test_a_rejecting_partition_resets_who_writes_and_leaves_the_other_half_open():
@@ -137,7 +137,7 @@ def test_a_rejecting_partition_resets_who_writes_and_leaves_the_other_half_open(
         await asyncio.sleep(1)
         assert pair.far[0].ended == "ConnectionResetError"
 
-    tell(story)
+    play(story)
 
 
 def test_a_dead_process_is_an_end_a_dead_machine_is_silence():
@@ -148,7 +148,7 @@ def test_a_dead_process_is_an_end_a_dead_machine_is_silence():
         pair.server_life.die()
         await asyncio.sleep(1)
         assert pair.near.ended == "closed"
-        pair.server_life = Life("server#2")
+        pair.server_life = ProcessLife("server#2")
         pair.near = Talker()
         await pair.connect()
         pair.world.network.host_lost_power(SERVER)
@@ -159,11 +159,11 @@ def test_a_dead_process_is_an_end_a_dead_machine_is_silence():
         await asyncio.sleep(5)
         assert pair.near.ended == "ConnectionResetError"
 
-    tell(story)
+    play(story)
 
 
 def test_who_does_not_read_holds_up_who_writes():
-    """A paused process: its window fills, then the writer's buffer."""
+    """The window of a paused process fills, then the writer's buffer."""
 
     async def story(pair: Pair) -> None:
         await pair.connect(echo=False)
@@ -176,4 +176,4 @@ def test_who_does_not_read_holds_up_who_writes():
         pair.world.loop.resume(pair.server_life)
         assert await pair.world.until(lambda: len(pair.far[0].got) == 1_000_000, 10)
 
-    tell(story)
+    play(story)

@@ -1,7 +1,7 @@
 """Every planted bug is caught by a checker within a bounded number of fixed seeds.
 
-The checkers are judged here, not the broker: a bug that no seed brings to light would be as
-invisible if somebody made it by mistake.
+This tests the checkers, not the broker: a bug that no seed reveals would also stay invisible if a
+developer made it by mistake.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "a_voter_says_what_it_has_not_flushed": ("power_in_commit",),
     "the_watermark_rises_below_min_isr": ("followers_are_cut_off",),
 }
-"""Faults that bring some of them to light sooner; the others get all kinds."""
+"""Faults that reveal some of the bugs sooner; the others get all kinds."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", list(PLANTS))
 def test_the_checkers_catch(name: str, monkeypatch: pytest.MonkeyPatch):
-    """The first seed in which anything is wrong ends the search."""
+    """The search ends at the first seed with a violation."""
     PLANTS[name](monkeypatch)
     for seed in SEEDS:
         outcome = run_seed(seed, "kraft", faults=FAULTS.get(name, ()))
@@ -46,5 +46,5 @@ def test_the_checkers_catch(name: str, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("faults", [POWER, NETWORK, QUORUM], ids=["power", "network", "quorum"])
 def test_the_same_faults_without_a_bug_are_survived(seed: int, faults: tuple[str, ...]):
-    """What catches the bugs must not find fault with the broker as it is."""
+    """The checkers that catch the bugs must not complain about the unmodified broker."""
     assert run_seed(seed, "kraft", faults=faults).wrong == []

@@ -1,5 +1,5 @@
-"""A real log on a disk that loses its power: what was flushed stands, offsets have no gap, and
-nothing that was cut comes back."""
+"""A real log on a disk that loses its power: flushed records survive, offsets have no gap, and
+truncated records do not return."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from broker.config.views import TopicConfig
-from broker.log.durability import force
+from broker.log.flush_state import run_flush
 from broker.log.log import Log
 from broker.log.partition_metadata import read_topic_id, write_topic_id
 from bus.records.batch import iter_batches
 from bus.records.build import build_batch
 from bus.records.record import Record
 from tests.simulation.disk import ProcessDisk, SimDisk
-from tests.simulation.loop import Life
+from tests.simulation.loop import ProcessLife
 
 NOW_MS = 1_790_000_000_000
 TOPIC_ID = bytes(range(16))
@@ -24,7 +24,7 @@ CONFIG = replace(TopicConfig(), segment_bytes=700)
 
 
 def open_log(machine: SimDisk, recovery_point: int = 0) -> Log:
-    disk = ProcessDisk(machine, Life("broker"), random.Random(0))
+    disk = ProcessDisk(machine, ProcessLife("broker"), random.Random(0))
     disk.mkdirs("/data")
     return Log("/data/t-0", disk=disk, config=CONFIG, now_ms=NOW_MS, recovery_point=recovery_point)
 
@@ -36,7 +36,7 @@ def put(log: Log, count: int, epoch: int) -> None:
 
 
 def batches(log: Log) -> list[tuple[int, int]]:
-    """(base offset, epoch) of everything that can be read."""
+    """(base offset, epoch) of every readable batch."""
     found, offset = [], log.log_start_offset
     while offset < log.end_offset:
         data = bytes(log.read(offset, 1 << 20).data)
@@ -49,7 +49,7 @@ def batches(log: Log) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("part", range(4))
 def test_after_a_loss_of_power_a_log_is_a_prefix_of_what_it_was(part: int):
-    """Over many rolls and flushes: nothing flushed is missing, nothing has a hole."""
+    """Over many rolls and flushes nothing flushed is missing and no gap appears."""
     for seed in range(part * 40, part * 40 + 40):
         dice = random.Random(seed)
         machine = SimDisk("m", dice, lambda: NOW_MS)
@@ -68,7 +68,7 @@ def test_after_a_loss_of_power_a_log_is_a_prefix_of_what_it_was(part: int):
 
 
 def former_history(seed: int, *, flushed: float) -> tuple[random.Random, SimDisk, Log]:
-    """A log with batches of epoch 1, flushed with that probability."""
+    """A log with batches of epoch 1, each flushed with that probability."""
     dice = random.Random(seed)
     machine = SimDisk("m", dice, lambda: NOW_MS)
     log = open_log(machine)
@@ -80,8 +80,8 @@ def former_history(seed: int, *, flushed: float) -> tuple[random.Random, SimDisk
 
 @pytest.mark.parametrize("part", range(4))
 def test_what_was_cut_does_not_come_back_with_the_power(part: int):
-    """Found by the simulation: a divergent tail was cut, other records took its place in a new
-    segment, and after a loss of power both stood in the log."""
+    """Regression, found by the simulation: a divergent tail was truncated, other records replaced
+    it in a new segment, and after a power loss both were in the log."""
     for seed in range(part * 40, part * 40 + 40):
         dice, machine, log = former_history(seed, flushed=0.5)
         cut = dice.randrange(1, log.end_offset // 2) * 2
@@ -98,20 +98,21 @@ def test_what_was_cut_does_not_come_back_with_the_power(part: int):
 
 @pytest.mark.parametrize("part", range(4))
 def test_a_cut_that_its_process_did_not_live_to_force_does_not_come_back(part: int):
-    """Found by the simulation: a process died between a cut and its forcing. The next one appended
-    to a new segment and flushed that; with the power lost the old tail stood below it again."""
+    """Regression, found by the simulation: a process died between a truncation and its fsync. The
+    next one appended to a new segment and flushed that; after a power loss the old tail was below
+    it again."""
     for seed in range(part * 40, part * 40 + 40):
         dice, machine, log = former_history(seed, flushed=0.7)
-        vouched, cut = log.recovery_point, dice.randrange(1, log.end_offset // 2) * 2
-        log.cut_to(cut, NOW_MS)
-        log = open_log(machine, vouched)
+        checkpointed, cut = log.recovery_point, dice.randrange(1, log.end_offset // 2) * 2
+        log.begin_truncate_to(cut, NOW_MS)
+        log = open_log(machine, checkpointed)
         if dice.random() < 0.5:
             log.roll(NOW_MS)
         put(log, dice.randrange(0, 5), epoch=2)
         flushed, how = 0, dice.random()
         if how < 0.3:
             flush = log.begin_flush()
-            force(ProcessDisk(machine, Life("worker"), random.Random(0)), log.directory, flush)
+            run_flush(ProcessDisk(machine, ProcessLife("worker"), random.Random(0)), log.directory, flush)
             log.mark_flushed(flush, NOW_MS)
             flushed = log.end_offset
         elif how < 0.6:
@@ -129,7 +130,7 @@ def test_a_cut_that_its_process_did_not_live_to_force_does_not_come_back(part: i
 
 
 def index_files(machine: SimDisk) -> dict[str, bytes]:
-    """The indexes of all segments but the last, which is walked in any case."""
+    """The indexes of all segments but the last, which recovery scans in any case."""
     names = sorted(path for path in machine.files if path.endswith((".index", ".timeindex")))
     last = max(path.rsplit("/", 1)[1].split(".")[0] for path in names)
     return {path: bytes(machine.files[path].data) for path in names if last not in path}
@@ -137,8 +138,8 @@ def index_files(machine: SimDisk) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("flush_first", [True, False])
 def test_below_the_recovery_point_indexes_are_as_durable_as_the_records(flush_first: bool):
-    """Found by the simulation: a time index whose page had never reached the device told retention
-    that its segment was of 1970, and acknowledged records were deleted."""
+    """Regression, found by the simulation: a time index whose page had never reached the device
+    dated its segment to 1970, and retention deleted acknowledged records."""
     for seed in range(80):
         dice = random.Random(seed)
         machine = SimDisk("m", dice, lambda: NOW_MS)
@@ -161,11 +162,11 @@ def test_below_the_recovery_point_indexes_are_as_durable_as_the_records(flush_fi
 
 @pytest.mark.parametrize("seed", range(20))
 def test_data_that_was_flushed_still_knows_its_topic_after_a_loss_of_power(seed: int):
-    """The topic id is not forced when a partition is made; it was lost if its data could be kept
-    without it, and the next start would take another topic's records for this one's."""
+    """The topic id is not synced when a partition is created. If it were lost while the data
+    survived, the next start would accept another topic's records as this one's."""
     machine = SimDisk("m", random.Random(seed), lambda: NOW_MS)
     log = open_log(machine)
-    disk = ProcessDisk(machine, Life("broker"), random.Random(0))
+    disk = ProcessDisk(machine, ProcessLife("broker"), random.Random(0))
     write_topic_id(disk, "/data/t-0", TOPIC_ID)
     log.is_new = True
     put(log, 3, epoch=0)
@@ -179,8 +180,8 @@ def test_data_that_was_flushed_still_knows_its_topic_after_a_loss_of_power(seed:
 def test_a_flush_beside_one_that_has_only_begun_forces_new_names_itself(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """The one that began took them off the list before they were forced, and the other vouched
-    for a log whose newest segments a loss of power could still take."""
+    """Regression: the first flush removed the names from the list before they were synced, and the
+    other one checkpointed a log whose newest segments a power loss could still remove."""
     log = open_log(SimDisk("m", random.Random(0), lambda: NOW_MS))
     put(log, 12, epoch=0)
     log.flush()

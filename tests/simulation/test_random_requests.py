@@ -1,8 +1,8 @@
 """Requests of random values, of every API and version, at every kind of listener.
 
-Each is answered, refused or costs its connection; none reaches a `check()`, which would end the
-process, and none makes a timer, a task or another client's request fail later. Found so: names that
-a version cannot write in its answer.
+Each is answered, refused or closes its connection; none reaches a `check()`, which would end the
+process, and none makes a timer, a task or another client's request fail later. These tests found
+names that some versions cannot encode in their answer.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from contextlib import suppress
 
 import pytest
 
-from broker.controller.kraft.wire import TOPIC, TOPIC_ID
-from broker.handlers.context import CloseClient, Session
+from broker.controller.kraft.transport.codec import TOPIC, TOPIC_ID
+from broker.handlers.context import Session
+from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, is_served, version_range
-from broker.handlers.sides import Side
 from broker.server.broker import Broker
-from bus.errors import BusError
+from bus.errors import BusError, CloseConnection
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import encode_request
 from tests.bus.protocol.conftest import Codec, Maker, all_codecs
-from tests.simulation.cluster import Cluster
-from tests.simulation.world import World
+from tests.simulation.cluster import SimCluster
+from tests.simulation.world import SimWorld
 
 ORDERS = frozenset({4, 5, 6})
-"""A ZooKeeper controller's orders: whoever may send them says truly what the cluster is."""
+"""Requests of a ZooKeeper controller: their sender is trusted to know the cluster."""
 
 ROUNDS = 5
 GARBLED = 0.2
@@ -40,7 +40,7 @@ def requests() -> dict[str, Codec]:
 
 
 def random_frame(key: int, dice: random.Random, requests: dict[str, Codec]) -> bytes:
-    """A request of some version whose fields are drawn."""
+    """A request of some version with random fields."""
     version = dice.randint(*version_range(key))
     maker = Maker(dice, small=dice.random() < 0.5)
     request = maker.message(requests[f"{APIS[key].name}Request"], version)
@@ -62,7 +62,7 @@ NODES = (-1, 1, 2, 3, 7)
 
 
 def as_of_the_quorum(asked: object, cluster_id: str, epoch: int, dice: random.Random) -> None:
-    """Values that come past the first checks: this cluster, its metadata log, epochs around ours."""
+    """Values that pass the first checks: this cluster, its metadata log, epochs near its own."""
     for name in getattr(asked, "__struct_fields__", ()):
         held = getattr(asked, name)
         if name == "cluster_id":
@@ -91,7 +91,7 @@ def as_of_the_quorum(asked: object, cluster_id: str, epoch: int, dice: random.Ra
 
 
 class Hurled:
-    """Sends random requests to one broker and notes which ones only their connection ends for."""
+    """Sends random requests to one broker and records which ones only close their connection."""
 
     def __init__(self, broker: Broker, dice: random.Random, requests: dict[str, Codec]) -> None:
         self._broker, self._dice, self._requests = broker, dice, requests
@@ -99,32 +99,32 @@ class Hurled:
 
     async def round(self) -> None:
         for key in SERVED:
-            for side in self._broker.roles.sides:
+            for side in self._broker.roles.listener_types:
                 if is_served(key, side) and key not in ORDERS:
                     self._send(key, side)
             await asyncio.sleep(0.01)
 
     def to_the_quorum(self) -> None:
-        rooms = self._broker.rooms
+        components = self._broker.components
         for key in QUORUM:
             version = self._dice.randint(*version_range(key))
             maker = Maker(self._dice, small=True)
             request = maker.message(self._requests[f"{APIS[key].name}Request"], version)
-            as_of_the_quorum(request, rooms.cluster_id, rooms.controller.epoch, self._dice)
-            with suppress(ValueError, TypeError):  # a mixture that no client could write
+            as_of_the_quorum(request, components.cluster_id, components.controller.epoch, self._dice)
+            with suppress(ValueError, TypeError):  # a mixture that no client can encode
                 frame = b"".join(encode_request(key, version, 1, "x", request))[4:]
-                self._hand_over(key, Side.CONTROLLER, frame)
+                self._hand_over(key, ListenerType.CONTROLLER, frame)
 
-    def _send(self, key: int, side: Side) -> None:
+    def _send(self, key: int, side: ListenerType) -> None:
         self._hand_over(key, side, random_frame(key, self._dice, self._requests))
 
-    def _hand_over(self, key: int, side: Side, data: bytes) -> None:
+    def _hand_over(self, key: int, side: ListenerType, data: bytes) -> None:
         frame = memoryview(data)
         hang_up = lambda: self.stumbled.append(APIS[key].name)  # noqa: E731
-        session = Session("10.1.1.1", "PLAINTEXT", side=side, hang_up=hang_up)
+        session = Session("10.1.1.1", "PLAINTEXT", listener_type=side, close_connection=hang_up)
         try:
-            self._broker.rooms.dispatchers[side].dispatch(frame, session, lambda _: None)
-        except (CloseClient, BusError):
+            self._broker.components.dispatchers[side].dispatch(frame, session, lambda _: None)
+        except (CloseConnection, BusError):
             pass
         except Exception as error:
             self.stumbled.append(f"{APIS[key].name}: {error!r}")
@@ -134,10 +134,10 @@ class Hurled:
 def test_random_requests_reach_no_check_and_fail_nothing_later(
     controller: str, requests: dict[str, Codec], dice: random.Random, seed: int
 ) -> None:
-    """Every process lives, and no log has a trace."""
+    """Every process survives, and no log has a traceback."""
     logging.getLogger("broker").setLevel(logging.ERROR)
-    world = World(seed)
-    cluster = Cluster(world, 1 if controller == "alone" else 3, controller)
+    world = SimWorld(seed)
+    cluster = SimCluster(world, 1 if controller == "alone" else 3, controller)
     stumbled: list[str] = []
 
     async def story() -> None:
@@ -149,7 +149,7 @@ def test_random_requests_reach_no_check_and_fail_nothing_later(
         hurled = Hurled(broker, dice, requests)
         for _ in range(ROUNDS):
             await hurled.round()
-        await asyncio.sleep(30)  # what waits for its time
+        await asyncio.sleep(30)  # requests that wait for a timeout
         stumbled.extend(hurled.stumbled)
         assert [len(machine.lives) for machine in cluster.machines] == [1] * count
 
@@ -165,9 +165,10 @@ QUORUM_ROUNDS = 25
 def test_requests_between_nodes_of_a_quorum_reach_no_check(
     requests: dict[str, Codec], dice: random.Random, seed: int
 ) -> None:
-    """Whoever reaches the controllers' listener may depose leaders; no process ends of it."""
-    world = World(seed)
-    cluster = Cluster(world, 3, "kraft")
+    """A client at the controllers' listener may cause elections, but no process ends because of
+    it."""
+    world = SimWorld(seed)
+    cluster = SimCluster(world, 3, "kraft")
     stumbled: list[str] = []
     epochs: list[int] = []
 
@@ -179,7 +180,7 @@ def test_requests_between_nodes_of_a_quorum_reach_no_check(
                 hurled = Hurled(broker, dice, requests)
                 hurled.to_the_quorum()
                 stumbled.extend(hurled.stumbled)
-                epochs.append(broker.rooms.controller.epoch)
+                epochs.append(broker.components.controller.epoch)
             await asyncio.sleep(dice.choice((0.001, 0.05, 0.5)))
         await asyncio.sleep(10)
         assert [len(machine.lives) for machine in cluster.machines] == [1] * 3

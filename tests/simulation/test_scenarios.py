@@ -1,4 +1,4 @@
-"""Stories of replication and election as text; DATABUS_REWRITE=1 writes what happened."""
+"""Stories of replication and election as text; DATABUS_REWRITE=1 rewrites them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.broker.transcript import check_transcript
-from tests.simulation.stage import Stage
+from tests.simulation.stage import ScriptStage
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_the_story_goes_as_it_is_written(path: Path):
-    """Every command gives the transcript below it."""
-    stage = Stage(path.stem)
+    """Every command yields the transcript below it."""
+    stage = ScriptStage(path.stem)
     try:
         check_transcript(path, stage.run)
     finally:

@@ -1,5 +1,4 @@
-"""What worlds have beside the ordinary is judged: each of these bugs is caught by the checker that is
-there for it."""
+"""The additional workloads are checked: each of these bugs is caught by the checker made for it."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from tests.simulation.membership import (
     spread_without_claims,
     subscription,
 )
-from tests.simulation.story import Story
+from tests.simulation.story import SeedRun
 from tests.simulation.workload import Workload, draw
 
 SEEDS = range(1, 25)
@@ -26,12 +25,12 @@ TROUBLE_S = 20.0
 
 def complaints(workload: Workload) -> Iterator[str]:
     for seed in SEEDS:
-        yield from Story(seed, trouble_s=TROUBLE_S, workload=workload).run().wrong
+        yield from SeedRun(seed, trouble_s=TROUBLE_S, workload=workload).run().wrong
 
 
 @pytest.mark.slow
 def test_records_deleted_before_their_time_are_caught(monkeypatch: pytest.MonkeyPatch):
-    """Retention takes every closed segment, however young."""
+    """The bug: retention deletes every closed segment, regardless of its age."""
 
     def all_closed(partition: Log, now_ms: int) -> int:
         whole = partition.config.deletes and partition.config.retention_ms >= 0
@@ -44,7 +43,7 @@ def test_records_deleted_before_their_time_are_caught(monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_a_compacted_topic_that_retention_deletes_from_is_caught(monkeypatch: pytest.MonkeyPatch):
-    """The policy is not asked for: by age all of a compacted topic goes, too."""
+    """The bug: retention ignores the policy and deletes a compacted topic by age."""
     monkeypatch.setattr(
         retention, "_expired", lambda partition, now_ms: len(partition.segments.all) - 1
     )
@@ -53,7 +52,8 @@ def test_a_compacted_topic_that_retention_deletes_from_is_caught(monkeypatch: py
 
 
 def test_two_owners_of_a_partition_in_one_generation_are_caught():
-    """Also a share that changes within a generation, and a partition whose owner never came."""
+    """Covers also a share that changes within a generation and a partition whose owner never
+    appeared."""
     heard: list[str] = []
     ownership = Ownership(heard.append)
     ownership.shared_out(4, [[("t", 0)], [("t", 1), ("t", 2)]])
@@ -64,12 +64,12 @@ def test_two_owners_of_a_partition_in_one_generation_are_caught():
     assert (ownership.without_owner(), heard) == ([], [])
     ownership.owns(4, "m1", [("t", 0)])
     assert [text.split(" ")[0] for text in heard] == ["m1", "t-0"]
-    ownership.shared_out(5, [[("t", 0)]])  # lost with its coordinator before it was told
+    ownership.shared_out(5, [[("t", 0)]])  # lost with its coordinator before it was sent
     assert ownership.without_owner() == []
 
 
 def test_what_a_cooperative_member_owns_goes_to_another_one_generation_later():
-    """Its claim stands in its subscription."""
+    """Its subscription names what it owns."""
     everything = [("t", 0), ("t", 1), ("t", 2), ("t", 3)]
     claimed = owned_in(subscription(["t", "other"], everything))
     assert claimed == everything
@@ -80,7 +80,7 @@ def test_what_a_cooperative_member_owns_goes_to_another_one_generation_later():
 
 
 def test_each_kind_of_world_is_drawn_and_none_has_all():
-    """Over the seeds that CI knows."""
+    """Checked over the seeds that CI knows."""
     drawn = [draw(random.Random(f"kraft-{seed}/workload"), 3) for seed in range(1, 301)]
     parts = ("retention", "compacted", "growth", "short_lived", "throttled", "two_directories")
     for part in parts:

@@ -1,4 +1,4 @@
-"""The simulated ensemble keeps the promises of `broker.controller.zk.port`."""
+"""The simulated ensemble keeps the guarantees of `broker.controller.zk.port`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from broker.controller.zk.port import (
     ZooKeeperErrorKind,
 )
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import Life
-from tests.simulation.world import World
+from tests.simulation.loop import ProcessLife
+from tests.simulation.world import SimWorld
 from tests.simulation.zk_session import SimSession
 from tests.simulation.zookeeper import Ensemble
 
 
 class Heard:
-    """A listener that keeps what it hears."""
+    """A listener that records its events."""
 
     def __init__(self) -> None:
         self.states: list[SessionState] = []
@@ -40,11 +40,11 @@ class Heard:
         self.events.append(event)
 
 
-class Party:
+class ZooKeeperParty:
     """An ensemble and a process with a session."""
 
-    def __init__(self, world: World, ensemble: Ensemble, number: int) -> None:
-        self.life = Life(f"party{number}")
+    def __init__(self, world: SimWorld, ensemble: Ensemble, number: int) -> None:
+        self.life = ProcessLife(f"party{number}")
         clock = SimClock(world.loop, self.life, world.dice_of(f"clock{number}"))
         process = SimpleNamespace(life=self.life, clock=clock)
         self.heard = Heard()
@@ -52,12 +52,12 @@ class Party:
         self.session.start(self.heard)
 
 
-def tell(story: Callable[[World, Ensemble, Party, Party], Awaitable[Any]]) -> Any:
-    world = World("zookeeper-test")
+def play(story: Callable[[SimWorld, Ensemble, ZooKeeperParty, ZooKeeperParty], Awaitable[Any]]) -> Any:
+    world = SimWorld("zookeeper-test")
     ensemble = Ensemble(world)
 
     async def whole() -> Any:
-        one, two = Party(world, ensemble, 1), Party(world, ensemble, 2)
+        one, two = ZooKeeperParty(world, ensemble, 1), ZooKeeperParty(world, ensemble, 2)
         await asyncio.sleep(1.0)
         return await story(world, ensemble, one, two)
 
@@ -71,9 +71,9 @@ def refusal(kind: ZooKeeperErrorKind) -> Any:
 
 
 def test_an_ephemeral_node_ends_with_its_session_and_the_watcher_hears_it():
-    """The controller dies; another broker's watch on its node fires after the time-out only."""
+    """The controller dies; another broker's watch on its node fires only after the timeout."""
 
-    async def story(world: World, ensemble: Ensemble, one: Party, two: Party) -> None:
+    async def story(world: SimWorld, ensemble: Ensemble, one: ZooKeeperParty, two: ZooKeeperParty) -> None:
         await one.session.create("/controller", b"1", ephemeral=True)
         assert await two.session.exists("/controller", watch=True) is not None
         begun = world.now_s
@@ -83,13 +83,13 @@ def test_an_ephemeral_node_ends_with_its_session_and_the_watcher_hears_it():
         assert 4 < world.now_s - begun < 8
         await two.session.create("/controller", b"2", ephemeral=True)
 
-    tell(story)
+    play(story)
 
 
 def test_a_watch_fires_once_and_not_later_than_a_read_that_shows_the_change():
-    """A change by one session, seen by the other."""
+    """A change by one session fires the watch of another."""
 
-    async def story(world: World, ensemble: Ensemble, one: Party, two: Party) -> None:
+    async def story(world: SimWorld, ensemble: Ensemble, one: ZooKeeperParty, two: ZooKeeperParty) -> None:
         await one.session.create("/a", b"0")
         await asyncio.sleep(2)
         await two.session.get("/a", watch=True)
@@ -100,13 +100,13 @@ def test_a_watch_fires_once_and_not_later_than_a_read_that_shows_the_change():
         await asyncio.sleep(0.001)
         assert two.heard.events == [WatchEvent(WatchKind.CHANGED, "/a")]
 
-    tell(story)
+    play(story)
 
 
 def test_a_multi_is_all_or_nothing_and_names_what_broke_it():
-    """A check of a version in front, a wrong one behind."""
+    """A right version check comes first, a wrong one last."""
 
-    async def story(world: World, ensemble: Ensemble, one: Party, two: Party) -> None:
+    async def story(world: SimWorld, ensemble: Ensemble, one: ZooKeeperParty, two: ZooKeeperParty) -> None:
         await one.session.create("/a", b"0")
         with refusal(ZooKeeperErrorKind.BAD_VERSION) as caught:
             await one.session.multi([Create("/b", b""), SetData("/a", b"1"), Check("/a", 0)])
@@ -116,13 +116,13 @@ def test_a_multi_is_all_or_nothing_and_names_what_broke_it():
         stats = await one.session.multi([Create("/b", b""), SetData("/a", b"1", 0)])
         assert stats[1].version == 1
 
-    tell(story)
+    play(story)
 
 
 def test_who_is_cut_off_hears_connection_loss_then_expiry_and_gets_a_new_session():
-    """The states of a session through a partition longer than its time-out."""
+    """Checks the session's states during a partition longer than its timeout."""
 
-    async def story(world: World, ensemble: Ensemble, one: Party, two: Party) -> None:
+    async def story(world: SimWorld, ensemble: Ensemble, one: ZooKeeperParty, two: ZooKeeperParty) -> None:
         await one.session.create("/e", b"", ephemeral=True)
         first = one.session.session_id
         ensemble.cut(1)
@@ -131,20 +131,20 @@ def test_who_is_cut_off_hears_connection_loss_then_expiry_and_gets_a_new_session
         with refusal(ZooKeeperErrorKind.CONNECTION_LOSS):
             await call
         assert one.session.state is SessionState.DISCONNECTED
-        ensemble.mend(1)
+        ensemble.repair(1)
         await asyncio.sleep(3)
         S = SessionState
         assert one.heard.states == [S.CONNECTED, S.DISCONNECTED, S.EXPIRED, S.CONNECTED]
         assert one.session.session_id != first
         assert await one.session.exists("/e") is None
 
-    tell(story)
+    play(story)
 
 
 def test_reads_may_be_stale_but_never_go_back_and_a_writer_sees_its_own_write():
-    """Sequential consistency of one session, over many writes of another."""
+    """A session sees sequential consistency over many writes of another."""
 
-    async def story(world: World, ensemble: Ensemble, first: Party, two: Party) -> int:
+    async def story(world: SimWorld, ensemble: Ensemble, first: ZooKeeperParty, two: ZooKeeperParty) -> int:
         await first.session.create("/a", b"0")
         await asyncio.sleep(2)
         others = [one for one in ensemble.servers if one is not first.session._server]
@@ -159,13 +159,13 @@ def test_reads_may_be_stale_but_never_go_back_and_a_writer_sees_its_own_write():
             last = seen
         return stale
 
-    assert tell(story) > 0
+    assert play(story) > 0
 
 
 def test_a_paused_process_hears_nothing_until_it_goes_on_and_then_of_its_end():
-    """SIGSTOP past the time-out: the zombie learns of it before any call succeeds."""
+    """After SIGSTOP past the timeout the process gets the expiry before any call succeeds."""
 
-    async def story(world: World, ensemble: Ensemble, one: Party, two: Party) -> None:
+    async def story(world: SimWorld, ensemble: Ensemble, one: ZooKeeperParty, two: ZooKeeperParty) -> None:
         await one.session.create("/e", b"", ephemeral=True)
         world.loop.pause(one.life)
         await asyncio.sleep(15)
@@ -176,15 +176,15 @@ def test_a_paused_process_hears_nothing_until_it_goes_on_and_then_of_its_end():
         await asyncio.sleep(3)
         assert SessionState.EXPIRED in one.heard.states
 
-    tell(story)
+    play(story)
 
 
 def test_sequence_nodes_count_up():
-    """ISR change notifications and the like."""
+    """Used, for example, by ISR change notifications."""
 
-    async def story(world: World, ensemble: Ensemble, one: Party, two: Party) -> None:
+    async def story(world: SimWorld, ensemble: Ensemble, one: ZooKeeperParty, two: ZooKeeperParty) -> None:
         await one.session.create("/q", b"")
         names = [(await s.session.create("/q/n_", b"", sequence=True))[0] for s in (one, two, one)]
         assert names == [f"/q/n_{number:010d}" for number in range(3)]
 
-    tell(story)
+    play(story)

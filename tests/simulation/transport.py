@@ -1,8 +1,9 @@
 """One end of a simulated TCP connection: asyncio's transport above, the wire below.
 
-In: writes of the process, pieces from the other end. Out: calls of the protocol in the life's own
-context, so that a paused process reads nothing and a dead one hears nothing. What a process wrote
-and the kernel took goes on after its death. Never: more than `WINDOW_BYTES` unread at the other end.
+In: writes of the process, pieces from the other end. Out: calls of the protocol in the process's
+own context, so that a paused process reads nothing and a dead one gets no call. Bytes that the
+kernel accepted are delivered also after the process's death. Never: more than `WINDOW_BYTES` unread
+at the other end.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from tests.simulation.loop import Life
+from tests.simulation.loop import ProcessLife
 
 if TYPE_CHECKING:
     from tests.simulation.network import Cut, SimNetwork
@@ -29,7 +30,7 @@ class SimTransport(asyncio.Transport):
     def __init__(
         self,
         network: SimNetwork,
-        life: Life,
+        life: ProcessLife,
         local: tuple[str, int],
         remote: tuple[str, int],
     ) -> None:
@@ -40,7 +41,7 @@ class SimTransport(asyncio.Transport):
         self.inbox: deque[bytes | None] = deque()
         self.unread = 0
         self.gone = False
-        """The kernel knows this end no more: what comes is answered by a reset."""
+        """The kernel no longer knows this end: arriving bytes are answered by a reset."""
         self._out: deque[bytes | None] = deque()
         self._out_bytes = 0
         self._wire: deque[tuple[float, bytes | None]] = deque()
@@ -53,7 +54,7 @@ class SimTransport(asyncio.Transport):
     # --- asyncio's side --------------------------------------------------------------------------
 
     def begin(self, protocol: asyncio.BaseProtocol) -> None:
-        """The connection stands."""
+        """Reports the established connection to the protocol."""
         self.protocol = protocol
         protocol.connection_made(self)
         if self.inbox:
@@ -77,7 +78,7 @@ class SimTransport(asyncio.Transport):
         return False
 
     def close(self) -> None:
-        """After what is written has left."""
+        """Closes after all written bytes have left."""
         if self._closing or self._lost:
             return
         self._closing = True
@@ -85,9 +86,9 @@ class SimTransport(asyncio.Transport):
         self._send_soon()
 
     def abort(self) -> None:
-        """Now; the other end hears a reset."""
+        """Closes immediately; the other end gets a reset."""
         if not self._lost:
-            self._tell_reset()
+            self._notify_reset()
             self._lose(None)
 
     def is_closing(self) -> bool:
@@ -117,7 +118,7 @@ class SimTransport(asyncio.Transport):
     def get_protocol(self) -> asyncio.BaseProtocol:
         return cast(asyncio.BaseProtocol, self.protocol)
 
-    # --- sending: the kernel's side, whatever the process does ------------------------------------
+    # --- sending: the kernel's side, independent of the process ------------------------------------
 
     def _send_soon(self) -> None:
         if not self._sending:
@@ -125,7 +126,7 @@ class SimTransport(asyncio.Transport):
             self.network.loop.call_soon(self._send, context=self.network.loop.kernel)
 
     def _send(self) -> None:
-        """Take what the window allows onto the wire, in one piece."""
+        """Sends what the window allows, in one piece."""
         self._sending = False
         piece: list[bytes] = []
         while self._out and self._out[0] is not None and self.unread < WINDOW_BYTES:
@@ -165,7 +166,7 @@ class SimTransport(asyncio.Transport):
             loop.call_at(when, self._arrive, context=loop.kernel)
 
     def _arrive(self) -> None:
-        """What is due reaches the other end, if the way is free."""
+        """Delivers due pieces to the other end if the link is not cut."""
         self._timer = False
         network = self.network
         while self._wire and self._wire[0][0] <= network.loop.time():
@@ -190,7 +191,7 @@ class SimTransport(asyncio.Transport):
             self._forget()
 
     def _cut(self) -> Cut | None:
-        """Whether and how the way to the other end is cut."""
+        """Whether and how the link to the other end is cut."""
         (source, here), (target, there) = self.local, self.remote
         return self.network.is_cut(source, target, here, there)
 
@@ -200,7 +201,7 @@ class SimTransport(asyncio.Transport):
             self._in_life(self._reset)
 
     def retransmit(self, delay_s: float) -> None:
-        """The way may be free again: what waits is sent once more after `delay_s`."""
+        """Retransmits waiting bytes after `delay_s`; the link may be restored by then."""
         if not self._wire:
             return
         now = self.network.loop.time()
@@ -267,7 +268,7 @@ class SimTransport(asyncio.Transport):
             self._lose(ConnectionResetError(104, f"{self.remote[0]}:{self.remote[1]} reset"))
 
     def _lose(self, error: Exception | None) -> None:
-        """Tell the protocol once; the kernel may still have pieces on the wire."""
+        """Notifies the protocol once; the kernel may still have pieces in flight."""
         if self._lost:
             return
         self._lost = self._closing = True
@@ -275,8 +276,8 @@ class SimTransport(asyncio.Transport):
         if self.protocol is not None:
             self.protocol.connection_lost(error)
 
-    def _tell_reset(self) -> None:
-        """A reset overtakes nothing: it arrives after what is on the wire."""
+    def _notify_reset(self) -> None:
+        """Sends a reset, which arrives after everything already in flight."""
         self._forget()
         network, peer = self.network, self.peer
         if self._cut() is None:
@@ -286,26 +287,26 @@ class SimTransport(asyncio.Transport):
             )
 
     def closed_by_kernel(self) -> None:
-        """The process is dead: an end, or a reset if it had not read all that came."""
+        """The process died: sends FIN, or a reset if it had unread bytes."""
         if self.gone:
             return
         self._lost = True
         self._out.clear()
         if self.inbox:
-            self._tell_reset()
+            self._notify_reset()
         else:
             self._put_on_wire(FIN)
             self._forget()
 
     def vanish(self) -> None:
-        """The machine is without power."""
+        """The machine lost its power: sends nothing."""
         self._lost = True
         self._out.clear()
         self._wire.clear()
         self._forget()
 
     def _forget(self) -> None:
-        """The end is gone; it stays known to the network while its last pieces are on the wire."""
+        """Unregisters this end once its last pieces have arrived."""
         self.gone = True
         if not self._wire:
             self.network.transports.pop(self._number, None)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from bus.client.raw import Exchange
+from bus.client.wire.connection import ClientConnection
 from bus.protocol.apis import ApiKey
 from bus.protocol.wire import ProtocolError
 from tests.simulation.network import ProcessNetwork
@@ -21,35 +21,35 @@ class WireError(Exception):
     """No answer: it could not be sent, the connection ended or the time was over."""
 
 
-class Connection(Protocol):
-    """What a client has of a connection, whatever its codec."""
+class WireConnection(Protocol):
+    """A client's connection, with any codec."""
 
     lost: bool
 
     async def ask(self, key: ApiKey, body: Any, *, timeout_s: float) -> Any: ...
-    def tell(self, key: ApiKey, body: Any) -> None: ...
+    def send_unanswered(self, key: ApiKey, body: Any) -> None: ...
     def drop(self) -> None: ...
 
 
-class Wire(asyncio.BufferedProtocol):
+class OwnWire(asyncio.BufferedProtocol):
     """One connection. Invariant: `_waiting` has a future for every request without an answer."""
 
     def __init__(self, client_id: str) -> None:
-        self._exchange = Exchange(client_id)
+        self._exchange = ClientConnection(client_id)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._transport: asyncio.Transport | None = None
         self.lost = False
 
     @classmethod
-    async def open(cls, network: ProcessNetwork, host: str, port: int, client_id: str) -> Wire:
-        """Connect and learn what the broker serves."""
+    async def open(cls, network: ProcessNetwork, host: str, port: int, client_id: str) -> OwnWire:
+        """Connects and gets the broker's API versions."""
         wire = cls(client_id)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await network.connect(host, port, lambda: wire)
                 for _ in range(2):
                     message = await wire._hello()
-                    if wire._exchange.took_hello(message) is None:
+                    if wire._exchange.on_handshake(message) is None:
                         return wire
         except (OSError, TimeoutError) as error:
             wire.drop()
@@ -57,22 +57,22 @@ class Wire(asyncio.BufferedProtocol):
         raise WireError(f"{host}:{port} speaks no ApiVersions that we know")
 
     async def _hello(self) -> Any:
-        self._send(self._exchange.hello())
+        self._send(self._exchange.handshake())
         future = self._waiting[self._newest()] = asyncio.get_running_loop().create_future()
         return await future
 
     def _newest(self) -> int:
-        return self._exchange._asked[-1][0]
+        return self._exchange._in_flight[-1][0]
 
     async def ask(
         self, key: ApiKey, body: object | Callable[[int], object], *, timeout_s: float
     ) -> Any:
-        """The answer to one request in the newest version of both."""
+        """Sends one request in the newest common version; returns its answer."""
         make = body if callable(body) else (lambda _: body)
         if self.lost:
             raise WireError("the connection is lost")
         try:
-            correlation_id, chunks = self._exchange.ask(key, make)
+            correlation_id, chunks = self._exchange.send(key, make)
         except ProtocolError as error:
             raise WireError(str(error)) from None
         future = self._waiting[correlation_id] = asyncio.get_running_loop().create_future()
@@ -87,16 +87,16 @@ class Wire(asyncio.BufferedProtocol):
             self.drop()
             raise
 
-    def tell(self, key: ApiKey, body: object) -> None:
-        """A request that gets no answer (acks=0)."""
+    def send_unanswered(self, key: ApiKey, body: object) -> None:
+        """Sends a request that gets no answer (acks=0)."""
         if self.lost:
             raise WireError("the connection is lost")
-        _, chunks = self._exchange.ask(key, lambda _: body)
-        self._exchange.ask_nothing_back()
+        _, chunks = self._exchange.send(key, lambda _: body)
+        self._exchange.expect_no_response()
         self._send(chunks)
 
     def drop(self) -> None:
-        """End the connection now."""
+        """Closes the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
         self._fail("dropped")

@@ -1,11 +1,11 @@
-"""What a world has beside the ordinary, drawn from its seed: topics that are shed, compacted, grown, made
-and deleted in use, throttled moves, two log directories, members of another kind.
+"""The additional workload of a world, drawn from its seed: topics with retention, compaction,
+growth, creation and deletion in use, throttled moves, two log directories, other kinds of members.
 
-In: dice. Out: what is drawn, and the configuration it needs. Never: all of it in every world, which would
-cost as much again as the ordinary; each world has about a third.
+In: a random generator. Out: the workload and the configuration it needs. Never: all of it in every
+world, which would double the cost; each world has about a third.
 
 Not drawn yet: the cleaner of compacted topics (there is none: they keep all they have), and a topic
-made anew under the name of a deleted one while clients use it.
+created again under the name of a deleted one while clients use it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ TOPIC_CONFIGS = {"segment.ms": "5000"}
 COMPACTED = "orders"
 
 AGED = "aged"
-"""The topic whose old records are deleted. Its producer is not idempotent: a broker may forget
-with the records what it needs to know a batch again."""
+"""The topic whose old records are deleted. Its producer is not idempotent: a broker may lose, with
+the records, the state needed to recognise a duplicate batch."""
 
 RETENTION_MS = 8_000
 RETENTION = {"segment.ms": "2000", "retention.ms": str(RETENTION_MS)}
 RETENTION_PROPERTIES = {"log.retention.check.interval.ms": "3000"}
 
 SHARE = 0.3
-"""Of the worlds that have each of them."""
+"""Share of the worlds that have each of them."""
 TWO_DIRECTORIES_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one world has. `short_lived`: topics that are deleted while clients use them."""
+    """The workload of one world. `short_lived`: topics that are deleted while clients use them."""
 
     retention: bool = False
     compacted: bool = False
@@ -52,7 +52,7 @@ class Workload:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What its brokers are configured with besides."""
+        """Additional properties of its brokers."""
         return (RETENTION_PROPERTIES if self.retention else {}) | (
             TWO_DIRECTORIES if self.two_directories else {}
         )
@@ -66,7 +66,8 @@ class Workload:
 
 
 def draw(dice: random.Random, brokers: int) -> Workload:
-    """One world's. A broker alone moves nothing, and ends when its only directory fails."""
+    """Draws one world's workload. A single broker moves nothing and ends if its only directory
+    fails."""
     retention, compacted, growth, short_lived, throttled = (
         dice.random() < SHARE for _ in range(5)
     )

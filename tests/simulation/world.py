@@ -17,18 +17,18 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from tests.checker.history import Event, to_line
+from tests.checker.history import HistoryEvent, to_line
 from tests.simulation.client import ClientSurroundings
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import Killed
-from tests.simulation.loop import OWNER, START_S, Life, VirtualLoop
+from tests.simulation.loop import OWNER, START_S, ProcessLife, VirtualLoop
 from tests.simulation.network import ProcessNetwork, SimNetwork
 
 log = logging.getLogger("simulation")
 
 
-class World:
-    """Everything that lives on one loop."""
+class SimWorld:
+    """All machines and clients of one event loop."""
 
     def __init__(self, seed: int | str, *, show: Callable[[str], None] | None = None) -> None:
         self.seed = seed
@@ -36,7 +36,7 @@ class World:
         self.loop.set_exception_handler(self._on_exception)
         self.dice = self.dice_of("world")
         self.network = SimNetwork(self.loop, self.dice_of("network"), self._on_piece)
-        self.history: list[Event] = []
+        self.history: list[HistoryEvent] = []
         self.complaints: list[str] = []
         self.show = show
         self._digest = hashlib.sha256()
@@ -46,7 +46,7 @@ class World:
         self._traces = TraceHandler(self.complain)
         logging.getLogger("broker").addHandler(self._traces)
 
-    # --- what everybody uses ---------------------------------------------------------------------
+    # --- shared services --------------------------------------------------------------------------
 
     @property
     def now_s(self) -> float:
@@ -54,11 +54,12 @@ class World:
         return self.loop.time() - START_S
 
     def dice_of(self, name: str) -> random.Random:
-        """Dice of one part of the world; a text seeds the same everywhere."""
+        """The random generator of one part of the world; a text is the same seed on every
+        machine."""
         return random.Random(f"{self.seed}/{name}")
 
     def trace(self, text: str) -> None:
-        """One line of the story."""
+        """Adds a line to the trace."""
         line = f"{self.now_s:10.4f} {text}"
         self._digest.update(line.encode())
         if self.show is not None:
@@ -70,11 +71,11 @@ class World:
 
     @property
     def digest(self) -> str:
-        """The trace in 16 digits."""
+        """A hash of the trace, 16 digits."""
         return self._digest.hexdigest()[:16]
 
-    def record(self, event: Event) -> None:
-        """An event of a client."""
+    def record(self, event: HistoryEvent) -> None:
+        """Records an event of a client."""
         self.history.append(event)
         line = to_line(event)
         self._digest.update(line)
@@ -82,17 +83,18 @@ class World:
             self.show(f"{self.now_s:10.4f} {line.decode().rstrip()}")
 
     def complain(self, text: str) -> None:
-        """Something that may not be."""
+        """Records a violation."""
         self.trace(f"COMPLAINT {text}")
         self.complaints.append(f"at {self.now_s:.3f} s: {text}")
 
     def next_op(self) -> int:
-        """A number for an operation."""
+        """Returns a new number for an operation."""
         self._ops += 1
         return self._ops
 
     def _on_exception(self, _: object, context: dict[str, Any]) -> None:
-        """A task, timer or callback failed: the seed fails, and its process ends as a real one."""
+        """Handles a failed task, timer or callback: the seed fails and its process ends as a real
+        one."""
         error = context.get("exception")
         if self._ended or isinstance(error, Killed):
             return
@@ -106,7 +108,7 @@ class World:
             life.on_failure()
 
     def on_broker_failure(self, process: Any, error: BaseException) -> None:
-        """A broker could not start or stop, or died of a bug."""
+        """Records that a broker could not start or stop, or died of a bug."""
         self.complain(f"{process.life} ended with {error!r}")
         log.error("%s", process.life, exc_info=error)
 
@@ -115,10 +117,10 @@ class World:
     def client_surroundings(
         self, name: str, bootstrap: list[tuple[str, int]]
     ) -> ClientSurroundings:
-        """A client on a host of its own."""
+        """Everything that a client on its own host needs."""
         self._clients += 1
         host = f"10.0.1.{self._clients}"
-        life = Life(name)
+        life = ProcessLife(name)
         clock = SimClock(self.loop, life, self.dice_of(f"{name}/clock"))
         return ClientSurroundings(
             clock=clock,
@@ -134,11 +136,11 @@ class World:
     # --- running ---------------------------------------------------------------------------------
 
     def run(self, story: Coroutine[Any, Any, Any]) -> Any:
-        """Run a story to its end."""
+        """Runs a story to its end."""
         return self.loop.run_until_complete(story)
 
     async def until(self, test: Callable[[], bool], within_s: float, every_s: float = 0.05) -> bool:
-        """Wait until something is so; whether it became so in time."""
+        """Waits until `test` holds; returns whether it did so in time."""
         ends = self.loop.time() + within_s
         while not test():
             if self.loop.time() >= ends:
@@ -147,7 +149,7 @@ class World:
         return True
 
     def end(self) -> None:
-        """No step runs any more; what still waits somewhere is closed without a word."""
+        """Ends all steps and silently closes the coroutines that still wait."""
         self._ended = True
         logging.getLogger("broker").removeHandler(self._traces)
         self.loop.bury()
@@ -164,21 +166,21 @@ class World:
 
 
 class TraceHandler(logging.Handler):
-    """A trace in a broker's log is a finding: where code goes on after an error that it did not
-    expect (a peer's bytes, a stored record), a world without such bytes must not bring it there."""
+    """Reports tracebacks in a broker's log as complaints: code that continues after an unexpected
+    error (a peer's bytes, a stored record) must not be reached in a world without such bytes."""
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
         self._complain = complain
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line of the log."""
+        """Handles one log record."""
         if record.exc_info and record.exc_info[1] is not None:
             self._complain(f"logged: {record.getMessage()}: {record.exc_info[1]!r}")
 
 
-def _life_of(context: dict[str, Any]) -> Life | None:
-    """The process in which the error was made."""
+def _life_of(context: dict[str, Any]) -> ProcessLife | None:
+    """The process in which the error occurred."""
     handle = context.get("handle")
     life = handle._context.get(OWNER) if handle is not None else context.get("life")
-    return life if isinstance(life, Life) else None
+    return life if isinstance(life, ProcessLife) else None

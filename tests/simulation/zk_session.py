@@ -1,8 +1,8 @@
 """One broker's session with the simulated ensemble: `broker.controller.zk.port.ZooKeeperSession`.
 
-In: calls of the broker, news of the ensemble. Out: answers in the order of the calls, watch events
-in the same stream, the states of the session. Never: an answer after the connection it was asked on
-has ended; the caller of a write hears CONNECTION_LOSS and cannot know whether it happened.
+In: calls of the broker, events of the ensemble. Out: answers in the order of the calls, watch
+events in the same stream, the states of the session. Never: an answer after the end of the call's
+connection; the caller of a write gets CONNECTION_LOSS and cannot know whether it was applied.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from broker.controller.zk.port import (
     ANY_VERSION,
     Create,
     Delete,
-    Listener,
     Operation,
+    SessionListener,
     SessionState,
     SetData,
     Stat,
@@ -27,7 +27,7 @@ from broker.controller.zk.port import (
     ZooKeeperError,
     ZooKeeperErrorKind,
 )
-from tests.simulation.zookeeper import Ensemble, Server, ZNode
+from tests.simulation.zookeeper import Ensemble, SimZooKeeperServer, ZNode
 
 TIMEOUT_S = 6.0
 WAY_S = (0.0002, 0.0015)
@@ -35,24 +35,25 @@ RETRY_S = 0.3
 
 
 class SimSession:
-    """Invariant: `_connection` numbers the connections; what belongs to an older one is ignored."""
+    """Invariant: `_connection` numbers the connections; answers and events of older ones are
+    ignored."""
 
     def __init__(self, ensemble: Ensemble, node_id: int, process: Any) -> None:
         self._ensemble, self._node_id, self._process = ensemble, node_id, process
         self._loop = ensemble.loop
         self._life = process.life
         self._dice = ensemble.dice
-        self._listener: Listener | None = None
+        self._listener: SessionListener | None = None
         self._state = SessionState.CONNECTING
         self._session_id = 0
         self._connection = 0
-        self._server: Server | None = None
+        self._server: SimZooKeeperServer | None = None
         self._seen_zxid = 0
         self._pending: dict[asyncio.Future[Any], None] = {}
         self._there_at = self._back_at = 0.0
         self._ended: set[int] = set()
         self._stalled: deque[Callable[[], None]] = deque()
-        """What is on the way, in both directions, while the way is cut: TCP sends it again."""
+        """Messages in both directions while the link is cut: TCP sends them again."""
 
     @property
     def state(self) -> SessionState:
@@ -62,13 +63,14 @@ class SimSession:
     def session_id(self) -> int:
         return self._session_id
 
-    def start(self, listener: Listener) -> None:
-        """Connect, and stay connected for ever."""
+    def start(self, listener: SessionListener) -> None:
+        """Connects, and reconnects for ever."""
         self._listener = listener
         self._process.clock.spawn(self._stay_connected(), name="zookeeper-session")
 
     async def close(self) -> None:
-        """End the session; its ephemeral nodes go at once if ZooKeeper is reached."""
+        """Ends the session; its ephemeral nodes are removed immediately if ZooKeeper is
+        reachable."""
         if self._state is SessionState.CONNECTED and self._ensemble.reaches(self._node_id):
             self._ensemble.close(self._session_id)
         self._become(SessionState.CLOSED)
@@ -101,7 +103,7 @@ class SimSession:
             return False
         server = ensemble.servers[self._dice.randrange(0, len(ensemble.servers))]
         if server.applied < self._seen_zxid:
-            return False  # a server that lags behind what the client has seen turns it away
+            return False  # a server older than what the client has seen refuses it
         if self._session_id and self._session_id not in ensemble.sessions:
             self._fail_pending(ZooKeeperErrorKind.SESSION_EXPIRED)
             self._session_id = 0
@@ -127,7 +129,8 @@ class SimSession:
         self._become(SessionState.DISCONNECTED)
 
     def server_ended_it(self, session_id: int) -> None:
-        """The ensemble has expired or closed the session: the connection ends, if it is heard."""
+        """Ends the connection, if still reachable, after the ensemble expired or closed the
+        session."""
         self._ended.add(session_id)
         if self._server is not None:
             self._server.forget(self)
@@ -157,20 +160,20 @@ class SimSession:
         return low + (high - low) * self._dice.random()
 
     def _in_life(self, step: Callable[[], None]) -> None:
-        """In the stream of answers: never before what was sent earlier."""
+        """Schedules a step in the stream of answers, never before earlier ones."""
         self._back_at = max(self._back_at, self._loop.time() + self._way())
         if not self._life.dead:
             self._loop.call_at(self._back_at, self._on_the_way, step, context=self._life.context)
 
     def _on_the_way(self, step: Callable[[], None]) -> None:
-        """Arrives, or waits for the way to be free behind what waits already."""
+        """Runs the step, or queues it while the link is cut."""
         if self._stalled or not self._ensemble.reaches(self._node_id):
             self._stalled.append(step)
         else:
             step()
 
     def way_is_free(self) -> None:
-        """What waited is sent again, in its order."""
+        """Sends all waiting steps again, in order."""
         context = self._loop.kernel if self._life.dead else self._life.context
         self._loop.call_later(RETRY_S, self._send_again, context=context)
 
@@ -178,19 +181,19 @@ class SimSession:
         while self._stalled and self._ensemble.reaches(self._node_id):
             self._stalled.popleft()()
 
-    def tell_watch(self, kind: WatchKind, path: str) -> None:
-        """A watch of ours has fired on the server."""
+    def notify_watch(self, kind: WatchKind, path: str) -> None:
+        """Delivers a fired watch of this session."""
         connection = self._connection
 
-        def told() -> None:
+        def deliver() -> None:
             if connection == self._connection and self._listener is not None:
                 self._listener.on_watch(WatchEvent(kind, path))
 
-        self._in_life(told)
+        self._in_life(deliver)
 
     # --- calls -----------------------------------------------------------------------------------
 
-    async def _call(self, work: Callable[[Server], Any]) -> Any:
+    async def _call(self, work: Callable[[SimZooKeeperServer], Any]) -> Any:
         if self._state is not SessionState.CONNECTED:
             ended = self._state in (SessionState.EXPIRED, SessionState.CLOSED)
             kind = ZooKeeperErrorKind.SESSION_EXPIRED if ended else (
@@ -206,9 +209,9 @@ class SimSession:
         return await future
 
     def _arrive(
-        self, connection: int, work: Callable[[Server], Any], future: asyncio.Future[Any]
+        self, connection: int, work: Callable[[SimZooKeeperServer], Any], future: asyncio.Future[Any]
     ) -> None:
-        """At the server. A dead client's request is carried out as well."""
+        """Executes a request at the server, also one of a dead client."""
         server = self._server
         if connection != self._connection or server is None:
             return
@@ -244,9 +247,9 @@ class SimSession:
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Make a node."""
+        """Creates a node."""
 
-        def work(server: Server) -> tuple[str, Stat]:
+        def work(server: SimZooKeeperServer) -> tuple[str, Stat]:
             name = self._ensemble.sequence_name(path) if sequence else path
             self._ensemble.write(self._session_id, [Create(name, data, ephemeral)], server)
             return name, server.tree.find(name).stat()
@@ -257,7 +260,7 @@ class SimSession:
     async def get(self, path: str, *, watch: bool = False) -> tuple[bytes, Stat]:
         """A node's data."""
 
-        def work(server: Server) -> tuple[bytes, Stat]:
+        def work(server: SimZooKeeperServer) -> tuple[bytes, Stat]:
             node = server.tree.find(path)
             if watch:
                 server.watch("data", path, self)
@@ -269,7 +272,7 @@ class SimSession:
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """Change a node's data."""
 
-        def work(server: Server) -> Stat:
+        def work(server: SimZooKeeperServer) -> Stat:
             self._ensemble.write(self._session_id, [SetData(path, data, version)], server)
             return server.tree.find(path).stat()
 
@@ -287,7 +290,7 @@ class SimSession:
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         """Names of the children, sorted."""
 
-        def work(server: Server) -> list[str]:
+        def work(server: SimZooKeeperServer) -> list[str]:
             names = sorted(server.tree.find(path).children)
             if watch:
                 server.watch("children", path, self)
@@ -299,7 +302,7 @@ class SimSession:
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
         """The node's stat, or None."""
 
-        def work(server: Server) -> Stat | None:
+        def work(server: SimZooKeeperServer) -> Stat | None:
             node: ZNode | None = server.tree.nodes.get(path)
             if watch:
                 server.watch("data", path, self)
@@ -309,9 +312,9 @@ class SimSession:
         return stat
 
     async def multi(self, operations: Sequence[Operation]) -> list[Stat | None]:
-        """All or none; a stat for every SetData."""
+        """Applies all operations or none; returns a stat for every SetData."""
 
-        def work(server: Server) -> list[Stat | None]:
+        def work(server: SimZooKeeperServer) -> list[Stat | None]:
             self._ensemble.write(self._session_id, operations, server)
             return [
                 server.tree.find(one.path).stat()

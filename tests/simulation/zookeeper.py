@@ -1,4 +1,4 @@
-"""A simulated ZooKeeper ensemble: what three servers promise to sessions, on virtual time.
+"""A simulated ZooKeeper ensemble: what three servers guarantee to sessions, in virtual time.
 
 In: requests of sessions (`zk_session`), orders of the world (expire, cut, outage). Out: answers and
 watch events as ZooKeeper gives them: writes in one order with one zxid each, reads from the server
@@ -25,7 +25,7 @@ from broker.controller.zk.port import (
     ZooKeeperError,
     ZooKeeperErrorKind,
 )
-from tests.simulation.world import World
+from tests.simulation.world import SimWorld
 
 SERVERS = 3
 LAG_S = (0.0005, 0.02)
@@ -54,20 +54,20 @@ class ZNode:
 
 
 class Tree:
-    """All nodes. Invariant: every node's parent is there."""
+    """All nodes. Invariant: every node's parent exists."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, ZNode] = {"/": ZNode(b"", 0, 0)}
 
     def find(self, path: str) -> ZNode:
-        """The node, or NO_NODE."""
+        """Returns the node or raises NO_NODE."""
         node = self.nodes.get(path)
         if node is None:
             raise ZooKeeperError(ZooKeeperErrorKind.NO_NODE, path)
         return node
 
     def test(self, operation: Operation) -> None:
-        """Raise what ZooKeeper would."""
+        """Raises the error that ZooKeeper would."""
         if isinstance(operation, Create):
             if operation.path in self.nodes:
                 raise ZooKeeperError(ZooKeeperErrorKind.NODE_EXISTS, operation.path)
@@ -81,7 +81,7 @@ class Tree:
             raise ZooKeeperError(ZooKeeperErrorKind.NOT_EMPTY, operation.path)
 
     def apply(self, operation: Operation, zxid: int, session_id: int) -> list[Event]:
-        """Do it; what watches hear of it."""
+        """Applies the change; returns the events for watches."""
         path = operation.path
         match operation:
             case Create():
@@ -112,8 +112,8 @@ class Transaction:
     operations: tuple[Operation, ...]
 
 
-class Server:
-    """One server: its tree, how far it has applied the log, who watches what."""
+class SimZooKeeperServer:
+    """One server: its tree, its position in the log, and its watches."""
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -125,12 +125,12 @@ class Server:
         self.watches.setdefault((kind, path), {})[session] = None
 
     def forget(self, session: Any) -> None:
-        """Its watches end with its connection."""
+        """Removes the session's watches when its connection ends."""
         for watchers in self.watches.values():
             watchers.pop(session, None)
 
     def apply(self, transaction: Transaction) -> None:
-        """The next transaction; watches fire once."""
+        """Applies the next transaction; watches fire once."""
         self.applied += 1
         for operation in transaction.operations:
             for kind, path in self.tree.apply(
@@ -142,11 +142,11 @@ class Server:
         drawers = ["children"] if kind is WatchKind.CHILDREN else ["data"]
         if kind is WatchKind.DELETED:
             drawers.append("children")
-        told: dict[Any, None] = {}
+        notified: dict[Any, None] = {}
         for drawer in drawers:
-            told |= self.watches.pop((drawer, path), {})
-        for session in told:
-            session.tell_watch(kind, path)
+            notified |= self.watches.pop((drawer, path), {})
+        for session in notified:
+            session.notify_watch(kind, path)
 
 
 @dataclass(slots=True)
@@ -163,13 +163,13 @@ class SessionRecord:
 class Ensemble:
     """Three servers and their sessions. Invariant: `tree` has every transaction of `log`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimWorld) -> None:
         self.world = world
         self.loop = world.loop
         self.dice = world.dice_of("zookeeper")
         self.tree = Tree()
         self.log: list[Transaction] = []
-        self.servers = [Server() for _ in range(SERVERS)]
+        self.servers = [SimZooKeeperServer() for _ in range(SERVERS)]
         self.sessions: dict[int, SessionRecord] = {}
         self.connected: dict[Any, None] = {}
         self.out = False
@@ -195,12 +195,12 @@ class Ensemble:
             self._end(record)
 
     def cut(self, node_id: int) -> None:
-        """A broker does not reach any server."""
+        """Cuts a broker from all servers."""
         self.world.trace(f"broker {node_id} does not reach ZooKeeper")
         self._cut.add(node_id)
 
-    def mend(self, node_id: int) -> None:
-        """It does again."""
+    def repair(self, node_id: int) -> None:
+        """Reconnects a broker to the servers."""
         self._cut.discard(node_id)
         self._ways_are_free()
 
@@ -209,12 +209,12 @@ class Ensemble:
             session.way_is_free()
 
     def go_away(self) -> None:
-        """No quorum: nothing is answered, no session expires."""
+        """Ends the quorum: no request is answered, no session expires."""
         self.world.trace("ZooKeeper has no quorum")
         self.out = True
 
     def come_back(self) -> None:
-        """Quorum again; sessions have their whole timeout from now on."""
+        """Restores the quorum; each session's timeout starts from zero."""
         self.world.trace("ZooKeeper has a quorum again")
         self.out = False
         for record in self.sessions.values():
@@ -222,7 +222,7 @@ class Ensemble:
         self._ways_are_free()
 
     def heal(self) -> None:
-        """Everybody reaches it."""
+        """Makes the ensemble reachable for every broker."""
         self._cut.clear()
         if self.out:
             self.come_back()
@@ -244,7 +244,7 @@ class Ensemble:
         return record
 
     def close(self, session_id: int) -> None:
-        """The client has ended it."""
+        """Ends a session on its client's request."""
         record = self.sessions.get(session_id)
         if record is not None:
             self._end(record)
@@ -273,10 +273,11 @@ class Ensemble:
     # --- writes ----------------------------------------------------------------------------------
 
     def write(
-        self, session_id: int, operations: Sequence[Operation], server: Server
+        self, session_id: int, operations: Sequence[Operation], server: SimZooKeeperServer
     ) -> list[Stat | None]:
-        """All or nothing, in the one order of all writes. The writer's server has it before the
-        answer, and what came before it also when it is refused: a refusal has its zxid too."""
+        """Applies all operations or none, in the one order of all writes. The writer's server
+        applies it, and everything before it, before the answer, also if it is refused: a refusal
+        has a zxid, too."""
         try:
             saved = self._try(operations, session_id)
         except ZooKeeperError:
@@ -287,7 +288,7 @@ class Ensemble:
         return saved
 
     def _try(self, operations: Sequence[Operation], session_id: int) -> list[Stat | None]:
-        """Stats as they will be; raises with the index of what cannot be done."""
+        """Returns the resulting stats; raises with the index of the operation that fails."""
         if len(operations) == 1:
             self.tree.test(operations[0])
             return [None]
@@ -314,11 +315,11 @@ class Ensemble:
                 delay, self._catch_up_to, server, zxid, context=self.loop.kernel
             )
 
-    def catch_up(self, server: Server) -> None:
-        """Apply all there is."""
+    def catch_up(self, server: SimZooKeeperServer) -> None:
+        """Applies all transactions to the server."""
         self._catch_up_to(server, len(self.log))
 
-    def _catch_up_to(self, server: Server, zxid: int) -> None:
+    def _catch_up_to(self, server: SimZooKeeperServer, zxid: int) -> None:
         while server.applied < zxid:
             server.apply(self.log[server.applied])
 
@@ -328,12 +329,12 @@ class Ensemble:
 
 
 def parent_of(path: str) -> str:
-    """The node above."""
+    """The path of the parent node."""
     return path.rsplit("/", 1)[0] or "/"
 
 
 def _scratch(tree: Tree, operations: Sequence[Operation]) -> Tree:
-    """A copy of what a multi touches."""
+    """A copy of the nodes that a multi touches."""
     made = Tree()
     made.nodes.clear()
     for operation in operations:

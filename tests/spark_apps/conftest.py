@@ -15,10 +15,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from broker.server.embedded import start_broker_process
-from bus.client.admin import Admin
-from bus.client.consumer import Consumer
-from bus.client.producer import Producer
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.producer import Producer
 from bus.contracts.alarms import Candidate
 from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RECORD_ID
@@ -26,6 +25,7 @@ from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_CANDIDATE, TOPICS
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
 from deploy.setup.jars import spark_connector_jars
+from deploy.testservers.databus import start_broker
 from ingest.store import open_store
 from ingest.store.port import RecordReader
 
@@ -34,7 +34,7 @@ READY_TIMEOUT_S = 120
 TIME = "2026-08-24 17:25:34.123"
 
 
-class Driver:
+class DriverProcess:
     """One driver process at a time, started again on the same data directory."""
 
     def __init__(self, bootstrap: str, folder: Path, jars: Sequence[Path]) -> None:
@@ -129,10 +129,10 @@ class Driver:
     def candidates(self) -> Counter[tuple[str, str]]:
         """What is on the topic of candidates: (rule, record) and how often."""
         with Consumer(self.bus, client_id="check") as consumer:
-            consumer.assign(dict.fromkeys(consumer.places(EVENT_CANDIDATE), 0))
+            consumer.assign(dict.fromkeys(consumer.partitions_of(EVENT_CANDIDATE), 0))
             found: Counter[tuple[str, str]] = Counter()
             while not consumer.at_end:
-                for received in consumer.take(1000, 0.2):
+                for received in consumer.poll(1000, 0.2):
                     one = msgspec.json.decode(received.value or b"", type=Candidate)
                     found[one.rule_id, one.record_id] += 1
             return found
@@ -144,13 +144,13 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "Apache Kafka":
         yield str(request.getfixturevalue("apache_kafka").address)
         return
-    broker = start_broker_process(tmp_path / "broker")
+    broker = start_broker(tmp_path / "broker")
     yield broker.bootstrap
     broker.stop()
 
 
 @pytest.fixture
-def driver(bootstrap: str, tmp_path: Path) -> Iterator[Driver]:
+def driver(bootstrap: str, tmp_path: Path) -> Iterator[DriverProcess]:
     """Not started yet; the topics are there."""
     try:
         jars = spark_connector_jars()
@@ -158,6 +158,6 @@ def driver(bootstrap: str, tmp_path: Path) -> Iterator[Driver]:
         pytest.skip(f"Spark's Kafka connector: {missing}")
     admin = Admin(BusSettings(bootstrap_servers=bootstrap), client_id="test")
     admin.ensure_topics(TOPICS.values())
-    found = Driver(bootstrap, tmp_path, jars)
+    found = DriverProcess(bootstrap, tmp_path, jars)
     yield found
     found.close()

@@ -1,4 +1,4 @@
-"""Members of one query each get what lies beyond their own position, once."""
+"""Applications of one query each get the records after their own position, once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from spark_apps.application import Member, Query
-from spark_apps.message import Covered, Message, covered
+from spark_apps.application import AppCursor, SharedQuery
+from spark_apps.message import OffsetRanges, StreamMessage, offset_ranges
 
 A, B = ("data.vehicle", 0), ("data.face", 0)
 
@@ -23,30 +23,30 @@ class Recording:
         self.topics = topics
         self.trigger_ms = trigger_ms
         self.got: list[tuple[str, int]] = []
-        self.offsets: list[Covered] = []
+        self.offsets: list[OffsetRanges] = []
 
     def transform(self, messages: DataFrame) -> DataFrame:
         return messages
 
-    def on_batch(self, messages: Sequence[Message], offsets: Covered) -> None:
+    def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         self.got += [(m.topic, m.offset) for m in messages]
         self.offsets.append(offsets)
 
 
-def message(topic: str, offset: int) -> Message:
-    return Message(topic, 0, offset, 0, b"{}")
+def message(topic: str, offset: int) -> StreamMessage:
+    return StreamMessage(topic, 0, offset, 0, b"{}")
 
 
 def test_a_batch_covers_from_its_first_to_behind_its_last_offset() -> None:
-    """Whatever the order of its messages."""
-    found = covered([message("data.vehicle", o) for o in (7, 5, 9)] + [message("data.face", 1)])
+    """For any order of its messages."""
+    found = offset_ranges([message("data.vehicle", o) for o in (7, 5, 9)] + [message("data.face", 1)])
     assert found == {A: (5, 10), B: (1, 2)}
 
 
 def test_each_member_gets_only_its_topics() -> None:
     """The watch list does not see films."""
     both, one = Recording("both", (A[0], B[0])), Recording("one", (B[0],))
-    Query([Member(both, {}), Member(one, {})]).on_batch([message(*A), message(*B)])
+    SharedQuery([AppCursor(both, {}), AppCursor(one, {})]).on_batch([message(*A), message(*B)])
     assert (both.got, one.got) == ([A, B], [B])
     assert one.offsets == [{B: (0, 1)}]
 
@@ -54,23 +54,23 @@ def test_each_member_gets_only_its_topics() -> None:
 def test_a_query_begins_where_the_member_furthest_behind_stands() -> None:
     """And at the earliest record where a member has read nothing."""
     first, second = Recording("first", (A[0], B[0])), Recording("second", (A[0],))
-    query = Query([Member(first, {A: 5, B: 3}), Member(second, {A: 9})])
-    assert query.begin([A, B]) == {A: 5, B: 3}
-    assert Query([Member(first, {A: 5}), Member(second, {})]).begin([A, B]) == {}
+    query = SharedQuery([AppCursor(first, {A: 5, B: 3}), AppCursor(second, {A: 9})])
+    assert query.starting_positions([A, B]) == {A: 5, B: 3}
+    assert SharedQuery([AppCursor(first, {A: 5}), AppCursor(second, {})]).starting_positions([A, B]) == {}
 
 
 def test_a_query_waits_as_long_as_its_most_hurried_member() -> None:
-    """Its name tells who is in it."""
-    query = Query([Member(Recording("a", ("t",), 100), {}), Member(Recording("b", ("u",), 0), {})])
+    """Its name lists its applications."""
+    query = SharedQuery([AppCursor(Recording("a", ("t",), 100), {}), AppCursor(Recording("b", ("u",), 0), {})])
     assert (query.name, query.topics, query.trigger_ms) == ("a+b", ("t", "u"), 0)
 
 
 def test_members_at_different_positions_each_read_everything_once(dice: random.Random) -> None:
-    """Property: whatever the batches, no member misses or repeats an offset."""
+    """Property: for any batches, no cursor misses or repeats an offset."""
     ends = [dice.randrange(100) for _ in range(3)]
     members = [Recording(f"m{n}", (A[0],)) for n in range(3)]
-    query = Query([Member(m, {A: end}) for m, end in zip(members, ends, strict=True)])
-    at = query.begin([A])[A]
+    query = SharedQuery([AppCursor(m, {A: end}) for m, end in zip(members, ends, strict=True)])
+    at = query.starting_positions([A])[A]
     while at < 200:
         size = dice.randrange(1, 30)
         query.on_batch([message(A[0], offset) for offset in range(at, at + size)])

@@ -13,17 +13,17 @@ import pytest
 
 from bus.contracts.meters import Sent
 from bus.contracts.topics import METER_SENT
-from ingest.store.port import Page, Query
+from ingest.store.port import PageRequest, Query
 
 if TYPE_CHECKING:
-    from tests.spark_apps.conftest import Driver
+    from tests.spark_apps.conftest import DriverProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
 
 OURS = pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
 
 
-def test_records_counts_and_candidates_of_one_run(driver: Driver) -> None:
+def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None:
     """Good ones are stored, bad ones kept with their reason, all counted; a new rule applies at once."""
     for number in range(300):
         driver.send_vehicle(number)
@@ -54,7 +54,7 @@ def test_records_counts_and_candidates_of_one_run(driver: Driver) -> None:
 
 @OURS
 def test_a_killed_driver_leaves_the_store_equal_to_the_truth(
-    driver: Driver, dice: random.Random
+    driver: DriverProcess, dice: random.Random
 ) -> None:
     """kill -9 under way, twice, each with a fresh checkpoint: nothing lost, nothing doubled."""
     driver.put_rule("r1", "浙C00001")
@@ -80,7 +80,7 @@ def test_a_killed_driver_leaves_the_store_equal_to_the_truth(
     reader = driver.reader()
     ids, cursor = [], ""
     while True:
-        rows, cursor = reader.query(Query(), Page(limit=500, cursor=cursor))
+        rows, cursor = reader.query(Query(), PageRequest(limit=500, cursor=cursor))
         ids += [row.record_id for row in rows]
         if not cursor:
             break
@@ -90,31 +90,31 @@ def test_a_killed_driver_leaves_the_store_equal_to_the_truth(
 
 
 @OURS
-def test_what_is_sent_again_changes_nothing_and_is_counted(driver: Driver) -> None:
+def test_what_is_sent_again_changes_nothing_and_is_counted(driver: DriverProcess) -> None:
     """A sender's retry has the same id: the first write wins, the second is a duplicate."""
     for number in range(50):
         driver.send_vehicle(number)
     driver.flush()
     driver.start()
     driver.until(driver.stored, 50)
-    first, _ = driver.reader().query(Query(record_id="id-7"), Page())
+    first, _ = driver.reader().query(Query(record_id="id-7"), PageRequest())
     for number in range(50):
         driver.send_vehicle(number)
     driver.flush()
     driver.until(lambda: driver.reader().counts().duplicates.get("vehicle", 0), 50)
-    again, _ = driver.reader().query(Query(record_id="id-7"), Page())
+    again, _ = driver.reader().query(Query(record_id="id-7"), PageRequest())
     assert (driver.stored(), again) == (50, first)
     assert driver.stop() == 0
 
-    shutil.rmtree(driver.data_dir / "store")  # positions are the store's and nobody else's
+    shutil.rmtree(driver.data_dir / "store")  # positions are the store's alone
     driver.start()
     driver.until(driver.stored, 50)
     assert driver.stop() == 0
 
 
 @OURS
-def test_each_application_also_starts_alone(driver: Driver) -> None:
-    """A driver of ingest only; the whole driver then goes on at its positions."""
+def test_each_application_also_starts_alone(driver: DriverProcess) -> None:
+    """A driver of ingest only runs first; the whole driver then continues at its positions."""
     driver.send_vehicle(1)
     driver.flush()
     driver.start("ingest")
@@ -131,8 +131,8 @@ def test_each_application_also_starts_alone(driver: Driver) -> None:
 
 
 @OURS
-def test_a_driver_whose_query_fails_ends_with_an_error(driver: Driver) -> None:
-    """The supervisor starts a new one; nothing goes on by halves."""
+def test_a_driver_whose_query_fails_ends_with_an_error(driver: DriverProcess) -> None:
+    """The supervisor starts a new one; no driver continues with only some of its queries."""
     driver.start()
     with closing(sqlite3.connect(driver.data_dir / "store" / "records.db")) as database:
         database.execute("DROP TABLE positions")

@@ -1,4 +1,4 @@
-"""Who has an open incident follows from what was told."""
+"""The open incidents follow from the topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def incident(incident_id: str, state: Literal["open", "closed"], kind: str = "la
 
 
 def test_open_are_those_opened_and_not_closed() -> None:
-    """Of the asked kind only."""
+    """Only incidents of the requested kind count."""
     told = [incident("a", "open"), incident("b", "open"), incident("a", "closed"),
             incident("q", "open", "quality"), incident("b", "open")]  # fmt: skip
     assert [i.incident_id for i in still_open(told, "latency")] == ["b"]

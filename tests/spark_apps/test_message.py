@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 
-from spark_apps.message import HEADERS, Message, messages_of
+from spark_apps.message import HEADERS, StreamMessage, messages_of
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA = pa.schema(
@@ -42,8 +42,8 @@ def test_known_headers_are_found_and_others_passed_over() -> None:
     found = messages_of(
         table([[("record-id", b"a"), ("x", b"y"), ("field", "车牌".encode())], None, []])
     )
-    assert found[0] == Message("t", 1, 0, 5, b"v", record_id="a", field="车牌")
-    assert found[1:] == [Message("t", 1, 1, 5, b"v"), Message("t", 1, 2, 5, b"v")]
+    assert found[0] == StreamMessage("t", 1, 0, 5, b"v", record_id="a", field="车牌")
+    assert found[1:] == [StreamMessage("t", 1, 1, 5, b"v"), StreamMessage("t", 1, 2, 5, b"v")]
 
 
 def test_the_last_of_a_name_wins_and_bytes_that_are_no_text_stay_readable() -> None:
@@ -56,11 +56,11 @@ def test_the_last_of_a_name_wins_and_bytes_that_are_no_text_stay_readable() -> N
 
 def test_without_the_column_there_are_no_headers() -> None:
     """Meters are read without."""
-    assert messages_of(table([[("kind", b"x")]]).select(range(5))) == [Message("t", 1, 0, 5, b"v")]
+    assert messages_of(table([[("kind", b"x")]]).select(range(5))) == [StreamMessage("t", 1, 0, 5, b"v")]
 
 
 def test_every_message_gets_its_own_headers(dice: random.Random) -> None:
-    """Property: the same as looking at each message by itself, over any chunks."""
+    """Property: the result equals that for each message separately, over any chunks."""
     names = [*HEADERS, "other"]
     rows: list[Headers] = [
         None if dice.random() < 0.1

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 
-from bus.client.model import Cluster
+from bus.client.model import ClusterIdentity
 from ingest.store.port import Position
-from spark_apps.positions import EARLIEST, begin, positions, starting_offsets, valid_positions
+from ingest.store.positions import valid_positions
+from spark_apps.positions import (
+    EARLIEST,
+    positions,
+    resolve_positions,
+    starting_offsets,
+)
 
-CLUSTER = Cluster("c1", {"data.face": "t1"}, (("data.face", 0), ("data.face", 1)))
+CLUSTER = ClusterIdentity("c1", {"data.face": "t1"}, (("data.face", 0), ("data.face", 1)))
 PARTITIONS = CLUSTER.partitions
 
 
@@ -29,13 +35,13 @@ def test_a_topic_made_anew_and_another_cluster_begin_at_the_beginning() -> None:
 
 def test_a_partition_never_read_begins_at_the_earliest_record() -> None:
     """The first start reads everything there is."""
-    starts, lost = begin({("data.face", 0): 42}, PARTITIONS, {})
+    starts, lost = resolve_positions({("data.face", 0): 42}, PARTITIONS, {})
     assert (starts, lost) == ({("data.face", 0): 42, ("data.face", 1): EARLIEST}, {})
 
 
 def test_records_cut_by_retention_are_counted() -> None:
     """Loss is reported, never silent."""
-    starts, lost = begin({("data.face", 0): 42}, PARTITIONS, {("data.face", 0): 50})
+    starts, lost = resolve_positions({("data.face", 0): 42}, PARTITIONS, {("data.face", 0): 50})
     assert starts["data.face", 0] == EARLIEST
     assert lost == {("data.face", 0): 8}
 

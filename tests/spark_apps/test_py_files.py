@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.errors import Unavailable
-from deploy.package import make
+from deploy.package import build_zip
 from deploy.setup.jars import spark_connector_jars
 from deploy.setup.java import java_home
 
@@ -42,10 +42,10 @@ def test_workers_import_the_rooms_from_the_zip_and_work_with_them(tmp_path: Path
         jars = ":".join(map(str, spark_connector_jars()))
     except Unavailable as missing:
         pytest.skip(str(missing))
-    rooms = make(tmp_path / "rooms.zip")
+    packages = build_zip(tmp_path / "packages.zip")
     (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "job.py", jars, str(rooms)], cwd=tmp_path, timeout=110,
+        [sys.executable, "job.py", jars, str(packages)], cwd=tmp_path, timeout=110,
         capture_output=True, text=True, check=False,
         env={**os.environ, "JAVA_HOME": str(java_home()), "PYTHONPATH": ""},
     )  # fmt: skip
@@ -53,4 +53,4 @@ def test_workers_import_the_rooms_from_the_zip_and_work_with_them(tmp_path: Path
     assert found, done.stderr[-3000:]
     rows = json.loads(found[0].removeprefix("FOUND "))
     assert sum(count for _, count in rows) == 2 * 10
-    assert [name for name, _ in rows if "rooms.zip" not in Path(name).parts] == []
+    assert [name for name, _ in rows if "packages.zip" not in Path(name).parts] == []

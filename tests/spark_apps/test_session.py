@@ -11,7 +11,7 @@ from spark_apps.settings import StreamsSettings
 
 
 def test_a_local_master_has_never_less_than_four_slots() -> None:
-    """One query needs no more, four need eight."""
+    """One query needs four, four need eight."""
     assert [slots(n) for n in (1, 2, 4)] == [4, 4, 8]
     assert configuration(StreamsSettings(), [], 3)["spark.master"] == "local[6]"
 

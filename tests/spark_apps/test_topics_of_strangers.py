@@ -1,16 +1,16 @@
-"""What anybody may write to the topics that the streams read at their start and keep in books."""
+"""Foreign records on the topics that the streams read at their start and keep totals of."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from bus.client.model import Received
+from bus.client.model import ConsumedRecord
 from bus.contracts.alarms import Incident
 from bus.contracts.meters import LatencyCell
 from bus.contracts.topics import EVENT_INCIDENT
+from spark_apps.apps.latency import cells_of
 from spark_apps.incidents import _readable
-from spark_apps.latency.state import cells_of
 
 CELL = LatencyCell(kind="face", district_id="d", camera_ip="c", minute_ms=0, buckets={3: 1, -9: 2})
 INCIDENT = Incident(incident_id="i", kind="latency", state="open", opened_at_ms=1)
@@ -27,7 +27,7 @@ GOOD = msgspec.json.encode(INCIDENT)
 )  # fmt: skip
 def test_what_is_no_incident_keeps_no_application_from_starting(value: bytes | None) -> None:
     """The whole topic is read at every start: before, one such message ended each of them."""
-    messages = [Received(EVENT_INCIDENT, 0, 7, 1, None, one, ()) for one in (value, GOOD)]
+    messages = [ConsumedRecord(EVENT_INCIDENT, 0, 7, 1, None, one, ()) for one in (value, GOOD)]
     told = [incident for message in messages for incident in _readable(message)]
     assert told == [INCIDENT]
 

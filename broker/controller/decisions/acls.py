@@ -1,7 +1,6 @@
-"""Decisions about rules of access (29, 30, 31): kept as records, found by filters.
+"""Decisions about ACLs (29, 30, 31): stored as records, found by filters.
 
-In: the image, rules, ids drawn by the shell. Out: records and results. Never: whether somebody may
-do something; that is the authorizer's. Kafka: AclControlManager, StandardAuthorizer.
+In: the image, ACLs, ids drawn by the shell. Out: records and results. Never: an authorization.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from enum import IntEnum
 
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.metadata.image import AclImage, MetadataImage
-from broker.metadata.records import acl_as_record
+from broker.metadata.image_writer import acl_as_record
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import RemoveAccessControlEntryRecord
 

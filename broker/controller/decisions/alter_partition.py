@@ -1,7 +1,7 @@
-"""The decision on AlterPartition (56): a leader says which replicas are in sync.
+"""The decision on AlterPartition (56): a leader changes the in-sync set.
 
-In: the image, the rules, the leader's request. Out: records, and per partition the state that
-holds now or an error. Never: who lags; the leader measured that. Kafka:
+In: the image, the policy, the leader's request. Out: records, and per partition its present state
+or an error. Never: which replicas lag; the leader measured that. Kafka:
 ReplicationControlManager.alterPartition (KIP-497, KIP-841, KIP-903, KIP-966).
 """
 
@@ -12,29 +12,29 @@ from dataclasses import dataclass
 
 from broker.controller.decisions.brokers import broker_of_epoch
 from broker.controller.decisions.decision import Decision, RefusedError
-from broker.controller.decisions.leadership import terms_for
-from broker.controller.decisions.partition_change import Election, Wanted, change_partition
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.leadership import election_context
+from broker.controller.decisions.partition_change import Election, TargetState, change_partition
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.metadata.delta import MetadataDelta
-from broker.metadata.image import MetadataImage, PartitionImage, Recovery
+from broker.metadata.image import LeaderRecoveryState, MetadataImage, PartitionImage
 from bus.errors import ErrorCode
 
 ANY_EPOCH = -1
 """A follower whose broker epoch the leader does not know (an old protocol version)."""
 
-Place = tuple[bytes, int]
+PartitionId = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """What a leader asks for one partition; the in-sync set with the brokers' epochs."""
+    """A leader's request for one partition; the in-sync set with the brokers' epochs."""
 
     topic_id: bytes
     index: int
     leader_epoch: int
     partition_epoch: int
     isr: Mapping[int, int]
-    recovery: Recovery = Recovery.RECOVERED
+    recovery: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +52,33 @@ Reply = tuple[ErrorCode, tuple[IsrResult, ...]]
 
 def alter_partitions(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     broker_id: int,
     broker_epoch: int,
     changes: Sequence[IsrChange],
 ) -> Decision[Reply]:
-    """Each partition for itself. A leader that is not registered any more changes nothing."""
+    """Each partition independently. A leader that is no longer registered changes nothing."""
     if broker_of_epoch(image, broker_id, broker_epoch) is None:
         return Decision((), (ErrorCode.STALE_BROKER_EPOCH, ()))
     records: list[object] = []
     changed: list[tuple[IsrChange, PartitionImage]] = []
-    results: dict[Place, IsrResult] = {}
+    results: dict[PartitionId, IsrResult] = {}
     for change in changes:
-        place = (change.topic_id, change.index)
-        if place in results:
-            results[place] = IsrResult(*place, error=ErrorCode.INVALID_REQUEST)
+        key = (change.topic_id, change.index)
+        if key in results:
+            results[key] = IsrResult(*key, error=ErrorCode.INVALID_REQUEST)
             continue
         try:
             partition = _checked(image, broker_id, change)
         except RefusedError as error:
-            results[place] = IsrResult(*place, error=error.refusal.error)
+            results[key] = IsrResult(*key, error=error.refusal.error)
             continue
-        record = _change(image, rules, change, partition)
-        results[place] = IsrResult(*place, partition=partition)
+        record = _change(image, policy, change, partition)
+        results[key] = IsrResult(*key, partition=partition)
         if record is not None:
             records.append(record)
             changed.append((change, partition))
-    _take_results(image, records, changed, broker_id, results)
+    _apply_results(image, records, changed, broker_id, results)
     return Decision(tuple(records), (ErrorCode.NONE, tuple(results.values())))
 
 
@@ -94,7 +94,7 @@ def _checked(image: MetadataImage, broker_id: int, change: IsrChange) -> Partiti
 
 
 def _check_epochs(partition: PartitionImage, broker_id: int, change: IsrChange) -> None:
-    """A leader that knows more than this controller talks to a controller that was replaced."""
+    """A leader with newer metadata than this controller has a stale controller."""
     if (
         change.leader_epoch > partition.leader_epoch
         or change.partition_epoch > partition.partition_epoch
@@ -115,12 +115,12 @@ def _check_isr(
         raise RefusedError(ErrorCode.INVALID_REQUEST, "the set names others than replicas")
     if broker_id not in change.isr:
         raise RefusedError(ErrorCode.INVALID_REQUEST, "the set must have its leader in it")
-    if change.recovery is Recovery.RECOVERING:
+    if change.recovery is LeaderRecoveryState.RECOVERING:
         if len(change.isr) > 1:
             raise RefusedError(
                 ErrorCode.INVALID_REQUEST, "a leader that recovers is alone in sync"
             )
-        if partition.recovery is Recovery.RECOVERED:
+        if partition.recovery is LeaderRecoveryState.RECOVERED:
             raise RefusedError(ErrorCode.INVALID_REQUEST, "it has recovered already")
     for replica, epoch in sorted(change.isr.items()):
         broker = image.brokers.get(replica)
@@ -129,38 +129,38 @@ def _check_isr(
 
 
 def _change(
-    image: MetadataImage, rules: Rules, change: IsrChange, partition: PartitionImage
+    image: MetadataImage, policy: PartitionPolicy, change: IsrChange, partition: PartitionImage
 ) -> object | None:
     topic = image.topic_by_id(change.topic_id)
     if topic is None:
         return None
-    unclean = rules.unclean_allowed(image, topic.name)
-    wanted = Wanted(
+    unclean = policy.unclean_allowed(image, topic.name)
+    target = TargetState(
         isr=tuple(one for one in change.isr),
         recovery=change.recovery,
         election=Election.UNCLEAN if unclean else Election.ONLINE,
     )
     return change_partition(
-        topic.topic_id, partition, wanted, terms_for(image, rules, topic, partition)
+        topic.topic_id, partition, target, election_context(image, policy, topic, partition)
     )
 
 
-def _take_results(
+def _apply_results(
     image: MetadataImage,
     records: Sequence[object],
     changed: Sequence[tuple[IsrChange, PartitionImage]],
     broker_id: int,
-    results: dict[Place, IsrResult],
+    results: dict[PartitionId, IsrResult],
 ) -> None:
-    """What the records make of each partition. If the change completed a reassignment and moved
-    the leadership, the old leader hears that it is not the leader any more."""
+    """The partitions after the records. If the change completed a reassignment and moved the
+    leadership, the old leader is notified by NEW_LEADER_ELECTED."""
     delta = MetadataDelta(image)
     for record in records:
         delta.replay(record)
     after = delta.apply(image.offset, image.epoch).image
     for change, _ in changed:
-        place = (change.topic_id, change.index)
-        partition = after.partition(*place)
+        key = (change.topic_id, change.index)
+        partition = after.partition(*key)
         moved = partition is None or partition.leader != broker_id
         error = ErrorCode.NEW_LEADER_ELECTED if moved else ErrorCode.NONE
-        results[place] = IsrResult(*place, error=error, partition=partition)
+        results[key] = IsrResult(*key, error=error, partition=partition)

@@ -1,6 +1,6 @@
 """Decisions about the cluster as a whole: its first records, blocks of producer ids.
 
-In: the image and values drawn by the shell. Out: records. Never: I/O, clock, dice.
+In: the image and values drawn by the shell. Out: records. Never: I/O, clock, random numbers.
 """
 
 from __future__ import annotations

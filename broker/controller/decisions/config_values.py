@@ -5,7 +5,7 @@ In: what holds now, what shall change. Out: new texts by key, or `RefusedError` 
 and words. Never: I/O, another resource.
 
 A topic's key must be known and its value fit; a broker's key may be anybody's (plugins have their
-own) and is kept. Unsetting never fails: what nobody knows may have been set by an older version.
+own) and is kept. Unsetting never fails: an unknown key may have been set by an older version.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _LISTENER_PREFIX = "listener.name."
 
 
 def check_alterations(alterations: Sequence[Alteration]) -> None:
-    """What is refused of whatever kind of resource."""
+    """Checks that apply to every kind of resource."""
     null = [
         one.name
         for one in alterations

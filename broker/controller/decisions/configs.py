@@ -21,8 +21,8 @@ from broker.controller.decisions.config_values import (
 )
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.controller.decisions.min_isr import check_min_isr, elr_records
-from broker.controller.decisions.names import name_fault
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
+from broker.controller.decisions.topic_names import name_fault
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import ConfigRecord
@@ -81,7 +81,7 @@ def alter_configs(
     resources: Sequence[ResourceAlteration],
     in_force: InForce = NOTHING_IN_FORCE,
     validate_only: bool = False,
-    rules: Rules | None = None,
+    policy: PartitionPolicy | None = None,
 ) -> Decision[tuple[ConfigResult, ...]]:
     """Alter each resource for itself. `in_force`: lists as they hold where a resource has none."""
     records: list[object] = []
@@ -95,7 +95,7 @@ def alter_configs(
                 )
             values = _altered(image, resource, in_force)
             kind = ResourceType(resource.resource_type)
-            records += elr_records(image, rules or Rules(), kind, resource.name, values)
+            records += elr_records(image, policy or PartitionPolicy(), kind, resource.name, values)
             records += config_records(kind, resource.name, values)
             results.append(ConfigResult(resource.resource_type, resource.name))
         except RefusedError as error:

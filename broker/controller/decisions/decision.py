@@ -1,4 +1,4 @@
-"""What every decision returns. Shared by the KRaft and the ZooKeeper controller.
+"""The result of every decision, shared by the KRaft and the ZooKeeper controller.
 
 A decision changes nothing: its records, once stored, are replayed into the next image.
 """
@@ -17,7 +17,7 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[Reply]):
-    """Records to be stored as one batch, and the answer to give once they are."""
+    """Records to store as one batch, and the reply once they are stored."""
 
     records: tuple[object, ...]
     reply: Reply

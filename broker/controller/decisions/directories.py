@@ -12,38 +12,38 @@ from broker.controller.decisions.brokers import broker_of_epoch
 from broker.controller.decisions.decision import Decision
 from broker.controller.decisions.leadership import (
     Pair,
+    election_context,
     leader_and_isr_changes,
     partitions_in_isr,
-    terms_for,
 )
-from broker.controller.decisions.partition_change import Wanted, change_partition
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_change import TargetState, change_partition
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.metadata.image import MetadataImage
 from broker.metadata.versions import CORDONED_LEVEL
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import BrokerRegistrationChangeRecord
 
-Place = tuple[bytes, int]
+PartitionId = tuple[bytes, int]
 """Topic id and partition."""
 
-Assigned = Mapping[tuple[bytes, Place], ErrorCode]
+Assigned = Mapping[tuple[bytes, PartitionId], ErrorCode]
 """What became of each (directory, partition)."""
 
 
-def assign(
+def assign_directories(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     broker_id: int,
     epoch: int,
-    assigned: Sequence[tuple[bytes, Place]],
+    assigned: Sequence[tuple[bytes, PartitionId]],
 ) -> Decision[tuple[ErrorCode, Assigned]]:
-    """A broker says in which directory each replica lies."""
+    """A broker reports in which directory each replica lies."""
     broker = broker_of_epoch(image, broker_id, epoch)
     if broker is None:
         return Decision((), (ErrorCode.STALE_BROKER_EPOCH, {}))
     records: list[object] = []
     lost: list[Pair] = []
-    errors: dict[tuple[bytes, Place], ErrorCode] = {}
+    errors: dict[tuple[bytes, PartitionId], ErrorCode] = {}
     for directory, (topic_id, index) in assigned:
         topic = image.topic_by_id(topic_id)
         partition = image.partition(topic_id, index)
@@ -56,22 +56,22 @@ def assign(
             errors[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
         else:
             errors[key] = ErrorCode.NONE
-            wanted = Wanted(directories={broker_id: directory})
+            target = TargetState(directories={broker_id: directory})
             record = change_partition(
-                topic_id, partition, wanted, terms_for(image, rules, topic, partition)
+                topic_id, partition, target, election_context(image, policy, topic, partition)
             )
             if record is not None:
                 records.append(record)
             if not broker.has_online_directory(directory):
                 lost.append((topic, partition))
     records += leader_and_isr_changes(
-        image, rules, (pair for pair in lost if broker_id in pair[1].isr), remove=broker_id
+        image, policy, (pair for pair in lost if broker_id in pair[1].isr), remove=broker_id
     )
     return Decision(tuple(records), (ErrorCode.NONE, errors))
 
 
-def lose(
-    image: MetadataImage, rules: Rules, broker_id: int, offline: Sequence[bytes]
+def handle_offline_directories(
+    image: MetadataImage, policy: PartitionPolicy, broker_id: int, offline: Sequence[bytes]
 ) -> tuple[object, ...]:
     """Directories of a broker failed: its replicas there lead nothing and are in sync nowhere."""
     broker = image.brokers[broker_id]
@@ -82,7 +82,7 @@ def lose(
         pair for pair in partitions_in_isr(image, broker_id)
         if pair[1].directory_of(broker_id) in gone
     )
-    changes = leader_and_isr_changes(image, rules, pairs, remove=broker_id)
+    changes = leader_and_isr_changes(image, policy, pairs, remove=broker_id)
     left = [one for one in broker.log_dirs if one not in gone]
     record = BrokerRegistrationChangeRecord(
         broker_id=broker_id, broker_epoch=broker.epoch, log_dirs=left
@@ -93,7 +93,7 @@ def lose(
 def cordon(
     image: MetadataImage, broker_id: int, cordoned: Sequence[bytes] | None
 ) -> tuple[object, ...]:
-    """Directories of a broker take no new replicas any more, or again (KIP-1066)."""
+    """Directories of a broker stop, or resume, accepting new replicas (KIP-1066)."""
     broker = image.brokers[broker_id]
     if cordoned is None or image.metadata_version < CORDONED_LEVEL:
         return ()

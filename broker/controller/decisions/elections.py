@@ -1,7 +1,7 @@
-"""Elections that are asked for: by an operator, by the balance of leaders, by the unclean rule.
+"""Requested elections: by an operator, by the balance of leaders, by the unclean rule.
 
-In: the image, the rules, which partitions. Out: records, and what became of each partition.
-Never: elections because a broker came or went (`leadership`). Kafka:
+In: the image, the policy, which partitions. Out: records, and the result of each partition. Never:
+elections because a broker started or failed (`leadership`). Kafka:
 ReplicationControlManager.electLeaders, maybeBalancePartitionLeaders.
 """
 
@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from broker.controller.decisions.decision import Decision
 from broker.controller.decisions.leadership import (
     Pair,
+    election_context,
     leader_and_isr_changes,
     partitions_without_leader,
-    terms_for,
 )
-from broker.controller.decisions.partition_change import Election, Wanted, change_partition
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_change import Election, TargetState, change_partition
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.metadata.image import NO_LEADER, MetadataImage
 from bus.errors import ErrorCode
 
 MAX_ELECTIONS = 1000
-"""Elections of one periodic run: the rest comes with the next, soon after (Kafka's number)."""
+"""Elections of one periodic run: the rest follows with the next, soon after (Kafka's number)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """What became of one partition."""
+    """The result for one partition."""
 
     topic: str
     index: int
@@ -38,20 +38,20 @@ class ElectionResult:
 
 def elect_leaders(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     election: Election,
-    wanted: Sequence[tuple[str, int]] | None,
+    requested: Sequence[tuple[str, int]] | None,
 ) -> Decision[tuple[ElectionResult, ...]]:
-    """Elect for the partitions named; of all, where None is, those that need it."""
+    """Elects leaders of the named partitions; None: of all partitions that need it."""
     records: list[object] = []
     results: dict[tuple[str, int], ElectionResult] = {}
-    for name, index in _all(image) if wanted is None else wanted:
-        record, result = _elect(image, rules, election, name, index)
+    for name, index in _all(image) if requested is None else requested:
+        record, result = _elect(image, policy, election, name, index)
         if (name, index) in results:
             continue
         if record is not None:
             records.append(record)
-        if wanted is None and result.error is ErrorCode.ELECTION_NOT_NEEDED:
+        if requested is None and result.error is ErrorCode.ELECTION_NOT_NEEDED:
             continue
         results[name, index] = result
     return Decision(tuple(records), tuple(results.values()))
@@ -62,7 +62,7 @@ def _all(image: MetadataImage) -> Iterator[tuple[str, int]]:
 
 
 def _elect(
-    image: MetadataImage, rules: Rules, election: Election, name: str, index: int
+    image: MetadataImage, policy: PartitionPolicy, election: Election, name: str, index: int
 ) -> tuple[object | None, ElectionResult]:
     topic = image.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
@@ -78,8 +78,8 @@ def _elect(
     record = change_partition(
         topic.topic_id,
         partition,
-        Wanted(election=election),
-        terms_for(image, rules, topic, partition),
+        TargetState(election=election),
+        election_context(image, policy, topic, partition),
     )
     if record is None or record.leader in (NO_LEADER, partition.leader):
         error = (
@@ -91,9 +91,9 @@ def _elect(
     return record, ElectionResult(name, index)
 
 
-def balance_leaders(image: MetadataImage, rules: Rules) -> Decision[bool]:
-    """Give leadership back to preferred replicas (C-BAL); True if there may be more to do."""
-    wandered = (
+def balance_leaders(image: MetadataImage, policy: PartitionPolicy) -> Decision[bool]:
+    """Moves leadership back to preferred replicas (C-BAL); True if there may be more to do."""
+    imbalanced = (
         (topic, partition)
         for topic, partition in image.partitions()
         if partition.leader not in (NO_LEADER, partition.replicas[0])
@@ -101,12 +101,12 @@ def balance_leaders(image: MetadataImage, rules: Rules) -> Decision[bool]:
         and image.is_active(partition.replicas[0])
     )
     records: list[object] = []
-    for topic, partition in wandered:
+    for topic, partition in imbalanced:
         record = change_partition(
             topic.topic_id,
             partition,
-            Wanted(election=Election.PREFERRED),
-            terms_for(image, rules, topic, partition),
+            TargetState(election=Election.PREFERRED),
+            election_context(image, policy, topic, partition),
         )
         if record is not None:
             records.append(record)
@@ -115,14 +115,14 @@ def balance_leaders(image: MetadataImage, rules: Rules) -> Decision[bool]:
     return Decision(tuple(records), False)
 
 
-def elect_uncleanly(image: MetadataImage, rules: Rules) -> Decision[bool]:
-    """Partitions without a leader whose configuration allows an unclean election by now (KIP-966);
-    True if there may be more to do."""
+def elect_uncleanly(image: MetadataImage, policy: PartitionPolicy) -> Decision[bool]:
+    """Elects leaders for partitions without one whose configuration now allows an unclean election
+    (KIP-966); True if there may be more to do."""
     allowed = _bounded(
         pair for pair in partitions_without_leader(image)
-        if rules.unclean_allowed(image, pair[0].name)
+        if policy.unclean_allowed(image, pair[0].name)
     )
-    records = leader_and_isr_changes(image, rules, allowed)
+    records = leader_and_isr_changes(image, policy, allowed)
     return Decision(tuple(records), len(records) >= MAX_ELECTIONS)
 
 

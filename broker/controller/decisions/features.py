@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from broker.controller.decisions.decision import Decision, RefusedError
-from broker.controller.decisions.rules import MIN_ISR, Rules
+from broker.controller.decisions.partition_policy import MIN_ISR, PartitionPolicy
 from broker.metadata.image import FeatureRange, MetadataImage, ResourceType
 from broker.metadata.versions import (
     ELR_DEFAULT_LEVEL,
@@ -62,7 +62,7 @@ def supported_ranges() -> tuple[FeatureRange, ...]:
 
 
 def bootstrap(
-    image: MetadataImage, rules: Rules | None = None, level: int = MAX_LEVEL
+    image: MetadataImage, policy: PartitionPolicy | None = None, level: int = MAX_LEVEL
 ) -> Decision[None]:
     """The first records of an empty cluster. One that has levels keeps them."""
     if image.features:
@@ -70,25 +70,25 @@ def bootstrap(
     records: list[object] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
     if level >= ELR_DEFAULT_LEVEL:
         records.append(FeatureLevelRecord(name=ELR_VERSION, feature_level=1))
-        if rules is not None:
-            records.append(_min_isr_record(rules))
+        if policy is not None:
+            records.append(_min_isr_record(policy))
     return Decision(tuple(records), None)
 
 
-def _min_isr_record(rules: Rules) -> ConfigRecord:
+def _min_isr_record(policy: PartitionPolicy) -> ConfigRecord:
     """With eligible leader replicas the minimum of in-sync replicas must be the same in the eyes
     of every controller, so it is a value of the cluster and not of one node's file (KIP-966)."""
     return ConfigRecord(
         resource_type=int(ResourceType.BROKER),
         resource_name="",
         name=MIN_ISR,
-        value=str(rules.min_insync_replicas),
+        value=str(policy.min_insync_replicas),
     )
 
 
 def update_features(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     updates: Sequence[FeatureUpdate],
     validate_only: bool = False,
     kraft_level: int | None = None,
@@ -108,7 +108,7 @@ def update_features(
             if update.name in seen:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "the feature is named twice")
             seen.add(update.name)
-            records += _update(image, rules, update, kraft_level, node_id)
+            records += _update(image, policy, update, kraft_level, node_id)
             levels[update.name] = update.level
             results.append(FeatureResult(update.name))
         except RefusedError as error:
@@ -121,7 +121,7 @@ def update_features(
 
 def _update(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     update: FeatureUpdate,
     kraft_level: int | None,
     node_id: int,
@@ -144,7 +144,7 @@ def _update(
         return []
     records: list[object] = [FeatureLevelRecord(name=update.name, feature_level=update.level)]
     if update.name == ELR_VERSION:
-        records += _elr_records(image, rules, update.level)
+        records += _elr_records(image, policy, update.level)
     return records
 
 
@@ -209,12 +209,12 @@ def _invalid(update: FeatureUpdate, why: str) -> RefusedError:
     )
 
 
-def _elr_records(image: MetadataImage, rules: Rules, level: int) -> list[object]:
+def _elr_records(image: MetadataImage, policy: PartitionPolicy, level: int) -> list[object]:
     """Switched on, the minimum becomes the cluster's; switched off, what was kept is void."""
     if not level:
         return [ClearElrRecord(topic_name="")]
     shared = image.configs.get((ResourceType.BROKER, ""), {})
-    records: list[object] = [] if MIN_ISR in shared else [_min_isr_record(rules)]
+    records: list[object] = [] if MIN_ISR in shared else [_min_isr_record(policy)]
     for (kind, name), values in sorted(image.configs.items()):
         if kind is ResourceType.BROKER and name and MIN_ISR in values:
             records.append(

@@ -19,13 +19,13 @@ from enum import Enum
 from broker.controller.decisions import brokers, directories
 from broker.controller.decisions.decision import Decision
 from broker.controller.decisions.leadership import leads_anything
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.metadata.delta import MetadataDelta
 from broker.metadata.image import BrokerImage, MetadataImage
 from bus.errors import ErrorCode
 
 
-class BrokerState(Enum):
+class BrokerControlState(Enum):
     """A registered broker as the controller sees it."""
 
     FENCED = "fenced"
@@ -36,12 +36,12 @@ class BrokerState(Enum):
     @property
     def is_fenced(self) -> bool:
         """Whether a broker in this state is counted on for nothing."""
-        return self in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
+        return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a broker says of itself."""
+    """A broker's heartbeat."""
 
     broker_id: int
     epoch: int
@@ -53,62 +53,64 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What it hears."""
+class HeartbeatReply:
+    """The reply to a heartbeat."""
 
-    state: BrokerState = BrokerState.FENCED
+    state: BrokerControlState = BrokerControlState.FENCED
     is_caught_up: bool = False
     error: ErrorCode = ErrorCode.NONE
 
     @property
     def is_fenced(self) -> bool:
-        """As BrokerHeartbeat's answer has it."""
+        """A field of BrokerHeartbeat's response."""
         return self.state.is_fenced
 
     @property
     def should_shut_down(self) -> bool:
-        """As BrokerHeartbeat's answer has it."""
-        return self.state is BrokerState.SHUTDOWN_NOW
+        """A field of BrokerHeartbeat's response."""
+        return self.state is BrokerControlState.SHUTDOWN_NOW
 
 
-def state_of(broker: BrokerImage) -> BrokerState:
-    """The state that the records say."""
+def state_of(broker: BrokerImage) -> BrokerControlState:
+    """The state according to the records."""
     if broker.fenced:
-        return BrokerState.FENCED
+        return BrokerControlState.FENCED
     if broker.in_controlled_shutdown:
-        return BrokerState.CONTROLLED_SHUTDOWN
-    return BrokerState.UNFENCED
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.UNFENCED
 
 
 def next_state(
-    state: BrokerState, beat: Heartbeat, ready: bool, leads: bool, others_know: bool
-) -> BrokerState:
-    """The table above. `ready`: it has read its registration and was not about to stop;
-    `others_know`: every other broker has read that this one leads nothing."""
-    if state is BrokerState.FENCED:
+    state: BrokerControlState, beat: Heartbeat, ready: bool, leads: bool, others_caught_up: bool
+) -> BrokerControlState:
+    """The table above. `ready`: it has read its registration and was not shutting down;
+    `others_caught_up`: every other broker has read that this one leads nothing."""
+    if state is BrokerControlState.FENCED:
         if beat.want_shut_down:
-            return BrokerState.SHUTDOWN_NOW
+            return BrokerControlState.SHUTDOWN_NOW
         if beat.want_fence or not ready:
-            return BrokerState.FENCED
-        return BrokerState.UNFENCED
+            return BrokerControlState.FENCED
+        return BrokerControlState.UNFENCED
     if beat.want_fence:
-        return BrokerState.SHUTDOWN_NOW if beat.want_shut_down else BrokerState.FENCED
-    if state is BrokerState.UNFENCED:
+        return BrokerControlState.SHUTDOWN_NOW if beat.want_shut_down else BrokerControlState.FENCED
+    if state is BrokerControlState.UNFENCED:
         if not beat.want_shut_down:
-            return BrokerState.UNFENCED
-        return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
-    if leads or not others_know:
-        return BrokerState.CONTROLLED_SHUTDOWN
-    return BrokerState.SHUTDOWN_NOW
+            return BrokerControlState.UNFENCED
+        return BrokerControlState.CONTROLLED_SHUTDOWN if leads else BrokerControlState.SHUTDOWN_NOW
+    if leads or not others_caught_up:
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.SHUTDOWN_NOW
 
 
 def answer_heartbeat(
-    image: MetadataImage, rules: Rules, beat: Heartbeat, others_know: bool
-) -> Decision[Answer]:
-    """The records of a heartbeat, and what to answer once they are committed."""
+    image: MetadataImage, policy: PartitionPolicy, beat: Heartbeat, others_caught_up: bool
+) -> Decision[HeartbeatReply]:
+    """The records of a heartbeat, and the reply once they are committed."""
     if brokers.broker_of_epoch(image, beat.broker_id, beat.epoch) is None:
-        return Decision((), Answer(error=ErrorCode.STALE_BROKER_EPOCH))
-    offline = directories.lose(image, rules, beat.broker_id, beat.offline_log_dirs)
+        return Decision((), HeartbeatReply(error=ErrorCode.STALE_BROKER_EPOCH))
+    offline = directories.handle_offline_directories(
+        image, policy, beat.broker_id, beat.offline_log_dirs
+    )
     cordoned = directories.cordon(image, beat.broker_id, beat.cordoned_log_dirs)
     first = (*offline, *cordoned)
     image = _after(image, first)
@@ -117,27 +119,27 @@ def answer_heartbeat(
     leads = beat.want_shut_down and leads_anything(image, beat.broker_id)
     caught_up = beat.metadata_offset >= beat.epoch
     ready = caught_up and not broker.in_controlled_shutdown
-    wanted = next_state(state, beat, ready, leads, others_know)
+    target = next_state(state, beat, ready, leads, others_caught_up)
     records: tuple[object, ...] = ()
-    if wanted is not state or (state is BrokerState.CONTROLLED_SHUTDOWN and leads):
+    if target is not state or (state is BrokerControlState.CONTROLLED_SHUTDOWN and leads):
         # A stopping broker may have come to lead again: it was all that was left.
-        records = _transition(image, rules, beat, wanted)
-    return Decision((*first, *records), Answer(wanted, caught_up))
+        records = _transition(image, policy, beat, target)
+    return Decision((*first, *records), HeartbeatReply(target, caught_up))
 
 
 def _transition(
-    image: MetadataImage, rules: Rules, beat: Heartbeat, wanted: BrokerState
+    image: MetadataImage, policy: PartitionPolicy, beat: Heartbeat, target: BrokerControlState
 ) -> tuple[object, ...]:
     broker_id, epoch = beat.broker_id, beat.epoch
-    if wanted is BrokerState.UNFENCED:
-        return brokers.unfence(image, rules, broker_id, epoch).records
-    if wanted is BrokerState.CONTROLLED_SHUTDOWN:
-        return brokers.enter_controlled_shutdown(image, rules, broker_id, epoch).records
-    return brokers.fence(image, rules, broker_id, epoch).records
+    if target is BrokerControlState.UNFENCED:
+        return brokers.unfence(image, policy, broker_id, epoch).records
+    if target is BrokerControlState.CONTROLLED_SHUTDOWN:
+        return brokers.enter_controlled_shutdown(image, policy, broker_id, epoch).records
+    return brokers.fence(image, policy, broker_id, epoch).records
 
 
 def _after(image: MetadataImage, records: tuple[object, ...]) -> MetadataImage:
-    """The image as these records will make it, to decide on further."""
+    """The image as these records will make it, for further decisions."""
     if not records:
         return image
     delta = MetadataDelta(image)

@@ -1,10 +1,10 @@
-"""What a broker's coming or going means for all the partitions it has a part in.
+"""The partition changes when a broker starts or fails.
 
-In: the image, the rules, who comes or goes. Out: PartitionChangeRecords. Never: why it goes.
-Kafka: ReplicationControlManager.generateLeaderAndIsrUpdates.
+In: the image, the policy, which broker starts or fails. Out: PartitionChangeRecords. Never: why it
+failed. Kafka: ReplicationControlManager.generateLeaderAndIsrUpdates.
 
-Every function looks through the partitions of the image once: with ten thousand of them that is
-about a millisecond, less than an index would cost in memory on every broker.
+Every function scans the partitions of the image once: with ten thousand of them that is about a
+millisecond, less than an index would cost in memory on every broker.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import partial
 
 from broker.controller.decisions.partition_change import (
     Election,
+    ElectionContext,
     MayLead,
-    Terms,
-    Wanted,
+    TargetState,
     change_partition,
 )
-from broker.controller.decisions.rules import Rules, default_directory
+from broker.controller.decisions.partition_policy import PartitionPolicy, default_directory
 from broker.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from bus.protocol.generated.metadata_records import PartitionChangeRecord
 
@@ -28,17 +28,17 @@ Pair = tuple[TopicImage, PartitionImage]
 NOBODY = -1
 
 
-def terms_for(
+def election_context(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     topic: TopicImage,
     partition: PartitionImage,
     may_lead: MayLead | None = None,
-) -> Terms:
-    """Under which one partition changes."""
-    return Terms(
+) -> ElectionContext:
+    """The conditions under which one partition changes."""
+    return ElectionContext(
         may_lead=may_lead or partial(may_lead_now, image, partition),
-        min_isr=rules.min_isr(image, topic.name),
+        min_isr=policy.min_isr(image, topic.name),
         elr_enabled=image.elr_enabled,
         with_directories=image.metadata_version > 0,
         default_directory=partial(default_directory, image),
@@ -57,29 +57,29 @@ def may_lead_now(image: MetadataImage, partition: PartitionImage, broker_id: int
 
 def leader_and_isr_changes(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     partitions: Iterable[Pair],
     *,
     remove: int = NOBODY,
     add: int = NOBODY,
     unclean_shutdown: int = NOBODY,
 ) -> list[PartitionChangeRecord]:
-    """One broker leaves the in-sync sets of `partitions` (`unclean_shutdown`: with its log in
-    doubt) or is now good to lead them (`add`)."""
+    """One broker leaves the in-sync sets of `partitions` (`unclean_shutdown`: its log may have lost
+    records) or may now lead them (`add`)."""
     gone = {remove, unclean_shutdown} - {NOBODY}
     lost = (unclean_shutdown,) if unclean_shutdown != NOBODY else ()
     records = []
     for topic, partition in partitions:
         may_lead = partial(_may_lead, image, partition, frozenset(gone), add)
-        wanted = Wanted(
+        target = TargetState(
             isr=tuple(one for one in partition.isr if one not in gone),
             unclean_shutdown=lost,
             election=(
-                Election.UNCLEAN if rules.unclean_allowed(image, topic.name) else Election.ONLINE
+                Election.UNCLEAN if policy.unclean_allowed(image, topic.name) else Election.ONLINE
             ),
         )
-        terms = terms_for(image, rules, topic, partition, may_lead)
-        record = change_partition(topic.topic_id, partition, wanted, terms)
+        context = election_context(image, policy, topic, partition, may_lead)
+        record = change_partition(topic.topic_id, partition, target, context)
         if record is not None:
             records.append(record)
     return records
@@ -97,12 +97,12 @@ def _may_lead(
 
 
 def partitions_in_isr(image: MetadataImage, broker_id: int) -> Iterator[Pair]:
-    """Partitions that count on a broker."""
+    """Partitions that have a broker in their in-sync set."""
     return (pair for pair in image.partitions() if broker_id in pair[1].isr)
 
 
 def partitions_in_isr_or_elr(image: MetadataImage, broker_id: int) -> Iterator[Pair]:
-    """Partitions that count on a broker, or that it might lead later."""
+    """Partitions that have a broker in their in-sync set or among their eligible leaders."""
     return (
         pair
         for pair in image.partitions()
@@ -111,7 +111,7 @@ def partitions_in_isr_or_elr(image: MetadataImage, broker_id: int) -> Iterator[P
 
 
 def partitions_without_leader(image: MetadataImage) -> Iterator[Pair]:
-    """Partitions that nobody serves."""
+    """Partitions without a leader."""
     return (pair for pair in image.partitions() if pair[1].leader == NO_LEADER)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from broker.controller.decisions.decision import RefusedError
-from broker.controller.decisions.rules import MIN_ISR, Rules
+from broker.controller.decisions.partition_policy import MIN_ISR, PartitionPolicy
 from broker.metadata.image import (
     NO_LEADER,
     MetadataImage,
@@ -46,7 +46,7 @@ def check_min_isr(
 
 def elr_records(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     kind: ResourceType,
     name: str,
     values: Mapping[str, str | None],
@@ -62,7 +62,7 @@ def elr_records(
         for topic, partition in _concerned(image, kind, name)
         if partition.elr
         and partition.leader != NO_LEADER
-        and _lowered(image, rules, topic.name, kind, values[MIN_ISR])
+        and _lowered(image, policy, topic.name, kind, values[MIN_ISR])
     ]
 
 
@@ -78,9 +78,9 @@ def _concerned(
 
 
 def _lowered(
-    image: MetadataImage, rules: Rules, topic: str, kind: ResourceType, value: str | None
+    image: MetadataImage, policy: PartitionPolicy, topic: str, kind: ResourceType, value: str | None
 ) -> bool:
     if value is None:  # the topic falls back to the cluster's
         shared = image.configs.get((ResourceType.BROKER, ""), {}).get(MIN_ISR)
-        value = shared or str(rules.min_insync_replicas)
-    return int(value) < rules.min_isr(image, topic)
+        value = shared or str(policy.min_insync_replicas)
+    return int(value) < policy.min_isr(image, topic)

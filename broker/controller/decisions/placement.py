@@ -1,13 +1,13 @@
-"""Where the replicas of new partitions go.
+"""Places the replicas of new partitions.
 
 In: the brokers with their racks, how many partitions and replicas, where to start; or the replicas
-that a request names. Out: replica lists, the preferred leader first. Never: dice; the start comes
-in. Kafka: StripedReplicaPlacer; the older rule of controller_and_tools.md 22 for one rack.
+that a request names. Out: replica lists, the preferred leader first. Never: randomness; the start
+is a parameter. Kafka: StripedReplicaPlacer; the older rule of controller_and_tools.md 22 for one
+rack.
 
-Leaders go round the brokers that are in service, racks in turn, so that each leads as often as
-any other. Followers come from the other racks first, shifted by one more each round, so that the
-load of a dead broker is spread over all. Brokers that are fenced get replicas only where there are
-too few others.
+Leaders rotate over the brokers in service, racks in turn, so that each leads equally often.
+Followers come from the other racks first, shifted by one more each round, so that the load of a
+dead broker is spread over all. Fenced brokers get replicas only where there are too few others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bus.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UsableBroker:
     """A broker that may get replicas."""
 
     broker_id: int
@@ -29,10 +29,10 @@ class Place:
     fenced: bool = False
 
 
-def places(image: MetadataImage) -> list[Place]:
+def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
     """Every broker that may get replicas, in the order of their ids."""
     return [
-        Place(broker.broker_id, broker.rack, not broker.is_active)
+        UsableBroker(broker.broker_id, broker.rack, not broker.is_active)
         for _, broker in sorted(image.brokers.items())
         if not _is_cordoned(broker)
     ]
@@ -43,11 +43,11 @@ def _is_cordoned(broker: BrokerImage) -> bool:
     return bool(broker.log_dirs) and set(broker.log_dirs) <= set(broker.cordoned_log_dirs)
 
 
-def place(
-    brokers: Sequence[Place], partitions: int, replication_factor: int, start: int
+def assign_replicas(
+    brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, start: int
 ) -> list[tuple[int, ...]]:
-    """Replica lists of `partitions` partitions; `replication_factor` at most the brokers, of whom
-    at least one must be in service."""
+    """Replica lists of `partitions` partitions; at least one broker must be in service, and
+    `replication_factor` at most the number of brokers."""
     usable = _rack_by_rack([one for one in brokers if not one.fenced])
     fenced = _rack_by_rack([one for one in brokers if one.fenced])
     return [
@@ -55,9 +55,9 @@ def place(
     ]
 
 
-def _rack_by_rack(brokers: Sequence[Place]) -> list[Place]:
+def _rack_by_rack(brokers: Sequence[UsableBroker]) -> list[UsableBroker]:
     """One of each rack in turn, until all are listed."""
-    racks: dict[str | None, list[Place]] = {}
+    racks: dict[str | None, list[UsableBroker]] = {}
     for broker in brokers:
         racks.setdefault(broker.rack, []).append(broker)
     ordered = [racks[name] for name in sorted(racks, key=lambda name: (name is None, name or ""))]
@@ -66,11 +66,11 @@ def _rack_by_rack(brokers: Sequence[Place]) -> list[Place]:
 
 
 def _replicas(
-    usable: Sequence[Place], fenced: Sequence[Place], factor: int, position: int
+    usable: Sequence[UsableBroker], fenced: Sequence[UsableBroker], factor: int, position: int
 ) -> tuple[int, ...]:
     candidates = _preference(usable, position) + _preference(fenced, position)
-    chosen: list[Place] = []
-    # A rack is used twice only when every rack with somebody in service has been used as often.
+    chosen: list[UsableBroker] = []
+    # A rack is used twice only when every rack with a broker in service was used as often.
     while len(chosen) < factor:
         counts: dict[str | None, int] = {}
         for one in chosen:
@@ -80,8 +80,8 @@ def _replicas(
     return tuple(one.broker_id for one in chosen)
 
 
-def _preference(brokers: Sequence[Place], position: int) -> list[Place]:
-    """All brokers in the order in which one partition prefers them."""
+def _preference(brokers: Sequence[UsableBroker], position: int) -> list[UsableBroker]:
+    """All brokers in one partition's order of preference."""
     count = len(brokers)
     if count < 2:
         return list(brokers)
@@ -91,8 +91,8 @@ def _preference(brokers: Sequence[Place], position: int) -> list[Place]:
     return [brokers[at] for at in order]
 
 
-def checked_factor(factor: int, brokers: Sequence[Place]) -> int:
-    """The factor, if there are so many brokers and one of them can lead. Raises `RefusedError`."""
+def checked_factor(factor: int, brokers: Sequence[UsableBroker]) -> int:
+    """The factor, if there are enough brokers and one of them can lead. Raises `RefusedError`."""
     if factor <= 0:
         raise RefusedError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -117,7 +117,7 @@ def checked_factor(factor: int, brokers: Sequence[Place]) -> int:
 def given_assignments(
     image: MetadataImage, given: Mapping[int, tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """The replicas that a request names, in order. Raises `RefusedError`."""
+    """The replicas that a request names, by partition. Raises `RefusedError`."""
     factor: int | None = None
     for index, replicas in given.items():
         check_replicas(image, index, replicas, factor)

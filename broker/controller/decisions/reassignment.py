@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.controller.decisions.decision import Decision, RefusedError
-from broker.controller.decisions.leadership import terms_for
-from broker.controller.decisions.partition_change import Election, Wanted, change_partition
+from broker.controller.decisions.leadership import election_context
+from broker.controller.decisions.partition_change import Election, TargetState, change_partition
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.controller.decisions.placement import check_brokers
-from broker.controller.decisions.rules import Rules
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from bus.errors import ErrorCode
 
@@ -26,8 +26,8 @@ Replicas = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Where the replicas of one partition shall be; None cancels."""
+class Reassignment:
+    """The target replicas of one partition; None cancels."""
 
     topic: str
     index: int
@@ -35,8 +35,8 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveResult:
-    """What became of one partition."""
+class ReassignmentResult:
+    """The result for one partition."""
 
     topic: str
     index: int
@@ -46,55 +46,62 @@ class MoveResult:
 
 def alter_reassignments(
     image: MetadataImage,
-    rules: Rules,
-    moves: Sequence[Move],
+    policy: PartitionPolicy,
+    reassignments: Sequence[Reassignment],
     allow_factor_change: bool = True,
-) -> Decision[tuple[MoveResult, ...]]:
-    """Each partition for itself."""
+) -> Decision[tuple[ReassignmentResult, ...]]:
+    """Each partition independently."""
     records: list[object] = []
     results = []
     seen: set[tuple[str, int]] = set()
-    for move in moves:
+    for reassignment in reassignments:
         try:
-            if (move.topic, move.index) in seen:
+            if (reassignment.topic, reassignment.index) in seen:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "the same partition twice")
-            seen.add((move.topic, move.index))
-            record = _alter(image, rules, move, allow_factor_change)
+            seen.add((reassignment.topic, reassignment.index))
+            record = _alter(image, policy, reassignment, allow_factor_change)
             if record is not None:
                 records.append(record)
-            results.append(MoveResult(move.topic, move.index))
+            results.append(ReassignmentResult(reassignment.topic, reassignment.index))
         except RefusedError as error:
             refusal = error.refusal
-            results.append(MoveResult(move.topic, move.index, refusal.error, refusal.message))
+            results.append(
+                ReassignmentResult(
+                    reassignment.topic, reassignment.index, refusal.error, refusal.message
+                )
+            )
     return Decision(tuple(records), tuple(results))
 
 
-def originals(partition: PartitionImage) -> Replicas:
-    """The replicas a partition had before it began to move."""
+def original_replicas(partition: PartitionImage) -> Replicas:
+    """The replicas a partition had before its reassignment began."""
     return tuple(one for one in partition.replicas if one not in partition.adding_replicas)
 
 
 def _alter(
-    image: MetadataImage, rules: Rules, move: Move, allow_factor_change: bool
+    image: MetadataImage,
+    policy: PartitionPolicy,
+    reassignment: Reassignment,
+    allow_factor_change: bool,
 ) -> object | None:
-    topic = image.topics.get(move.topic)
-    if topic is None or not 0 <= move.index < len(topic.partitions):
-        what = f"a topic named {move.topic}"
+    topic = image.topics.get(reassignment.topic)
+    if topic is None or not 0 <= reassignment.index < len(topic.partitions):
+        what = f"a topic named {reassignment.topic}"
         if topic is not None:
-            what = f"partition {move.topic}:{move.index}"
+            what = f"partition {reassignment.topic}:{reassignment.index}"
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find {what}.")
-    partition = topic.partitions[move.index]
-    if move.replicas is None:
-        return _cancel(image, rules, topic, partition)
-    _check_target(image, partition, move.replicas, allow_factor_change)
-    return _begin(image, rules, topic, partition, move.replicas)
+    partition = topic.partitions[reassignment.index]
+    if reassignment.replicas is None:
+        return _cancel(image, policy, topic, partition)
+    _check_target(image, partition, reassignment.replicas, allow_factor_change)
+    return _begin(image, policy, topic, partition, reassignment.replicas)
 
 
 def _check_target(
     image: MetadataImage, partition: PartitionImage, target: Replicas, allow_factor_change: bool
 ) -> None:
     check_brokers(image, target)
-    factor = len(originals(partition))
+    factor = len(original_replicas(partition))
     if not allow_factor_change and len(target) != factor:
         raise RefusedError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -104,57 +111,57 @@ def _check_target(
 
 def _begin(
     image: MetadataImage,
-    rules: Rules,
+    policy: PartitionPolicy,
     topic: TopicImage,
     partition: PartitionImage,
     target: Replicas,
 ) -> object | None:
-    """Also in the middle of another move: its added replicas that the new target does not want
-    are dropped, but those in sync stay until the new move is complete, because they may be what
-    holds the acknowledged records."""
-    before = originals(partition)
+    """Also during another reassignment: its added replicas that the new target does not contain are
+    dropped, but those in sync stay until the new one is complete, because they may hold the
+    acknowledged records."""
+    before = original_replicas(partition)
     in_sync = [one for one in partition.adding_replicas if one in partition.isr]
     replicas = _union(target, before, in_sync)
-    wanted = Wanted(
+    change = TargetState(
         replicas=replicas,
         isr=tuple(one for one in partition.isr if one in replicas),
         adding=tuple(one for one in replicas if one not in before),
         removing=tuple(one for one in replicas if one not in target),
-        election=_election(image, rules, topic),
+        election=_election(image, policy, topic),
     )
     if tuple(target) == partition.replicas and not partition.is_reassigning:
         return None
     return change_partition(
-        topic.topic_id, partition, wanted, terms_for(image, rules, topic, partition)
+        topic.topic_id, partition, change, election_context(image, policy, topic, partition)
     )
 
 
 def _cancel(
-    image: MetadataImage, rules: Rules, topic: TopicImage, partition: PartitionImage
+    image: MetadataImage, policy: PartitionPolicy, topic: TopicImage, partition: PartitionImage
 ) -> object | None:
-    """Back to what it was. If nobody of those replicas is in sync, that is an unclean election,
+    """Reverts to the original replicas. If none of these is in sync, that is an unclean election,
     and refused unless the topic allows it."""
     if not partition.is_reassigning:
         raise RefusedError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
-    before = originals(partition)
+    before = original_replicas(partition)
     isr = tuple(one for one in partition.isr if one in before)
-    unclean = rules.unclean_allowed(image, topic.name)
+    unclean = policy.unclean_allowed(image, topic.name)
     if not isr and not unclean:
         raise RefusedError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {topic.name}-{partition.index} because it "
             f"would require an unclean leader election.",
         )
-    wanted = Wanted(
-        replicas=before, isr=isr, adding=(), removing=(), election=_election(image, rules, topic)
+    change = TargetState(
+        replicas=before, isr=isr, adding=(), removing=(), election=_election(image, policy, topic)
     )
     return change_partition(
-        topic.topic_id, partition, wanted, terms_for(image, rules, topic, partition)
+        topic.topic_id, partition, change, election_context(image, policy, topic, partition)
     )
 
 
-def _election(image: MetadataImage, rules: Rules, topic: TopicImage) -> Election:
-    return Election.UNCLEAN if rules.unclean_allowed(image, topic.name) else Election.ONLINE
+def _election(image: MetadataImage, policy: PartitionPolicy, topic: TopicImage) -> Election:
+    return Election.UNCLEAN if policy.unclean_allowed(image, topic.name) else Election.ONLINE
 
 
 def _union(*lists: Sequence[int]) -> Replicas:

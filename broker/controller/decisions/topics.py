@@ -1,7 +1,7 @@
 """Decisions about topics: create and delete; `growth` gives them more partitions.
 
 In: the image, what is asked, ids and a start value drawn by the shell. Out: Kafka's metadata
-records and a result per topic. Never: I/O, clock, dice. Rules as of Kafka 4.3's
+records and a result per topic. Never: I/O, clock, random numbers. Rules as of Kafka 4.3's
 ReplicationControlManager.
 """
 
@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from broker.config.keys import ConfigError
 from broker.controller.decisions.configs import check_topic_config, config_records
 from broker.controller.decisions.decision import Decision, RefusedError
-from broker.controller.decisions.names import METADATA_TOPIC, collision_key, name_fault
+from broker.controller.decisions.partition_policy import default_directory
 from broker.controller.decisions.placement import (
+    assign_replicas,
     checked_factor,
     given_assignments,
-    place,
-    places,
+    usable_brokers,
 )
-from broker.controller.decisions.rules import default_directory
+from broker.controller.decisions.topic_names import METADATA_TOPIC, collision_key, name_fault
 from broker.metadata.image import MetadataImage, ResourceType, TopicImage
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import (
@@ -167,8 +167,8 @@ def _assignments(
         raise too_many_partitions()
     factor = topic.replication_factor
     factor = defaults.replication_factor if factor == -1 else factor
-    brokers = places(image)
-    return place(brokers, partitions, checked_factor(factor, brokers), start)
+    brokers = usable_brokers(image)
+    return assign_replicas(brokers, partitions, checked_factor(factor, brokers), start)
 
 
 def _check_only_assigned(topic: NewTopic) -> None:

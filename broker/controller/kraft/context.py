@@ -1,6 +1,6 @@
-"""What the parts of one quorum node share: what it is made of, and what follows from that.
+"""What the parts of one quorum node share.
 
-The node makes it when its log is open and hands it to its parts, so that none of them needs the
+The node builds it once its log is open and passes it to its parts, so that none of them imports the
 node.
 """
 
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from broker.clock.port import Clock, monotonic_ms
 from broker.config.views import BrokerConfig
 from broker.controller.kraft.epoch_limit import EpochLimit
-from broker.controller.kraft.images import Images
-from broker.controller.kraft.machine import Machine
-from broker.controller.kraft.messages import Moment
-from broker.controller.kraft.places import Links
-from broker.controller.kraft.raft_log import RaftLog
-from broker.controller.kraft.voters import Endpoint, ReplicaKey, VoterSet
+from broker.controller.kraft.pending import MetadataState
+from broker.controller.kraft.raft.messages import Tick
+from broker.controller.kraft.raft.raft import Raft
+from broker.controller.kraft.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
+from broker.controller.kraft.storage.raft_log import RaftLog
+from broker.controller.kraft.transport.connections import QuorumConnections
 from broker.disk.port import Disk
 
 
-def moment(clock: Clock) -> Moment:
+def current_tick(clock: Clock) -> Tick:
     """Now, with a random number."""
-    return Moment(monotonic_ms(clock), clock.random.random())
+    return Tick(monotonic_ms(clock), clock.random.random())
 
 
 @dataclass(slots=True)
 class QuorumContext:
-    """`endpoint` is where this node's controller listener is, once it is bound; all else stays."""
+    """`endpoint` is this node's controller listener, set once it is bound; nothing else changes."""
 
     config: BrokerConfig
     clock: Clock
@@ -35,33 +35,33 @@ class QuorumContext:
     cluster_id: str
     me: ReplicaKey
     log: RaftLog
-    machine: Machine
-    images: Images
-    links: Links
+    raft: Raft
+    metadata: MetadataState
+    connections: QuorumConnections
     epoch_limit: EpochLimit
-    endpoint: Endpoint | None = None
+    endpoint: VoterEndpoint | None = None
 
     @property
     def epoch(self) -> int:
-        """The epoch of the quorum as this node knows it."""
-        return self.machine.epoch
+        """The quorum's epoch as this node knows it."""
+        return self.raft.epoch
 
     @property
     def leader_id(self) -> int:
-        """Who leads, -1 if that is not known."""
-        return self.machine.core.announced_leader
+        """The leader, -1 if unknown."""
+        return self.raft.quorum.announced_leader
 
     @property
     def end_offset(self) -> int:
-        """The offset the next record gets."""
+        """The offset of the next record."""
         return self.log.end.offset
 
     @property
     def voters(self) -> VoterSet:
         """The voters in force."""
-        return self.machine.core.voters.latest
+        return self.raft.quorum.voters.latest
 
     @property
-    def is_alone(self) -> bool:
+    def is_only_voter(self) -> bool:
         """Whether this node is the only voter."""
         return self.voters.is_only(self.me)

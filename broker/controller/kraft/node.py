@@ -1,11 +1,9 @@
-"""The KRaft node of a process: voter or observer, and the `Controller` the rest of it sees.
+"""The KRaft node of a process: voter or observer, and the `Controller` the rest of the process
+uses.
 
-Core: `machine.Machine` (the quorum), `images.Images` (decisions waiting for their commit), the
-decisions themselves. In: decisions, requests of other nodes, time. Out: records in the log, answers
-after their commit, changes to publish.
-Never: a rule of Raft (the machine's) or about topics and brokers (the decisions').
-
-Decisions of one turn of the loop share a flush, and none of them waits for it on the loop.
+Cores: `raft.Raft` (the quorum), `pending.MetadataState` (decisions waiting for their commit), the
+decisions themselves. Decisions of one loop iteration share a flush, and none of them waits for it
+on the loop.
 """
 
 from __future__ import annotations
@@ -18,32 +16,32 @@ from typing import TypeVar
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
 from broker.controller.decisions.decision import Decide
-from broker.controller.kraft.batches import StoredBatch
-from broker.controller.kraft.carrier import Carrier
-from broker.controller.kraft.context import QuorumContext, moment
-from broker.controller.kraft.driver import Driver
+from broker.controller.kraft.api import QuorumApi
+from broker.controller.kraft.bootstrap import load_quorum, quorum_config
+from broker.controller.kraft.context import QuorumContext, current_tick
+from broker.controller.kraft.effects import EffectExecutor
 from broker.controller.kraft.epoch_limit import EpochLimit
-from broker.controller.kraft.flushing import Flushing
-from broker.controller.kraft.gauges import measure
-from broker.controller.kraft.housekeeping import Housekeeping
-from broker.controller.kraft.images import Images, Waiting
-from broker.controller.kraft.machine import Machine
-from broker.controller.kraft.membership import BUSY, DONE, Outcome
-from broker.controller.kraft.messages import Moment, OffsetAndEpoch, Request
-from broker.controller.kraft.opening import open_quorum, settings_of
-from broker.controller.kraft.parked import ParkedFetches
-from broker.controller.kraft.places import Links
-from broker.controller.kraft.presence import Presence
-from broker.controller.kraft.service import QuorumService
-from broker.controller.kraft.states import Role
-from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from broker.controller.kraft.event_loop import RaftEventLoop
+from broker.controller.kraft.flush_scheduler import FlushScheduler
+from broker.controller.kraft.maintenance import QuorumMaintenance
+from broker.controller.kraft.metrics import register
+from broker.controller.kraft.pending import MetadataState, PendingDecision
+from broker.controller.kraft.raft.messages import OffsetAndEpoch, RaftRequest, Tick
+from broker.controller.kraft.raft.raft import Raft
+from broker.controller.kraft.raft.roles import RaftRole
+from broker.controller.kraft.raft.voter_changes import BUSY, DONE, VoterChangeResult
+from broker.controller.kraft.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from broker.controller.kraft.storage.records import StoredBatch
+from broker.controller.kraft.transport.connections import QuorumConnections
+from broker.controller.kraft.transport.fetch_purgatory import FetchPurgatory
+from broker.controller.kraft.voter_registration import VoterRegistration
 from broker.disk.port import METADATA_WORKER, Disk
 from broker.log.errors import LogError
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage
 from broker.metadata.versions import METADATA_VERSION, record_version
 from broker.metrics.registry import Metrics
-from broker.peer.port import Address, Network
+from bus.client.wire.ports import Address, Connector
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import NoOpRecord
 
@@ -52,19 +50,20 @@ log = logging.getLogger("broker.controller")
 Reply = TypeVar("Reply")
 
 STOP_WAIT_S = 0.5
-"""How long a stopping leader lets the others hear of it; they find out by themselves too."""
+"""How long a stopping leader waits for the others to acknowledge; they also find out by
+themselves."""
 
 
 def _ignore(*_: object) -> None:
-    """Nobody waits for it."""
+    """No caller waits for the result."""
 
 
 class RaftNode:
     """Implements `controller.port.Controller`.
 
-    Its parts: `driver` feeds the machine, `carrier` carries its effects out, `flushing` gets the
-    leader's appends onto the device, `images` holds what waits for its commit. They share a
-    `QuorumContext`; what one of them needs of the others above it the node passes on.
+    Its parts: `event_loop` passes events to the Raft core, `executor` executes its effects,
+    `flushes` flushes the leader's appends, `metadata` holds the pending decisions. They share a
+    `QuorumContext`; the node implements the small protocols by which they call each other.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class RaftNode:
         config: BrokerConfig,
         clock: Clock,
         disk: Disk,
-        network: Network,
+        network: Connector,
         root: str,
         cluster_id: str,
         node_id: int,
@@ -89,36 +88,38 @@ class RaftNode:
         self._root = root
         self.me = ReplicaKey(node_id, directory_id)
         self.load_errors = 0
-        self.images = Images(MetadataImage(cluster_id=cluster_id), publish, self._left_out)
+        self.metadata = MetadataState(
+            MetadataImage(cluster_id=cluster_id), publish, self._on_record_left_out
+        )
         self._metrics = metrics
         self._when_active: list[Callable[[int, MetadataImage], None]] = []
         self._when_inactive: list[Callable[[], None]] = []
         self._when_leader_changes: list[Callable[[int, int], None]] = []
-        self._when_misplaced: list[Callable[[int], None]] = []
-        self._when_namesake: list[Callable[[str], None]] = []
+        self._when_wrong_cluster: list[Callable[[int], None]] = []
+        self._when_duplicate_id: list[Callable[[str], None]] = []
         self._when_failed: list[Callable[[str], None]] = []
         self._is_active = False
 
     # -- life -------------------------------------------------------------------------------
 
-    def load(self) -> Changes:
+    def open(self) -> Changes:
         """Open the log, before anybody is served. What is certain to be committed, all of it as
         changes: for a single voter everything, else what the newest snapshot holds."""
-        opened = open_quorum(self.config, self.clock, self.disk, self._root, self.me)
-        self.log = opened.log
-        self.links = Links(
-            self._network, self.clock, f"raft-client-{self.me.id}", opened.places.bootstrap
+        loaded = load_quorum(self.config, self.clock, self.disk, self._root, self.me)
+        self.log = loaded.log
+        self.connections = QuorumConnections(
+            self._network, self.clock, f"raft-client-{self.me.id}", loaded.addresses.bootstrap
         )
-        self.machine = Machine(
+        self.raft = Raft(
             self.me,
             self.log,
-            opened.voters,
-            opened.state,
-            moment(self.clock),
-            settings_of(self.config),
-            self.links.bootstrap_ids,
+            loaded.voters,
+            loaded.state,
+            current_tick(self.clock),
+            quorum_config(self.config),
+            self.connections.bootstrap_ids,
         )
-        self.links.set_voters(opened.voters.latest)
+        self.connections.set_voters(loaded.voters.latest)
         self.context = QuorumContext(
             config=self.config,
             clock=self.clock,
@@ -126,31 +127,33 @@ class RaftNode:
             cluster_id=self.cluster_id,
             me=self.me,
             log=self.log,
-            machine=self.machine,
-            images=self.images,
-            links=self.links,
+            raft=self.raft,
+            metadata=self.metadata,
+            connections=self.connections,
             epoch_limit=EpochLimit(self.clock),
         )
-        self._make_parts(self.context, opened.places.static)
-        changes = self._certain(opened.voters.latest.is_only(self.me))
+        self._make_parts(self.context, loaded.addresses.static_voters)
+        changes = self._load_committed(loaded.voters.latest.is_only(self.me))
         latest = self.log.latest_snapshot
         if latest is not None and latest.offset:
-            self.machine.on_snapshot_loaded(latest.offset, None, keep_voters=True)
+            self.raft.on_snapshot_loaded(latest.offset, None, keep_voters=True)
         return changes
 
     def _make_parts(self, context: QuorumContext, static: VoterSet | None) -> None:
-        self.carrier = Carrier(context, self, static)
-        self.driver = Driver(context, self.carrier, self)
-        self.links.on_lost = self.driver.connection_lost
-        self.parked = ParkedFetches(
-            self.machine, self.log, self.clock, self.config, self.driver.event
+        self.executor = EffectExecutor(context, self, static)
+        self.event_loop = RaftEventLoop(context, self.executor, self)
+        self.connections.on_connection_lost = self.event_loop.on_connection_lost
+        self.fetches = FetchPurgatory(
+            self.raft, self.log, self.clock, self.config, self.event_loop.enqueue
         )
-        self.flushing = Flushing(context, self.carrier, self.driver, self.parked)
-        self.housekeeping = Housekeeping(context, self.driver, Presence(context, self), self)
-        self.service = QuorumService(context, self.driver, self.parked)
+        self.flushes = FlushScheduler(context, self.executor, self.event_loop, self.fetches)
+        self.maintenance = QuorumMaintenance(
+            context, self.event_loop, VoterRegistration(context, self), self
+        )
+        self.api = QuorumApi(context, self.event_loop, self.fetches)
 
-    def _certain(self, alone: bool) -> Changes:
-        """The images from what is certain to be committed: the only voter's whole log is."""
+    def _load_committed(self, alone: bool) -> Changes:
+        """The metadata that is certainly committed: for the only voter that is its whole log."""
         latest, place = self.log.latest_snapshot, OffsetAndEpoch(0, 0)
         batches: Iterable[StoredBatch] = ()
         if latest is not None:
@@ -159,123 +162,124 @@ class RaftNode:
             batches = chain(batches, self.log.batches(place.offset, self.log.end.offset))
             place = self.log.end
             self.log.advance_high_watermark(place.offset)
-        return self.images.replace(batches, place.offset, place.epoch)
+        return self.metadata.load_snapshot(batches, place.offset, place.epoch)
 
-    def _left_out(self, record: object, error: Exception) -> None:
-        """Kafka's brokers do the same, and count it as metadata-load-error-count."""
+    def _on_record_left_out(self, record: object, error: Exception) -> None:
+        """As Kafka's brokers do, with a count in metadata-load-error-count."""
         self.load_errors += 1
         log.error("a record of the metadata log is left out: %s", record, exc_info=error)
 
-    def place(self, host: str, port: int) -> None:
-        """This node's controller listener is here."""
+    def set_endpoint(self, host: str, port: int) -> None:
+        """Sets the address of this node's controller listener."""
         listener = (self.config["controller.listener.names"] or ("CONTROLLER",))[0]
-        self.context.endpoint = Endpoint(host, port, listener)
+        self.context.endpoint = VoterEndpoint(host, port, listener)
 
     def start(self, endpoint: tuple[str, int] | None = None) -> None:
-        """Take part in the quorum; `endpoint` is where this node's controller listener is."""
+        """Joins the quorum; `endpoint` is the address of this node's controller listener."""
         if endpoint is not None:
-            self.place(*endpoint)
-        self.driver.settle()
-        self.housekeeping.start()
+            self.set_endpoint(*endpoint)
+        self.event_loop.run_until_idle()
+        self.maintenance.start()
         if self._metrics is not None:
-            measure(self.context, lambda: self.load_errors, self._metrics)
+            register(self.context, lambda: self.load_errors, self._metrics)
 
     async def stop(self) -> None:
-        """Resign, tell the others, close the log."""
-        if self.machine.role is Role.LEADER and len(self.machine.core.voters.latest.voters) > 1:
-            self.driver.event(self.machine.resign)
-            await self._until_heard()
-        self.driver.stop()
-        self.flushing.stop()
-        self.housekeeping.stop()
+        """Resigns, notifies the others, closes the log."""
+        if self.raft.role is RaftRole.LEADER and len(self.raft.quorum.voters.latest.voters) > 1:
+            self.event_loop.enqueue(self.raft.resign)
+            await self._wait_for_acknowledgements()
+        self.event_loop.stop()
+        self.flushes.stop()
+        self.maintenance.stop()
         self._deactivate()
-        self.parked.drop()
-        self.links.close()
-        if self.driver.is_failed:
+        self.fetches.clear()
+        self.connections.close()
+        if self.event_loop.is_failed:
             self.log.release()
         else:
             await self.disk.run(self.log.close, worker=METADATA_WORKER)
 
-    async def _until_heard(self) -> None:
+    async def _wait_for_acknowledgements(self) -> None:
         deadline = self.clock.monotonic() + STOP_WAIT_S
-        while self.clock.monotonic() < deadline and not self.machine.leading.is_end_told:
+        while self.clock.monotonic() < deadline and not self.raft.leader_state.is_end_acknowledged:
             await self.clock.sleep(0.005)
 
-    def on_active(self, tell: Callable[[int, MetadataImage], None]) -> None:
-        """Hear (epoch, newest image) when this node becomes the active controller."""
-        self._when_active.append(tell)
+    def on_active(self, callback: Callable[[int, MetadataImage], None]) -> None:
+        """Calls back with (epoch, newest image) when this node becomes the active controller."""
+        self._when_active.append(callback)
 
-    def on_inactive(self, tell: Callable[[], None]) -> None:
-        """Hear when it ceases to be."""
-        self._when_inactive.append(tell)
+    def on_inactive(self, callback: Callable[[], None]) -> None:
+        """Calls back when this node stops being the active controller."""
+        self._when_inactive.append(callback)
 
-    def on_leader_change(self, tell: Callable[[int, int], None]) -> None:
-        """Hear (leader id or -1, epoch) whenever that changes."""
-        self._when_leader_changes.append(tell)
+    def on_leader_change(self, callback: Callable[[int, int], None]) -> None:
+        """Calls back with (leader id or -1, epoch) when either changes."""
+        self._when_leader_changes.append(callback)
 
-    def on_misplaced(self, tell: Callable[[int], None]) -> None:
-        """Hear of a node of another cluster, once most of the quorum turned out to be such."""
-        self._when_misplaced.append(tell)
+    def on_wrong_cluster(self, callback: Callable[[int], None]) -> None:
+        """Calls back with a node of another cluster, once most of the quorum belongs to another."""
+        self._when_wrong_cluster.append(callback)
 
-    def on_namesake(self, tell: Callable[[str], None]) -> None:
-        """Hear what another process with this node's id does, once it is certain that it lives."""
-        self._when_namesake.append(tell)
+    def on_duplicate_id(self, callback: Callable[[str], None]) -> None:
+        """Calls back with what another live process with this node's id does."""
+        self._when_duplicate_id.append(callback)
 
-    def on_failed(self, tell: Callable[[str], None]) -> None:
-        """Hear what the metadata directory has lost; this node says nothing more to anybody."""
-        self._when_failed.append(tell)
+    def on_failed(self, callback: Callable[[str], None]) -> None:
+        """Calls back with what the metadata directory has lost; this node stays silent from then
+        on."""
+        self._when_failed.append(callback)
 
     def address_of(self, node_id: int) -> Address | None:
-        """Where a controller listens, as far as is known here; None for this node itself too."""
-        return self.links.place_of(node_id)
+        """The controller listener of another node, if known; None for this node itself."""
+        return self.connections.address_of(node_id)
 
     # -- the Controller protocol ------------------------------------------------------------
 
     @property
     def image(self) -> MetadataImage:
-        """The newest image while active, else what is committed."""
-        return self.images.newest if self.is_active else self.images.committed
+        """The newest image while active, else the committed one."""
+        return self.metadata.newest if self.is_active else self.metadata.committed
 
     @property
     def committed(self) -> MetadataImage:
-        """What cannot be taken back."""
-        return self.images.committed
+        """The committed image."""
+        return self.metadata.committed
 
     @property
     def is_active(self) -> bool:
-        """Whether this node leads and has a record of its own epoch committed. While it stores
-        that another epoch has begun it leads no longer, though nobody has been told."""
-        return self._is_active and self.machine.role is Role.LEADER
+        """Whether this node leads and has committed a record of its own epoch. While it stores that
+        another epoch has begun it no longer leads, although no callback has run yet."""
+        return self._is_active and self.raft.role is RaftRole.LEADER
 
     @property
     def epoch(self) -> int:
-        """The epoch of the quorum as this node knows it."""
+        """The quorum's epoch as this node knows it."""
         return self.context.epoch
 
     @property
     def leader_id(self) -> int:
-        """Who leads, -1 if that is not known."""
+        """The leader, -1 if unknown."""
         return self.context.leader_id
 
     @property
     def end_offset(self) -> int:
-        """The offset the next record gets."""
+        """The offset of the next record."""
         return self.context.end_offset
 
     @property
-    def endpoint(self) -> Endpoint | None:
-        """Where this node's controller listener is, once it is bound."""
+    def endpoint(self) -> VoterEndpoint | None:
+        """The address of this node's controller listener, once it is bound."""
         return self.context.endpoint
 
     @property
     def log_bytes(self) -> int:
-        """What the metadata log occupies on disk."""
+        """The size of the metadata log on disk."""
         return self.log.size_bytes
 
     @property
     def kraft_version(self) -> int:
         """0 where the configuration names the voters, 1 where the log does."""
-        return self.machine.membership.level
+        return self.raft.voter_changes.kraft_version
 
     @property
     def voters(self) -> VoterSet:
@@ -288,30 +292,30 @@ class RaftNode:
         done: Callable[[Reply], None],
         failed: Callable[[ErrorCode], None] | None = None,
     ) -> None:
-        """Decide on the newest image, append, answer after commit. See the port."""
-        if not self.is_active or self.images.is_full or self.driver.is_silent:
+        """Decides on the newest image, appends, replies after the commit. See the port."""
+        if not self.is_active or self.metadata.is_full or self.event_loop.is_silent:
             if failed is not None:
                 failed(ErrorCode.NOT_CONTROLLER)
             return
-        decision = decide(self.images.newest)
+        decision = decide(self.metadata.newest)
         reply = decision.reply
         if not decision.records:
-            end_offset = self.images.newest.offset + 1
-            self.images.add(Waiting(end_offset, None, lambda: done(reply), failed))
-            self.images.commit(self.machine.high_watermark)
+            end_offset = self.metadata.newest.offset + 1
+            self.metadata.add(PendingDecision(end_offset, None, lambda: done(reply), failed))
+            self.metadata.commit(self.raft.high_watermark)
             return
         try:
             changes, end_offset = self._append(decision.records)
         except LogError as error:
-            self._refused(error)
+            self._on_append_failed(error)
             if failed is not None:
-                failed(error.code if self.is_alone else ErrorCode.NOT_CONTROLLER)
+                failed(error.code if self.is_only_voter else ErrorCode.NOT_CONTROLLER)
             return
-        self.images.add(Waiting(end_offset, changes, lambda: done(reply), failed))
-        self.flushing.soon()
+        self.metadata.add(PendingDecision(end_offset, changes, lambda: done(reply), failed))
+        self.flushes.schedule()
 
     def _append(self, records: tuple[object, ...]) -> tuple[Changes, int]:
-        image = self.images.newest
+        image = self.metadata.newest
         level = next(
             (
                 record.feature_level
@@ -322,126 +326,128 @@ class RaftNode:
             image.metadata_version,
         )
         rows = [(one, record_version(type(one).__name__, level)) for one in records]
-        last_offset = self.log.append(rows, self.machine.epoch)
+        last_offset = self.log.append(rows, self.raft.epoch)
         delta = MetadataDelta(image)
-        self.images.take_in(delta, records)
-        self.images.replayed_offset = last_offset + 1
-        return self.images.applied(delta, last_offset, self.machine.epoch), last_offset + 1
+        self.metadata.replay_records(delta, records)
+        self.metadata.replayed_offset = last_offset + 1
+        return self.metadata.apply(delta, last_offset, self.raft.epoch), last_offset + 1
 
     def write_noop(self) -> None:
-        """A record that says nothing, so that observers' lag is told truthfully."""
-        if self.machine.role is not Role.LEADER or self.driver.is_silent:
+        """Appends a record that changes nothing, so that observers' reported lag is correct."""
+        if self.raft.role is not RaftRole.LEADER or self.event_loop.is_silent:
             return
         try:
             changes, end_offset = self._append((NoOpRecord(),))
         except LogError as error:
-            self._refused(error)
+            self._on_append_failed(error)
             return
-        self.images.add(Waiting(end_offset, changes))
-        self.flushing.soon()
+        self.metadata.add(PendingDecision(end_offset, changes))
+        self.flushes.schedule()
 
     @property
-    def is_alone(self) -> bool:
+    def is_only_voter(self) -> bool:
         """Whether this node is the only voter."""
-        return self.context.is_alone
+        return self.context.is_only_voter
 
-    def _refused(self, error: LogError) -> None:
-        """A controller that cannot write decides nothing: no dead broker is fenced, nobody leads
-        in its place. Whoever is alone can only wait for room."""
-        if self.is_alone:
+    def _on_append_failed(self, error: LogError) -> None:
+        """A controller that cannot write makes no decisions: no dead broker would be fenced, no
+        leader replaced. The only voter can only wait for room."""
+        if self.is_only_voter:
             log.error("the metadata log refuses a decision: %s", error)
             return
         log.error("the metadata log refuses a decision, this node resigns: %s", error)
-        self.driver.event(self.machine.resign)
+        self.event_loop.enqueue(self.raft.resign)
 
     # -- who leads --------------------------------------------------------------------------
 
     def on_committed(self) -> None:
-        """See ``CarrierHost``. A leader is active from its first commit on."""
-        if self.machine.role is Role.LEADER and not self.is_active:
+        """See ``EffectExecutorHost``. A leader is active from its first commit on."""
+        if self.raft.role is RaftRole.LEADER and not self.is_active:
             self._activate()
-        self.housekeeping.on_commit()
+        self.maintenance.on_commit()
 
     def _activate(self) -> None:
         self._is_active = True
-        log.info("active controller in epoch %d", self.machine.epoch)
-        for tell in self._when_active:
-            tell(self.machine.epoch, self.images.newest)
+        log.info("active controller in epoch %d", self.raft.epoch)
+        for callback in self._when_active:
+            callback(self.raft.epoch, self.metadata.newest)
 
     def _deactivate(self) -> None:
         was_active, self._is_active = self._is_active, False
-        self.images.drop_pending()
+        self.metadata.drop_pending()
         if was_active:
             log.info("no longer the active controller")
-            for tell in self._when_inactive:
-                tell()
+            for callback in self._when_inactive:
+                callback()
 
-    def leader_is(self, leader_id: int, epoch: int) -> None:
-        """See ``CarrierHost``."""
+    def leader_changed(self, leader_id: int, epoch: int) -> None:
+        """See ``EffectExecutorHost``."""
         if leader_id != self.me.id:
             self._deactivate()
         log.info("leader of epoch %d is %s", epoch, leader_id if leader_id >= 0 else "not known")
-        self.parked.wake()
-        for tell in self._when_leader_changes:
-            tell(leader_id, epoch)
+        self.fetches.check_and_complete()
+        for callback in self._when_leader_changes:
+            callback(leader_id, epoch)
 
-    def tell_misplaced(self, node_id: int) -> None:
-        """See ``DriverHost``."""
-        for tell in self._when_misplaced:
-            tell(node_id)
+    def report_wrong_cluster(self, node_id: int) -> None:
+        """See ``EventLoopHost``."""
+        for callback in self._when_wrong_cluster:
+            callback(node_id)
 
-    def tell_namesake(self, does: str) -> None:
-        """See ``DriverHost`` and ``PresenceHost``."""
-        for tell in self._when_namesake:
-            tell(does)
+    def report_duplicate_id(self, does: str) -> None:
+        """See ``EventLoopHost`` and ``VoterRegistrationHost``."""
+        for callback in self._when_duplicate_id:
+            callback(does)
 
-    def directory_failed(self, error: Exception) -> None:
-        """See ``DriverHost``."""
+    def on_directory_failed(self, error: Exception) -> None:
+        """See ``EventLoopHost``."""
         self._deactivate()
-        for tell in self._when_failed:
-            tell(f"{self.log.directory} {error}")
+        for callback in self._when_failed:
+            callback(f"{self.log.directory} {error}")
 
-    # -- what its parts ask of each other -------------------------------------------------
+    # -- calls between the parts -------------------------------------------------------------
 
-    def send(self, to: int, request: Request) -> None:
-        """See ``CarrierHost``."""
-        self.driver.send(to, request)
+    def send(self, to: int, request: RaftRequest) -> None:
+        """See ``EffectExecutorHost``."""
+        self.event_loop.send(to, request)
 
     def flush_soon(self) -> None:
-        """See ``CarrierHost``."""
-        self.flushing.soon()
+        """See ``EffectExecutorHost``."""
+        self.flushes.schedule()
 
-    def dropped(self, paths: list[str]) -> None:
-        """See ``CarrierHost``."""
-        self.housekeeping.dropped(paths)
+    def on_log_dropped(self, paths: list[str]) -> None:
+        """See ``EffectExecutorHost``."""
+        self.maintenance.on_log_dropped(paths)
 
-    def on_settled(self) -> None:
-        """See ``DriverHost``."""
-        self.parked.wake()
-        self.flushing.soon()
+    def on_idle(self) -> None:
+        """See ``EventLoopHost``."""
+        self.fetches.check_and_complete()
+        self.flushes.schedule()
 
-    # -- events from outside and changes of the voters ------------------------------------
+    # -- events and voter changes ------------------------------------------------------------
 
     def step(
         self,
-        call: Callable[[Moment], Reply],
-        answer: Callable[[Reply], None] = _ignore,
-        refused: Callable[[], None] = _ignore,
+        call: Callable[[Tick], Reply],
+        on_stored: Callable[[Reply], None] = _ignore,
+        on_refused: Callable[[], None] = _ignore,
     ) -> None:
-        """One event of the machine; `answer` when all that follows from it is stored, or
-        `refused`."""
-        self.driver.step(call, answer, refused)
+        """Processes one event of the Raft core; calls `on_stored` when everything that follows from
+        it is stored, or `on_refused`."""
+        self.event_loop.step(call, on_stored, on_refused)
 
     def change_voters(
-        self, ask: Callable[[Machine], Outcome], told: Callable[[Outcome], None]
+        self,
+        change: Callable[[Raft], VoterChangeResult],
+        on_result: Callable[[VoterChangeResult], None],
     ) -> None:
-        """One step of a change of the voters, with what follows from it."""
-        self.step(lambda _: ask(self.machine), told, lambda: told(BUSY))
+        """Processes one step of a voter change."""
+        self.step(lambda _: change(self.raft), on_result, lambda: on_result(BUSY))
 
-    def tell_own_place(self, told: Callable[[Outcome], None]) -> None:
-        """A leader says itself where it listens, as the others tell it by UpdateRaftVoter."""
+    def register_endpoint(self, on_result: Callable[[VoterChangeResult], None]) -> None:
+        """Records the leader's own endpoint, as other voters do by UpdateRaftVoter."""
         if self.endpoint is None:
-            told(DONE)
+            on_result(DONE)
             return
         voter = Voter(self.me, (self.endpoint,))
-        self.change_voters(lambda machine: machine.membership.update(voter), told)
+        self.change_voters(lambda raft: raft.voter_changes.update(voter), on_result)

@@ -1,10 +1,8 @@
-"""Nodes of rules of access, as the authorizer of Kafka 3.9 keeps them.
+"""ACL nodes, as the authorizer of Kafka 3.9 keeps them.
 
-In: rules, or the bytes of a node. Out: bytes, rules, records. Never: I/O, nor whether somebody may
-do something.
-
-`/kafka-acl/<Type>/<name>` holds all rules about one literal name, `/kafka-acl-extended/prefixed/…`
-those about a prefix; each change leaves a numbered note for the brokers.
+Pure. `/kafka-acl/<Type>/<name>` holds all ACLs of one literal name,
+`/kafka-acl-extended/prefixed/…` those of a prefix; each change leaves a numbered notification for
+the brokers.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Any
 
 from broker.controller.zk import znodes
 from broker.metadata.image import AclImage, MetadataImage
-from broker.metadata.records import acl_as_record
+from broker.metadata.image_writer import acl_as_record
 from bus.protocol.generated.metadata_records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
@@ -58,13 +56,13 @@ ResourceKey = tuple[int, str, int]
 
 
 def path_of(resource: ResourceKey) -> str:
-    """Where the rules about a resource stand."""
+    """The node with the ACLs of a resource."""
     kind, name, pattern = resource
     return f"{ROOTS[pattern]}/{_KIND_NAMES[kind]}/{name}"
 
 
 def resource_of(acl: AclImage) -> ResourceKey:
-    """What a rule is about."""
+    """The resource of an ACL."""
     return (acl.resource_type, acl.resource_name, acl.pattern_type)
 
 
@@ -101,8 +99,8 @@ def decode_rules(resource: ResourceKey, data: bytes) -> tuple[AclImage, ...]:
         raise znodes.ZnodeError(f"{path} cannot be understood ({error})") from error
 
 
-def note_of(resource: ResourceKey) -> tuple[str, bytes]:
-    """The note that tells brokers to read a resource's rules again: its path's start, its data."""
+def notification_of(resource: ResourceKey) -> tuple[str, bytes]:
+    """The notification by which brokers read a resource's ACLs again: its path prefix, its data."""
     kind, name, pattern = resource
     path = f"{CHANGES[pattern]}/{CHANGE_PREFIX}"
     if pattern == LITERAL:
@@ -112,8 +110,9 @@ def note_of(resource: ResourceKey) -> tuple[str, bytes]:
     )
 
 
-def resource_of_note(folder: str, data: bytes) -> ResourceKey | None:
-    """The resource a note names, None if it makes no sense. Old brokers wrote `Topic:name`."""
+def resource_of_notification(folder: str, data: bytes) -> ResourceKey | None:
+    """The resource a notification names, None if it is malformed. Old brokers wrote
+    `Topic:name`."""
     try:
         if folder == CHANGES[LITERAL]:
             kind, _, name = data.decode().partition(":")
@@ -130,7 +129,7 @@ def resource_of_note(folder: str, data: bytes) -> ResourceKey | None:
 def difference(
     image: MetadataImage, resource: ResourceKey, rules: Iterable[AclImage]
 ) -> list[object]:
-    """Records from the rules the image holds about a resource to those of its node."""
+    """Records from the ACLs the image holds of a resource to those of its node."""
     held = {acl: key for key, acl in image.acls.items() if resource_of(acl) == resource}
     stand = dict.fromkeys(rules)
     gone: list[object] = [
@@ -140,8 +139,8 @@ def difference(
 
 
 def record_of(acl: AclImage) -> AccessControlEntryRecord:
-    """A rule read from a node. Its id is made of what it says, so that everybody who reads the
-    nodes has the same records."""
+    """An ACL read from a node. Its id is derived from its content, so that all readers of the nodes
+    have the same records."""
     said: tuple[Any, ...] = (
         acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host,
         acl.operation, acl.permission_type,

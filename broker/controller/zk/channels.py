@@ -1,12 +1,12 @@
-"""One ordered line of requests to each broker: what each of them must still be told.
+"""One queue of requests per broker: the updates that it has not confirmed.
 
-In: which partitions changed, which replicas go. Out: LeaderAndIsr, then UpdateMetadata, then
-StopReplica, one request in flight per broker, repeated until the broker answers or has gone.
+In: which partitions changed, which replicas are deleted. Out: LeaderAndIsr, then UpdateMetadata,
+then StopReplica, one request in flight per broker, repeated until the broker responds or is gone.
 Never: a decision.
 
-A line holds no requests but the names of what changed, and each request is made of the newest
-image when its turn comes. So a line is never longer than there are partitions, a slow broker skips
-states that nobody needs any more, and it never hears an older state after a newer one.
+A queue holds no requests but the names of what changed, and each request is built from the newest
+image when its turn comes. So a queue is never longer than there are partitions, a slow broker skips
+states that are outdated, and it never gets an older state after a newer one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 
 from broker.clock.port import Clock, TaskHandle
 from broker.controller.zk.requests import (
-    Author,
     PartitionId,
+    Sender,
     leader_and_isr,
     stop_replica,
     update_metadata,
@@ -32,23 +32,23 @@ from bus.protocol.apis import ApiKey
 log = logging.getLogger("broker.controller.zk")
 
 RETRY_S = 0.3
-"""Between two tries to tell a broker something (Kafka's own pause, C-COM-08)."""
+"""The pause between two attempts to send a request (Kafka's own, C-COM-08)."""
 
 MAX_PARTITIONS_PER_REQUEST = 5_000
-"""One request stays near half a megabyte, and a broker can serve clients between two of them."""
+"""Keeps a request near half a megabyte; the broker can serve clients between two of them."""
 
 _FENCED = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH)
 
-Send = Callable[[int, int, object], Awaitable[Any]]
+SendToBroker = Callable[[int, int, object], Awaitable[Any]]
 """broker id, API key, body -> response; raises `SendError` when there is none."""
 
 
 class SendError(Exception):
-    """No answer from a broker."""
+    """A broker did not respond."""
 
 
 @dataclass(slots=True)
-class Due:
+class PendingUpdates:
     """What one broker has not confirmed yet. `full` asks for a FULL UpdateMetadata."""
 
     isr: dict[PartitionId, None] = field(default_factory=dict)
@@ -65,50 +65,50 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """Who hears what brokers answer."""
+class ResponseHandlers:
+    """Callbacks for brokers' responses."""
 
     isr_errors: Callable[[int, dict[PartitionId, ErrorCode]], None]
     stopped: Callable[[int, dict[tuple[str, int], ErrorCode]], None]
     fenced: Callable[[int, ErrorCode], None]
 
 
-class Line:
-    """The line to one broker.
+class BrokerRequestQueue:
+    """The queue of one broker.
 
-    Invariant: `_due` is what the broker has not answered; at most one request is on its way.
+    Invariant: `_pending` is what the broker has not confirmed; at most one request is in flight.
     """
 
     def __init__(
         self,
         broker_id: int,
         broker_epoch: int,
-        author: Callable[[int], Author],
+        sender: Callable[[int], Sender],
         image: Callable[[], MetadataImage],
-        send: Send,
-        answers: Answers,
+        send: SendToBroker,
+        handlers: ResponseHandlers,
         clock: Clock,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
-        self._author = author
+        self._sender = sender
         self._image = image
         self._send = send
-        self._answers = answers
+        self._handlers = handlers
         self._clock = clock
-        self._due = Due()
+        self._pending = PendingUpdates()
         self._wake = asyncio.Event()
         self.confirmed = asyncio.Event()
         self._task: TaskHandle | None = None
 
     def start(self) -> None:
-        """Begin to send."""
+        """Starts sending."""
         self._task = self._clock.spawn(
             self._run(), name=f"controller-to-broker-{self.broker_id}"
         )
 
     def stop(self) -> None:
-        """Send nothing more; nobody waits for this broker any longer."""
+        """Stops sending; waiting for this broker ends too."""
         self.confirmed.set()
         if self._task is not None:
             self._task.cancel()
@@ -116,15 +116,15 @@ class Line:
     @property
     def idle(self) -> bool:
         """Whether the broker has confirmed everything."""
-        return not self._due
+        return not self._pending
 
     @property
-    def due(self) -> Due:
-        """To add to; call `wake` then."""
-        return self._due
+    def pending(self) -> PendingUpdates:
+        """Add to it, then call `wake`."""
+        return self._pending
 
     def wake(self) -> None:
-        """Something is due."""
+        """Something is pending."""
         self.confirmed.clear()
         self._wake.set()
 
@@ -132,35 +132,35 @@ class Line:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._due:
+            while self._pending:
                 try:
-                    await self._tell()
+                    await self._send_next()
                 except SendError as error:
                     log.info("broker %d was not told: %s", self.broker_id, error)
                     await self._clock.sleep(RETRY_S)
             self.confirmed.set()
 
-    async def _tell(self) -> None:
-        due = self._due
-        if due.isr:
-            await self._tell_isr(due)
-        elif due.metadata or due.deleted or due.full or due.brokers:
-            await self._tell_metadata(due)
+    async def _send_next(self) -> None:
+        pending = self._pending
+        if pending.isr:
+            await self._send_leader_and_isr(pending)
+        elif pending.metadata or pending.deleted or pending.full or pending.brokers:
+            await self._send_update_metadata(pending)
         else:
-            await self._tell_stops(due)
+            await self._send_stop_replica(pending)
 
-    async def _tell_isr(self, due: Due) -> None:
-        chosen = _some(due.isr)
-        body = leader_and_isr(self._image(), chosen, self._author(self.broker_epoch))
+    async def _send_leader_and_isr(self, pending: PendingUpdates) -> None:
+        chosen = _chunk(pending.isr)
+        body = leader_and_isr(self._image(), chosen, self._sender(self.broker_epoch))
         for one in chosen:
-            del due.isr[one]
+            del pending.isr[one]
         try:
-            response = await self._told(ApiKey.LEADER_AND_ISR, body)
+            response = await self._request(ApiKey.LEADER_AND_ISR, body)
         except SendError:
-            due.isr |= dict.fromkeys(chosen)
+            pending.isr |= dict.fromkeys(chosen)
             raise
         if self._accepted(response.error_code):
-            self._answers.isr_errors(
+            self._handlers.isr_errors(
                 self.broker_id,
                 {
                     (topic.topic_id, one.partition_index): ErrorCode.of(one.error_code)
@@ -170,37 +170,37 @@ class Line:
                 },
             )
 
-    async def _tell_metadata(self, due: Due) -> None:
-        full, due.full, due.brokers = due.full, False, False
-        deleted, due.deleted = due.deleted, {}
-        chosen = list(due.metadata) if full else _some(due.metadata)
+    async def _send_update_metadata(self, pending: PendingUpdates) -> None:
+        full, pending.full, pending.brokers = pending.full, False, False
+        deleted, pending.deleted = pending.deleted, {}
+        chosen = list(pending.metadata) if full else _chunk(pending.metadata)
         image = self._image()
         everything = [(t.topic_id, p.index) for t, p in image.partitions()] if full else chosen
         body = update_metadata(
-            image, everything, self._author(self.broker_epoch),
+            image, everything, self._sender(self.broker_epoch),
             deleted=deleted.values(), full=full,
         )  # fmt: skip
         for one in chosen:
-            del due.metadata[one]
+            del pending.metadata[one]
         try:
-            response = await self._told(ApiKey.UPDATE_METADATA, body)
+            response = await self._request(ApiKey.UPDATE_METADATA, body)
         except SendError:
-            due.metadata |= dict.fromkeys(chosen)
-            due.deleted = deleted | due.deleted
-            due.full = due.full or full
-            due.brokers = True
+            pending.metadata |= dict.fromkeys(chosen)
+            pending.deleted = deleted | pending.deleted
+            pending.full = pending.full or full
+            pending.brokers = True
             raise
         self._accepted(response.error_code)
 
-    async def _tell_stops(self, due: Due) -> None:
-        stops = {one: due.stops[one] for one in _some(due.stops)}
-        body = stop_replica(stops, self._author(self.broker_epoch))
+    async def _send_stop_replica(self, pending: PendingUpdates) -> None:
+        stops = {one: pending.stops[one] for one in _chunk(pending.stops)}
+        body = stop_replica(stops, self._sender(self.broker_epoch))
         for one in stops:
-            del due.stops[one]
+            del pending.stops[one]
         try:
-            response = await self._told(ApiKey.STOP_REPLICA, body)
+            response = await self._request(ApiKey.STOP_REPLICA, body)
         except SendError:
-            due.stops = stops | due.stops
+            pending.stops = stops | pending.stops
             raise
         whole = ErrorCode.of(response.error_code)
         results = dict.fromkeys(stops, whole)
@@ -210,69 +210,70 @@ class Line:
             if (one.topic_name, one.partition_index) in stops
         }
         self._accepted(response.error_code)
-        self._answers.stopped(self.broker_id, results)
+        self._handlers.stopped(self.broker_id, results)
 
-    async def _told(self, key: ApiKey, body: object) -> Any:
-        """The broker's answer; one that it could not carry out is sent again."""
+    async def _request(self, key: ApiKey, body: object) -> Any:
+        """The broker's response; an error that it may recover from raises, and the request is
+        repeated."""
         response = await self._send(self.broker_id, key, body)
         if ErrorCode.of(response.error_code) in (ErrorCode.NONE, *_FENCED):
             return response
         raise SendError(f"{key.name}: {ErrorCode.of(response.error_code).name}")
 
     def _accepted(self, error_code: int) -> bool:
-        """Whether the request was followed. A broker that lives another life is heard of by its
-        znode; one that knows a newer controller means that this one must look."""
+        """Whether the broker accepted the request. A restarted broker shows in its znode; one that
+        knows a newer controller means that this one must check."""
         error = ErrorCode.of(error_code)
         if error is not ErrorCode.NONE:
             log.warning("broker %d refuses: %s", self.broker_id, error.name)
-            self._answers.fenced(self.broker_id, error)
+            self._handlers.fenced(self.broker_id, error)
         return error is ErrorCode.NONE
 
 
-def _some(due: dict[Any, Any]) -> list[Any]:
-    return list(due)[:MAX_PARTITIONS_PER_REQUEST]
+def _chunk(pending: dict[Any, Any]) -> list[Any]:
+    return list(pending)[:MAX_PARTITIONS_PER_REQUEST]
 
 
-class Lines:
-    """All lines of one controller."""
+class BrokerRequestQueues:
+    """All queues of one controller."""
 
-    def __init__(self, make: Callable[[int, int], Line]) -> None:
-        self._make = make
-        self._lines: dict[int, Line] = {}
+    def __init__(self, create: Callable[[int, int], BrokerRequestQueue]) -> None:
+        self._make = create
+        self._queues: dict[int, BrokerRequestQueue] = {}
 
-    def open(self, broker_id: int, broker_epoch: int) -> Line:
-        """A new line to a broker; what was due to its former life is dropped."""
+    def open(self, broker_id: int, broker_epoch: int) -> BrokerRequestQueue:
+        """A new queue for a broker; what was pending before its restart is dropped."""
         self.close(broker_id)
-        line = self._lines[broker_id] = self._make(broker_id, broker_epoch)
-        line.start()
-        return line
+        queue = self._queues[broker_id] = self._make(broker_id, broker_epoch)
+        queue.start()
+        return queue
 
     def close(self, broker_id: int) -> None:
-        """The broker has gone."""
-        line = self._lines.pop(broker_id, None)
-        if line is not None:
-            line.stop()
+        """The broker is gone."""
+        queue = self._queues.pop(broker_id, None)
+        if queue is not None:
+            queue.stop()
 
     def close_all(self) -> None:
-        """Only an active controller speaks to others (C-RS-07)."""
-        for broker_id in list(self._lines):
+        """Only an active controller sends requests (C-RS-07)."""
+        for broker_id in list(self._queues):
             self.close(broker_id)
 
-    def get(self, broker_id: int) -> Line | None:
-        """The line to a broker that is here."""
-        return self._lines.get(broker_id)
+    def get(self, broker_id: int) -> BrokerRequestQueue | None:
+        """The queue of a live broker."""
+        return self._queues.get(broker_id)
 
-    def all(self) -> list[Line]:
-        """In the order of the brokers' ids."""
-        return [self._lines[broker_id] for broker_id in sorted(self._lines)]
+    def all(self) -> list[BrokerRequestQueue]:
+        """All queues by broker id."""
+        return [self._queues[broker_id] for broker_id in sorted(self._queues)]
 
     async def confirmed(self) -> None:
-        """Until every broker has confirmed what was due to it."""
-        for line in self.all():
-            await line.confirmed.wait()
+        """Waits until every broker has confirmed what was pending for it."""
+        for queue in self.all():
+            await queue.confirmed.wait()
 
-    def wake(self) -> None:
-        """Send whatever is due."""
-        for line in self.all():
-            if not line.idle:
-                line.wake()
+    def send_pending(self) -> None:
+        """Starts sending where something is pending."""
+        for queue in self.all():
+            if not queue.idle:
+                queue.wake()

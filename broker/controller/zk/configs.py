@@ -1,10 +1,9 @@
-"""Configurations of topics and brokers, quotas and rules of access, as they stand in the znodes.
-
-In: a session and the image. Out: records for what differs. Never: a write; and a node that makes no
-sense stops nobody: it is named in the log, what was known of it before holds.
+"""Configurations of topics and brokers, quotas and ACLs, as the znodes hold them.
 
 Kafka's brokers read them from ZooKeeper themselves, not from the controller: all of them at their
-start, then what a note names: those under `/config/changes`, and those of the authorizer.
+start, then what a notification names: those under `/config/changes`, and those of the authorizer.
+The result is records for what differs from the image. A malformed node is logged and ignored; its
+known content stays in force. Writes nothing.
 """
 
 from __future__ import annotations
@@ -15,40 +14,40 @@ from dataclasses import dataclass, field
 
 from broker.controller.decisions.quotas import USER
 from broker.controller.zk import acls, quotas, znodes
-from broker.controller.zk.access import (
+from broker.controller.zk.acl_and_quota_reader import (
     NO_NODE,
     read_acls,
     read_all_acls,
     read_all_quotas,
     read_quotas,
 )
-from broker.controller.zk.load import (
+from broker.controller.zk.port import ZooKeeperSession
+from broker.controller.zk.state_reader import (
     broker_entity,
     children_or_none,
     get_or_none,
     in_chunks,
 )
-from broker.controller.zk.port import ZooKeeperSession
 from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import ConfigKey, MetadataImage, ResourceType
 from bus.protocol.generated.metadata_records import ConfigRecord
 
-MAX_NOTES = 1_000
-"""Notes of a folder that are kept for brokers that are slow to look; older ones are removed. A
-broker that was away longer reads everything anyway."""
+MAX_NOTIFICATIONS = 1_000
+"""Notifications of a folder kept for slow brokers; older ones are removed. A broker that was away
+longer reads everything anyway."""
 
 log = logging.getLogger("broker.controller.zk")
 
-NOTE_FOLDERS = (znodes.CONFIG_CHANGES, *acls.CHANGES.values())
-"""Where notes are left."""
+NOTIFICATION_FOLDERS = (znodes.CONFIG_CHANGES, *acls.CHANGES.values())
+"""The folders of notifications."""
 
 _KINDS = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
 
 
 @dataclass(slots=True)
-class Noted:
-    """What a note led to: records for what differs, and the nodes as they were found (None: none
-    is there)."""
+class NotifiedChanges:
+    """What a notification led to: records for what differs, and the nodes as they were read (None:
+    there is none)."""
 
     records: list[object] = field(default_factory=list)
     configs: dict[str, ConfigNode | None] = field(default_factory=dict)
@@ -57,8 +56,8 @@ class Noted:
 
 
 async def read_all_configs(session: ZooKeeperSession, image: MetadataImage) -> list[object]:
-    """Records that bring the image to what stands in the znodes."""
-    records = await _read_all_access(session, image)
+    """Records from the image to what the znodes hold."""
+    records = await _read_all_acls_and_quotas(session, image)
     found: set[ConfigKey] = set()
     for folder in _KINDS:
         names = await children_or_none(session, f"/config/{folder}")
@@ -73,7 +72,9 @@ async def read_all_configs(session: ZooKeeperSession, image: MetadataImage) -> l
     return records
 
 
-async def _read_all_access(session: ZooKeeperSession, image: MetadataImage) -> list[object]:
+async def _read_all_acls_and_quotas(
+    session: ZooKeeperSession, image: MetadataImage
+) -> list[object]:
     records: list[object] = []
     known = dict.fromkeys(image.client_quotas)
     known |= {((USER, user),): None for _, user in image.scram}
@@ -110,26 +111,30 @@ async def read_topic_configs(
     ]
 
 
-async def read_noted(
+async def read_notified_changes(
     session: ZooKeeperSession, folder: str, data: bytes, image: MetadataImage
-) -> Noted:
-    """The same for what a note names; kinds that are not kept here (client metrics) lead to
+) -> NotifiedChanges:
+    """The same for what a notification names; kinds that are not kept here (client metrics) lead to
     nothing. Raises `ZnodeError` and ZooKeeperError."""
     if folder != znodes.CONFIG_CHANGES:
-        resource = acls.resource_of_note(folder, data)
-        return Noted() if resource is None else await _read_rules(session, resource, image)
+        resource = acls.resource_of_notification(folder, data)
+        return (
+            NotifiedChanges() if resource is None else await _read_rules(session, resource, image)
+        )
     entity = znodes.decode_change(folder, data)
     if entity is None:
-        return Noted()
+        return NotifiedChanges()
     if entity.partition("/")[0] in _KINDS:
         node = await _read_node(session, entity)
         values = znodes.decode_config(f"/config/{entity}", node[1])
-        return Noted(difference(image, _key(entity), values), {f"/config/{entity}": node[0]})
+        return NotifiedChanges(
+            difference(image, _key(entity), values), {f"/config/{entity}": node[0]}
+        )
     found = await read_quotas(session, entity)
     if found is None:
-        return Noted()
+        return NotifiedChanges()
     held = None if found.version == NO_NODE else ConfigNode(found.version, found.node.kept)
-    return Noted(
+    return NotifiedChanges(
         quotas.difference(image, found.entity, found.node),
         {found.path: held},
         faults=found.node.faults,
@@ -138,12 +143,12 @@ async def read_noted(
 
 async def _read_rules(
     session: ZooKeeperSession, resource: acls.ResourceKey, image: MetadataImage
-) -> Noted:
+) -> NotifiedChanges:
     found = await read_acls(session, resource)
     if found.fault:
-        return Noted(faults=(found.fault,))
+        return NotifiedChanges(faults=(found.fault,))
     version = None if found.version == NO_NODE else found.version
-    return Noted(
+    return NotifiedChanges(
         acls.difference(image, resource, found.rules), acls={acls.path_of(resource): version}
     )
 
@@ -151,7 +156,7 @@ async def _read_rules(
 async def _read_or_fault(
     session: ZooKeeperSession, entity: str
 ) -> tuple[ConfigKey, dict[str, str] | None]:
-    """What makes no sense is said, and changes nothing."""
+    """A malformed node is logged and changes nothing."""
     try:
         return await _read(session, entity)
     except znodes.ZnodeError as error:

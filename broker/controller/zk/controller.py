@@ -1,8 +1,9 @@
-"""The controller of one broker in ZooKeeper mode: one of all, active on the elected one.
+"""The controller of one broker in ZooKeeper mode; active on the elected broker.
 
-In: decisions to write, session news, watches, brokers' answers. Out: answers after the znodes
-stand; who is controller. Cores: `term.Term`, `uptake`, `election`. Never: two events at a time;
-everything that changes the metadata goes through one line (`events`).
+In: decisions to write, session events, watches, brokers' responses. Out: replies once the znodes
+are written; the controller's id. Cores: `controller_context.ControllerContext`, `event_handlers`,
+`election`. Never: two events at a time; every change of the metadata goes through one queue
+(`event_queue`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,25 @@ from typing import TypeVar
 
 from broker.clock.port import Clock
 from broker.controller.decisions.decision import Decide
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.controller.port import NO_LEADER
 from broker.controller.zk import election, znodes
-from broker.controller.zk.answer import Answer
-from broker.controller.zk.channels import Answers, Send
-from broker.controller.zk.events import Event, EventLine, Failed
-from broker.controller.zk.member import NoteFound
+from broker.controller.zk.broker_znode import ChangeNotification
+from broker.controller.zk.channels import ResponseHandlers, SendToBroker
+from broker.controller.zk.controller_context import (
+    ControllerContext,
+    ControllerDeps,
+    ControllerMoved,
+    WriteConflict,
+)
+from broker.controller.zk.deferred_reply import DeferredReply
+from broker.controller.zk.event_handlers import brokers
+from broker.controller.zk.event_handlers.configurations import apply_change_notifications
+from broker.controller.zk.event_handlers.deletions import finish_deletions
+from broker.controller.zk.event_handlers.directories import on_replicas_lost
+from broker.controller.zk.event_handlers.reassignments import finish_reassignments
+from broker.controller.zk.event_handlers.registry import handler_for, resync_all
+from broker.controller.zk.event_queue import ControllerEventQueue, Event, Failed
 from broker.controller.zk.plan import Fence
 from broker.controller.zk.port import (
     SessionState,
@@ -29,16 +42,9 @@ from broker.controller.zk.port import (
     ZooKeeperErrorKind,
     ZooKeeperSession,
 )
-from broker.controller.zk.propagation import once_known
+from broker.controller.zk.propagation import when_propagated
 from broker.controller.zk.requests import PartitionId
-from broker.controller.zk.states import ReplicaState
-from broker.controller.zk.term import Deposed, GivenUp, Office, Term
-from broker.controller.zk.uptake import brokers
-from broker.controller.zk.uptake.configurations import take_notes
-from broker.controller.zk.uptake.deletions import finish_deletions
-from broker.controller.zk.uptake.directories import replicas_lost
-from broker.controller.zk.uptake.reassignments import finish_reassignments
-from broker.controller.zk.uptake.watches import take_all, taking
+from broker.controller.zk.state_machines import ControllerReplicaState
 from broker.metadata.image import MetadataImage
 from bus.errors import ErrorCode
 
@@ -47,19 +53,19 @@ log = logging.getLogger("broker.controller.zk")
 Reply = TypeVar("Reply")
 Done = Callable[[Reply], None]
 
-REREAD_S = 0.1
-"""From a write that met a foreign one to taking up what else may have changed: while somebody
-writes by hand this is not done after each of his writes."""
+RESYNC_DELAY_S = 0.1
+"""From a write that met a foreign one to processing what else may have changed: while a person
+writes by hand this is not done after each of the writes."""
 
 RETRY_ELECTION_S = 1.0
-"""After an election that failed for a reason that no watch will tell the end of."""
+"""The wait after an election that failed for a reason whose end no watch reports."""
 
 
 class ZooKeeperController:
     """Implements `broker.controller.port.Controller`.
 
-    Invariant: `_term` is set exactly while this broker holds the office as far as it can know;
-    everything is carried out by `_run`, one event at a time.
+    Invariant: `_context` is set exactly while this broker is the controller as far as it can know;
+    the queue processes everything, one event at a time.
     """
 
     def __init__(
@@ -68,8 +74,8 @@ class ZooKeeperController:
         session: ZooKeeperSession,
         clock: Clock,
         *,
-        rules: Callable[[], Rules],
-        send: Send,
+        policy: Callable[[], PartitionPolicy],
+        send: SendToBroker,
         committed: Callable[[], MetadataImage],
         deletion_enabled: Callable[[], bool] = lambda: True,
         on_unclean: Callable[[int], None] = lambda count: None,
@@ -78,29 +84,31 @@ class ZooKeeperController:
         self._session = session
         self._clock = clock
         self._committed = committed
-        self._office = Office(
+        self._deps = ControllerDeps(
             node_id=node_id,
             session=session,
             clock=clock,
-            rules=rules,
+            policy=policy,
             send=send,
-            answers=Answers(self._on_isr_errors, self._on_stopped, self._on_fenced),
+            response_handlers=ResponseHandlers(
+                self._on_isr_errors, self._on_stopped, self._on_request_fenced
+            ),
             connected=self._connected,
             deletion_enabled=deletion_enabled,
             on_unclean=on_unclean,
-            reread=self._reread,
+            resync=self._resync,
         )
-        self._term: Term | None = None
+        self._context: ControllerContext | None = None
         self._leader_id = NO_LEADER
         self._seen_epoch = 0
-        self._events = EventLine(
+        self._events = ControllerEventQueue(
             clock,
-            lambda: self._term,
+            lambda: self._context,
             lambda: self._guarded(self._elect()),
-            lambda event, term: self._guarded(self._carry_out(event, term)),
+            lambda event, context: self._guarded(self._process(event, context)),
         )
-        self._news = asyncio.Event()
-        self._is_taking_office = False
+        self._session_changed = asyncio.Event()
+        self._is_failing_over = False
         """Everything is being read: a watch that fires meanwhile is an event of the new term."""
         self.on_active: list[Callable[[int, MetadataImage], None]] = []
         self.on_inactive: list[Callable[[], None]] = []
@@ -110,286 +118,290 @@ class ZooKeeperController:
 
     @property
     def image(self) -> MetadataImage:
-        """The newest image: the term's while active, else what the controller has told us."""
-        return self._committed() if self._term is None else self._term.image
+        """The newest image: the context's while active, else what the controller has sent."""
+        return self._committed() if self._context is None else self._context.image
 
     @property
     def committed(self) -> MetadataImage:
-        """What the controller has told this broker."""
+        """The metadata that the controller has sent to this broker."""
         return self._committed()
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker holds the office."""
-        return self._term is not None
+        """Whether this broker is the controller."""
+        return self._context is not None
 
     @property
     def epoch(self) -> int:
         """The controller epoch."""
-        return self._seen_epoch if self._term is None else self._term.fence.epoch
+        return self._seen_epoch if self._context is None else self._context.fence.epoch
 
     @property
     def leader_id(self) -> int:
-        """Who holds the office, as far as this broker knows."""
+        """The controller as far as this broker knows."""
         return self._leader_id
 
     @property
     def end_offset(self) -> int:
-        """Changes of this term so far; broker epochs come from ZooKeeper here."""
+        """The number of changes so far; broker epochs come from ZooKeeper here."""
         return self.image.offset + 1
 
     def write(
         self, decide: Decide[Reply], done: Done[Reply], failed: Failed | None = None
     ) -> None:
-        """Decide on the newest image; `done` once the znodes stand, `failed` if ZooKeeper is away
-        for longer than clients wait."""
-        refuse = failed or _nobody_hears
-        if self._term is None:
+        """Decides on the newest image; `done` once the znodes are written, `failed` if ZooKeeper is
+        unavailable for longer than clients wait."""
+        refuse = failed or _ignore
+        if self._context is None:
             refuse(ErrorCode.NOT_CONTROLLER)
         elif self._events.is_full:
             refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         else:
-            answer = Answer(self._clock, self._is_connected, refuse)
+            deferred = DeferredReply(self._clock, self._is_connected, refuse)
 
-            async def event(term: Term) -> None:
-                if answer.is_given:
+            async def event(context: ControllerContext) -> None:
+                if deferred.is_sent:
                     return
-                topics = term.image.topics
+                topics = context.image.topics
                 try:
-                    reply = await term.transact(decide)
-                except GivenUp as error:
+                    reply = await context.transact(decide)
+                except WriteConflict as error:
                     log.error("a change was given up: %s", error)
-                    answer.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-                except (Deposed, ZooKeeperError):
-                    answer.refuse(ErrorCode.NOT_CONTROLLER)
+                    deferred.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+                except (ControllerMoved, ZooKeeperError):
+                    deferred.refuse(ErrorCode.NOT_CONTROLLER)
                     raise
                 else:
-                    if term.image.topics.keys() == topics.keys():
-                        answer.give(lambda: done(reply))
+                    if context.image.topics.keys() == topics.keys():
+                        deferred.send(lambda: done(reply))
                     else:
-                        once_known(self._clock, term, lambda: answer.give(lambda: done(reply)))
+                        when_propagated(
+                            self._clock, context, lambda: deferred.send(lambda: done(reply))
+                        )
 
-            self._events.put(event, answer.refuse)
+            self._events.put(event, deferred.refuse)
 
     def _is_connected(self) -> bool:
         return self._session.state is SessionState.CONNECTED
 
-    def leave_orderly(
+    def controlled_shutdown(
         self,
         broker_id: int,
         broker_epoch: int,
         done: Callable[[bool, list[tuple[str, int]]], None],
         failed: Failed,
     ) -> None:
-        """ControlledShutdown of a broker: whether it is known, and what it still leads."""
-        if self._term is None:
+        """ControlledShutdown of a broker: whether it is known, and the partitions it still
+        leads."""
+        if self._context is None:
             failed(ErrorCode.NOT_CONTROLLER)
             return
 
-        async def event(term: Term) -> None:
+        async def event(context: ControllerContext) -> None:
             try:
-                known, left = await brokers.leave_orderly(term, broker_id, broker_epoch)
-            except (Deposed, GivenUp, ZooKeeperError):
+                known, left = await brokers.controlled_shutdown(context, broker_id, broker_epoch)
+            except (ControllerMoved, WriteConflict, ZooKeeperError):
                 failed(ErrorCode.NOT_CONTROLLER)
                 raise
             done(known, left)
 
         self._events.put(event, failed)
 
-    def replica_state(self, topic: str, index: int, broker_id: int) -> ReplicaState:
-        """Where the replica state machine has a replica; NonExistent where there is no term."""
-        if self._term is None:
-            return ReplicaState.NON_EXISTENT
-        return self._term.replicas.state((topic, index, broker_id))
+    def replica_state(self, topic: str, index: int, broker_id: int) -> ControllerReplicaState:
+        """A replica's state in the state machine; NonExistent on a broker that is not
+        controller."""
+        if self._context is None:
+            return ControllerReplicaState.NON_EXISTENT
+        return self._context.replicas.state((topic, index, broker_id))
 
     # -- life -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to work off events; the election comes with `stand`."""
+        """Starts processing events; the election comes with `elect`."""
         self._events.start()
 
     async def stop(self) -> None:
-        """Resign and end."""
-        term = self._term
-        self._end_term()
+        """Resigns and stops."""
+        context = self._context
+        self._on_resignation()
         self._events.stop()
-        if term is not None and self._session.state is SessionState.CONNECTED:
+        if context is not None and self._session.state is SessionState.CONNECTED:
             try:
-                await election.resign(self._session, term.fence)
+                await election.resign(self._session, context.fence)
             except ZooKeeperError as error:
                 log.info("the office was not given up: %s", error)
 
-    def stand(self) -> None:
-        """This broker is registered: look who is controller, or become it."""
-        self._events.stand()
+    def elect(self) -> None:
+        """This broker is registered: find the controller, or become it."""
+        self._events.request_election()
 
     def on_session(self, state: SessionState) -> None:
-        """News of the session; a lost one ends the office at once (G-25)."""
-        news, self._news = self._news, asyncio.Event()
+        """The session changed; an expired one ends the controllership at once (G-25)."""
+        news, self._session_changed = self._session_changed, asyncio.Event()
         news.set()
         if state is SessionState.EXPIRED:
-            self._end_term()
-            self._know_leader(NO_LEADER)
-        elif state is SessionState.CONNECTED and self._term is not None:
+            self._on_resignation()
+            self._set_leader(NO_LEADER)
+        elif state is SessionState.CONNECTED and self._context is not None:
             self._events.put(_reload)
         elif state is SessionState.CONNECTED:
-            self.stand()
+            self.elect()
 
     def on_watch(self, event: WatchEvent) -> None:
         """A watched node changed."""
         if event.path == znodes.CONTROLLER:
-            self.stand()
+            self.elect()
             return
-        if self._term is None and not self._is_taking_office:
+        if self._context is None and not self._is_failing_over:
             return
-        take = taking(event)
-        if take is not None:
-            self._events.put(take)
+        handler = handler_for(event)
+        if handler is not None:
+            self._events.put(handler)
 
-    def on_notes(self, notes: list[NoteFound]) -> None:
-        """This broker has read what these notes name; its controller must know it too."""
-        if notes and (self._term is not None or self._is_taking_office):
-            self._events.put(lambda term: take_notes(term, notes))
+    def on_change_notifications(self, notes: list[ChangeNotification]) -> None:
+        """This broker has read what these notifications name; its controller must know it too."""
+        if notes and (self._context is not None or self._is_failing_over):
+            self._events.put(lambda context: apply_change_notifications(context, notes))
 
-    # -- what brokers answer ----------------------------------------------------------------
+    # -- brokers' responses ------------------------------------------------------------------
 
     def _on_isr_errors(self, broker_id: int, errors: dict[PartitionId, ErrorCode]) -> None:
         for (topic_id, index), error in errors.items():
             log.warning("broker %d on %s-%d: %s", broker_id, topic_id.hex(), index, error.name)
         lost = {one for one, error in errors.items() if error is ErrorCode.KAFKA_STORAGE_ERROR}
         if lost:
-            self._events.put(lambda term: replicas_lost(term, broker_id, lost))
+            self._events.put(lambda context: on_replicas_lost(context, broker_id, lost))
 
     def _on_stopped(
         self, broker_id: int, results: dict[tuple[str, int], ErrorCode]
     ) -> None:
-        async def event(term: Term) -> None:
-            if term.deletions.answered(broker_id, results):
-                await finish_deletions(term)
+        async def event(context: ControllerContext) -> None:
+            if context.deletions.on_stop_replica_response(broker_id, results):
+                await finish_deletions(context)
 
         self._events.put(event)
 
-    def _on_fenced(self, broker_id: int, error: ErrorCode) -> None:
+    def _on_request_fenced(self, broker_id: int, error: ErrorCode) -> None:
         if error is ErrorCode.STALE_CONTROLLER_EPOCH:
-            self._events.put(_look_at_office)
+            self._events.put(_check_still_controller)
         else:
-            self._events.put(brokers.take_brokers)
+            self._events.put(brokers.on_broker_change)
 
-    # -- the one line of events ---------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
-    def _reread(self) -> None:
+    def _resync(self) -> None:
         def due() -> None:
-            if self._term is not None:
-                self._events.put(take_all)
+            if self._context is not None:
+                self._events.put(resync_all)
 
-        self._clock.call_later(REREAD_S, due)
+        self._clock.call_later(RESYNC_DELAY_S, due)
 
-    async def _carry_out(self, event: Event, term: Term) -> None:
-        await event(term)
-        if self._term is term:
-            await finish_reassignments(term)
+    async def _process(self, event: Event, context: ControllerContext) -> None:
+        await event(context)
+        if self._context is context:
+            await finish_reassignments(context)
 
     async def _guarded(self, work: Awaitable[None]) -> None:
-        """A listener's fault ends neither the watches nor the controller (C-LSN-10)."""
+        """An event that fails ends neither the watches nor the controller (C-LSN-10)."""
         try:
             await work
-        except Deposed as error:
+        except ControllerMoved as error:
             log.warning("controller no longer: %s", error)
-            self._end_term()
+            self._on_resignation()
             if self._session.state is SessionState.CONNECTED:
-                self.stand()
-        except GivenUp as error:
+                self.elect()
+        except WriteConflict as error:
             log.error("%s", error)
         except ZooKeeperError as error:
-            # The connection is away: with it the watches; all is read anew when it is back.
+            # The connection is lost and with it the watches; everything is read on reconnect.
             log.info("left for later: %s", error)
             if self._session.state is SessionState.CONNECTED:
-                if error.kind is ZooKeeperErrorKind.CONNECTION_LOSS and self._term is not None:
+                if error.kind is ZooKeeperErrorKind.CONNECTION_LOSS and self._context is not None:
                     self._events.put(_reload)
-                elif self._term is None:
-                    self._clock.call_later(RETRY_ELECTION_S, self.stand)
+                elif self._context is None:
+                    self._clock.call_later(RETRY_ELECTION_S, self.elect)
         except Exception:
             log.exception("an event of the controller failed")
-            if self._term is None:
-                self._clock.call_later(RETRY_ELECTION_S, self.stand)
+            if self._context is None:
+                self._clock.call_later(RETRY_ELECTION_S, self.elect)
 
-    # -- the office -----------------------------------------------------------------------
+    # -- election and resignation ----------------------------------------------------------
 
     async def _elect(self) -> None:
         if self._session.state is not SessionState.CONNECTED:
             return
-        if self._term is not None:
-            if await election.still_holds(self._session, self._term.fence):
+        if self._context is not None:
+            if await election.still_holds(self._session, self._context.fence):
                 return
-            self._end_term()
+            self._on_resignation()
         outcome = await election.elect(self._session, self._node_id, self._clock.now_ms)
         if outcome.fence is None:
-            self._know_leader(outcome.leader_id)
-            if outcome.leader_id == election.NOBODY:
-                self._clock.call_later(RETRY_ELECTION_S, self.stand)
+            self._set_leader(outcome.leader_id)
+            if outcome.leader_id == election.NO_CONTROLLER:
+                self._clock.call_later(RETRY_ELECTION_S, self.elect)
             return
-        await self._take_office(outcome.fence)
+        await self._on_failover(outcome.fence)
 
-    async def _take_office(self, fence: Fence) -> None:
-        """Failover, in the book's order: the epoch is raised, now watches with the state, then
-        leadership, then what was left undone (C-FO-01..12)."""
+    async def _on_failover(self, fence: Fence) -> None:
+        """Failover in the book's order: the epoch is raised; then the state is read with watches,
+        then leaders are elected, then unfinished work is resumed (C-FO-01..12)."""
         log.info("broker %d is controller, epoch %d", self._node_id, fence.epoch)
-        term = Term(self._office, fence)
-        self._is_taking_office = True
+        context = ControllerContext(self._deps, fence)
+        self._is_failing_over = True
         try:
-            await term.reload()
+            await context.reload()
         except BaseException:
-            term.close()
+            context.close()
             raise
         finally:
-            self._is_taking_office = False
-        self._term, self._seen_epoch = term, fence.epoch
-        self._know_leader(self._node_id)
-        for heard in self.on_active:
-            heard(fence.epoch, term.image)
-        await take_all(term)
+            self._is_failing_over = False
+        self._context, self._seen_epoch = context, fence.epoch
+        self._set_leader(self._node_id)
+        for callback in self.on_active:
+            callback(fence.epoch, context.image)
+        await resync_all(context)
 
-    def _end_term(self) -> None:
-        """Resignation: whoever waits hears NOT_CONTROLLER, no broker hears anything more."""
-        term, self._term = self._term, None
-        if term is None:
+    def _on_resignation(self) -> None:
+        """Waiting writes fail with NOT_CONTROLLER; no broker gets further requests."""
+        context, self._context = self._context, None
+        if context is None:
             return
-        term.close()
+        context.close()
         self._events.refuse_all()
         if self._leader_id == self._node_id:
-            self._know_leader(NO_LEADER)
-        for heard in self.on_inactive:
-            heard()
+            self._set_leader(NO_LEADER)
+        for callback in self.on_inactive:
+            callback()
 
-    def _know_leader(self, leader_id: int) -> None:
+    def _set_leader(self, leader_id: int) -> None:
         if leader_id != self._leader_id:
             self._leader_id = leader_id
-            for heard in self.on_leader_change:
-                heard(leader_id)
+            for callback in self.on_leader_change:
+                callback(leader_id)
 
-    def note_epoch(self, controller_id: int, epoch: int) -> None:
-        """A request of a controller that this broker believes."""
+    def on_controller_epoch(self, controller_id: int, epoch: int) -> None:
+        """A request of a controller that this broker accepts."""
         if epoch >= self._seen_epoch:
             self._seen_epoch = epoch
-            if self._term is None:
-                self._know_leader(controller_id)
+            if self._context is None:
+                self._set_leader(controller_id)
 
     async def _connected(self) -> None:
         while self._session.state is not SessionState.CONNECTED:
             if self._session.state in (SessionState.EXPIRED, SessionState.CLOSED):
-                raise Deposed("the session has ended")
-            await self._news.wait()
+                raise ControllerMoved("the session has ended")
+            await self._session_changed.wait()
 
 
-async def _reload(term: Term) -> None:
-    await term.reload()
-    await take_all(term)
+async def _reload(context: ControllerContext) -> None:
+    await context.reload()
+    await resync_all(context)
 
 
-async def _look_at_office(term: Term) -> None:
-    if not await election.still_holds(term.office.session, term.fence):
-        raise Deposed("a broker knows a newer controller")
+async def _check_still_controller(context: ControllerContext) -> None:
+    if not await election.still_holds(context.deps.session, context.fence):
+        raise ControllerMoved("a broker knows a newer controller")
 
 
-def _nobody_hears(error: ErrorCode) -> None:
-    """Whoever writes without asking about failures will write again."""
+def _ignore(error: ErrorCode) -> None:
+    """A caller without an error callback retries by itself."""

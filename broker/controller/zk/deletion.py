@@ -1,10 +1,10 @@
-"""Topics on their way out: every replica is deleted first, then the znodes (chapter 5, section 16).
+"""Topics being deleted: every replica is deleted first, then the znodes (chapter 5, section 16).
 
-In: a topic, brokers that come and go, StopReplica answers. Out: which replicas are to be stopped
-now, and which topics are complete. Never: I/O.
+In: a topic, brokers that start and fail, StopReplica responses. Out: which replicas are to be
+stopped now, and which topics are complete. Never: I/O.
 
-A topic leaves the controller's image when its deletion begins, so no decision meets it any more;
-it is held here until each of its replicas has said that its log is gone. A replica on a dead
+A topic leaves the controller's image when its deletion begins, so decisions no longer see it; it is
+held here until each of its replicas has confirmed that its log is deleted. A replica on a dead
 broker makes the topic wait for that broker (C-DEL-27): its log would otherwise come back with it.
 """
 
@@ -14,12 +14,12 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from broker.controller.zk.states import (
+from broker.controller.zk.state_machines import (
+    ControllerPartitionState,
+    ControllerReplicaState,
     IllegalTransition,
+    PartitionAndReplica,
     PartitionKey,
-    PartitionState,
-    ReplicaKey,
-    ReplicaState,
     StateMachine,
 )
 from broker.metadata.image import TopicImage
@@ -29,83 +29,90 @@ log = logging.getLogger("broker.controller.zk")
 
 GONE = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                   ErrorCode.UNKNOWN_TOPIC_ID})
-"""Answers after which a broker surely holds no such log."""
+"""Errors after which a broker certainly has no such log."""
 
 
 @dataclass(slots=True)
-class Deletions:
-    """Topics being deleted, by name. Invariant: each replica of them is in the machine."""
+class TopicDeletionManager:
+    """Topics being deleted, by name. Invariant: each of their replicas is in the state machine."""
 
-    partitions: StateMachine[PartitionKey, PartitionState]
-    replicas: StateMachine[ReplicaKey, ReplicaState]
+    partitions: StateMachine[PartitionKey, ControllerPartitionState]
+    replicas: StateMachine[PartitionAndReplica, ControllerReplicaState]
     topics: dict[str, TopicImage] = field(default_factory=dict)
 
-    def begin(self, topic: TopicImage, alive: Collection[int]) -> list[ReplicaKey]:
-        """Start with a topic; the replicas that are to be stopped now."""
+    def begin(self, topic: TopicImage, alive: Collection[int]) -> list[PartitionAndReplica]:
+        """Starts a topic's deletion; the replicas to stop now."""
         self.topics[topic.name] = topic
         keys = replica_keys(topic)
         for key in keys:
-            if self.replicas.state(key) is ReplicaState.NON_EXISTENT:
-                self.replicas.start(key, ReplicaState.OFFLINE)
+            if self.replicas.state(key) is ControllerReplicaState.NON_EXISTENT:
+                self.replicas.set_initial(key, ControllerReplicaState.OFFLINE)
         return self._start(keys, alive)
 
-    def broker_came(self, broker_id: int, alive: Collection[int]) -> list[ReplicaKey]:
+    def on_broker_startup(
+        self, broker_id: int, alive: Collection[int]
+    ) -> list[PartitionAndReplica]:
         """A broker is back: its replicas are tried again (C-DEL-28)."""
         return self._start(self._held_by(broker_id), alive)
 
-    def broker_left(self, broker_id: int) -> None:
-        """What it had not answered it has to be asked again when it is back."""
+    def on_broker_failure(self, broker_id: int) -> None:
+        """Replicas it had not confirmed are tried again when it is back."""
         for key in self._held_by(broker_id):
-            if self.replicas.state(key) is ReplicaState.DELETION_STARTED:
-                self._move(key, ReplicaState.DELETION_INELIGIBLE)
+            if self.replicas.state(key) is ControllerReplicaState.DELETION_STARTED:
+                self._transition(key, ControllerReplicaState.DELETION_INELIGIBLE)
 
-    def answered(
+    def on_stop_replica_response(
         self, broker_id: int, results: Mapping[tuple[str, int], ErrorCode]
     ) -> list[TopicImage]:
-        """A broker answered StopReplica; topics that are complete now."""
+        """A broker responded to StopReplica; topics that are complete now."""
         touched: dict[str, None] = {}
         for (name, index), error in results.items():
             key = (name, index, broker_id)
             if name not in self.topics:
                 continue
-            if self.replicas.state(key) is not ReplicaState.DELETION_STARTED:
+            if self.replicas.state(key) is not ControllerReplicaState.DELETION_STARTED:
                 continue
             if error in GONE:
-                self._move(key, ReplicaState.DELETION_SUCCESSFUL)
+                self._transition(key, ControllerReplicaState.DELETION_SUCCESSFUL)
             else:
                 log.warning("broker %d could not delete %s-%d: %s", *key[2:], *key[:2], error.name)
-                self._move(key, ReplicaState.DELETION_INELIGIBLE)
+                self._transition(key, ControllerReplicaState.DELETION_INELIGIBLE)
             touched[name] = None
         return [self.topics[name] for name in touched if self._is_complete(name)]
 
     def complete(self) -> list[TopicImage]:
-        """Topics all of whose replicas are gone."""
+        """Topics all of whose replicas are deleted."""
         return [topic for name, topic in self.topics.items() if self._is_complete(name)]
 
     def finish(self, topic: TopicImage) -> None:
-        """Its znodes are gone: it never was (C-DEL-22..26)."""
+        """The topic's znodes are removed (C-DEL-22..26)."""
         del self.topics[topic.name]
         for key in replica_keys(topic):
-            self._move(key, ReplicaState.NON_EXISTENT)
+            self._transition(key, ControllerReplicaState.NON_EXISTENT)
         for partition in topic.partitions:
-            for state in (PartitionState.OFFLINE, PartitionState.NON_EXISTENT):
-                self._move_partition((topic.name, partition.index), state)
+            for state in (ControllerPartitionState.OFFLINE, ControllerPartitionState.NON_EXISTENT):
+                self._transition_partition((topic.name, partition.index), state)
 
-    def _start(self, keys: Iterable[ReplicaKey], alive: Collection[int]) -> list[ReplicaKey]:
+    def _start(
+        self, keys: Iterable[PartitionAndReplica], alive: Collection[int]
+    ) -> list[PartitionAndReplica]:
         started = []
         for key in keys:
             state = self.replicas.state(key)
-            if state in (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.DELETION_STARTED):
+            if state in (
+                ControllerReplicaState.DELETION_SUCCESSFUL,
+                ControllerReplicaState.DELETION_STARTED,
+            ):
                 continue
-            self._move(key, ReplicaState.OFFLINE)
+            self._transition(key, ControllerReplicaState.OFFLINE)
             if key[2] in alive:
-                self._move(key, ReplicaState.DELETION_STARTED)
+                self._transition(key, ControllerReplicaState.DELETION_STARTED)
                 started.append(key)
             else:
-                self._move(key, ReplicaState.DELETION_INELIGIBLE)
+                self._transition(key, ControllerReplicaState.DELETION_INELIGIBLE)
         return started
 
-    def _held_by(self, broker_id: int) -> list[ReplicaKey]:
+    def _held_by(self, broker_id: int) -> list[PartitionAndReplica]:
         return [
             key
             for topic in self.topics.values()
@@ -115,24 +122,24 @@ class Deletions:
 
     def _is_complete(self, name: str) -> bool:
         return all(
-            self.replicas.state(key) is ReplicaState.DELETION_SUCCESSFUL
+            self.replicas.state(key) is ControllerReplicaState.DELETION_SUCCESSFUL
             for key in replica_keys(self.topics[name])
         )
 
-    def _move(self, key: ReplicaKey, target: ReplicaState) -> None:
+    def _transition(self, key: PartitionAndReplica, target: ControllerReplicaState) -> None:
         try:
-            self.replicas.move(key, target)
+            self.replicas.transition(key, target)
         except IllegalTransition as error:
             log.error("replica %s", error)
 
-    def _move_partition(self, key: PartitionKey, target: PartitionState) -> None:
+    def _transition_partition(self, key: PartitionKey, target: ControllerPartitionState) -> None:
         try:
-            self.partitions.move(key, target)
+            self.partitions.transition(key, target)
         except IllegalTransition as error:
             log.error("partition %s", error)
 
 
-def replica_keys(topic: TopicImage) -> list[ReplicaKey]:
+def replica_keys(topic: TopicImage) -> list[PartitionAndReplica]:
     """Every replica of a topic."""
     return [
         (topic.name, partition.index, replica)

@@ -1,8 +1,7 @@
-"""Who is controller: the one whose session made `/controller`, under a new epoch (C-EL-01..13).
+"""The controller election: the controller is the broker whose session created `/controller`, under
+a new epoch (C-EL-01..13).
 
-In: a session. Out: the office won, or who holds it. Never: what a controller does with it.
-
-The ephemeral node and the raise of `/controller_epoch` are one `multi`, so that there is never an
+The ephemeral node and the increment of `/controller_epoch` are one `multi`, so there is never an
 elected controller without an epoch of its own, nor an epoch that two of them share.
 """
 
@@ -12,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.controller.zk import znodes
-from broker.controller.zk.load import get_or_none
 from broker.controller.zk.plan import Fence
 from broker.controller.zk.port import (
     Create,
@@ -22,13 +20,14 @@ from broker.controller.zk.port import (
     ZooKeeperErrorKind,
     ZooKeeperSession,
 )
+from broker.controller.zk.state_reader import get_or_none
 
 MAX_ROUNDS = 10
-"""Each lost round means that somebody else was elected or resigned meanwhile; who lost so many
-waits for the watch on `/controller` like everybody else."""
+"""Each lost round means that another broker was elected or resigned meanwhile; after this many the
+broker waits for the watch on `/controller`."""
 
 FIRST_EPOCH = 0
-NOBODY = -1
+NO_CONTROLLER = -1
 
 _LOST_RACES = (
     ZooKeeperErrorKind.NODE_EXISTS, ZooKeeperErrorKind.BAD_VERSION, ZooKeeperErrorKind.NO_NODE,
@@ -36,8 +35,8 @@ _LOST_RACES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """`leader_id` holds the office; `fence` is set if that is this broker."""
+class ControllerElectionResult:
+    """`leader_id` is the controller; `fence` is set if that is this broker."""
 
     leader_id: int
     fence: Fence | None = None
@@ -45,33 +44,33 @@ class Outcome:
 
 async def elect(
     session: ZooKeeperSession, node_id: int, now_ms: Callable[[], int]
-) -> Outcome:
-    """Look who is controller and try to become it if nobody is. `/controller` is watched."""
+) -> ControllerElectionResult:
+    """Finds the controller, or tries to become it if there is none. `/controller` is watched."""
     for _ in range(MAX_ROUNDS):
         await session.exists(znodes.CONTROLLER, watch=True)
         held = await get_or_none(session, znodes.CONTROLLER)
         if held is not None:
             leader_id = znodes.decode_controller(held[0])
             if leader_id != node_id:
-                return Outcome(leader_id)
-            # Left by an earlier life of this broker, or by this session before a lost answer:
-            # the office is taken anew, under a new epoch, rather than believed in (C-EL-11).
+                return ControllerElectionResult(leader_id)
+            # Left by this broker before a restart, or by this session before a lost response:
+            # it is elected again, under a new epoch (C-EL-11).
             await _remove(session, held[1].version)
             continue
-        fence = await _try(session, node_id, now_ms())
+        fence = await _try_elect(session, node_id, now_ms())
         if fence is not None:
-            return Outcome(node_id, fence)
-    return Outcome(NOBODY)
+            return ControllerElectionResult(node_id, fence)
+    return ControllerElectionResult(NO_CONTROLLER)
 
 
 async def current_leader(session: ZooKeeperSession) -> int:
-    """Who holds the office now, NOBODY if it is free."""
+    """The controller now, NO_CONTROLLER if there is none."""
     held = await get_or_none(session, znodes.CONTROLLER)
-    return NOBODY if held is None else znodes.decode_controller(held[0])
+    return NO_CONTROLLER if held is None else znodes.decode_controller(held[0])
 
 
 async def still_holds(session: ZooKeeperSession, fence: Fence) -> bool:
-    """Whether nobody was elected since."""
+    """Whether no other broker was elected since."""
     stat = await session.exists(znodes.CONTROLLER_EPOCH)
     held = await get_or_none(session, znodes.CONTROLLER)
     return (
@@ -83,7 +82,7 @@ async def still_holds(session: ZooKeeperSession, fence: Fence) -> bool:
 
 
 async def resign(session: ZooKeeperSession, fence: Fence) -> None:
-    """Give the office up, unless somebody else has it already."""
+    """Removes `/controller`, unless another broker holds it."""
     try:
         await session.multi((fence.check, Delete(znodes.CONTROLLER)))
     except ZooKeeperError as error:
@@ -99,7 +98,7 @@ async def _remove(session: ZooKeeperSession, version: int) -> None:
             raise
 
 
-async def _try(session: ZooKeeperSession, node_id: int, now_ms: int) -> Fence | None:
+async def _try_elect(session: ZooKeeperSession, node_id: int, now_ms: int) -> Fence | None:
     epoch, version = await _controller_epoch(session)
     try:
         await session.multi((
@@ -114,7 +113,7 @@ async def _try(session: ZooKeeperSession, node_id: int, now_ms: int) -> Fence | 
 
 
 async def _controller_epoch(session: ZooKeeperSession) -> tuple[int, int]:
-    """The last controller's epoch and its node's version; the node is made for the first one."""
+    """The last controller's epoch and its node's version; creates the node for the first one."""
     held = await get_or_none(session, znodes.CONTROLLER_EPOCH)
     if held is None:
         try:

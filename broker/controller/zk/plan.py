@@ -1,10 +1,10 @@
-"""What a decision's records mean in znodes.
+"""Plans the znode writes of a decision's records.
 
-In: the images before and after, and the records between them. Out: conditional writes, in the
-order in which a controller that dies between two of them leaves something its successor can
-finish. Never: I/O.
+In: the images before and after, and the records between them. Out: conditional writes, in an order
+in which a controller that dies between two of them leaves something its successor can finish.
+Never: I/O.
 
-Order: configurations, then assignments (a topic is there once its assignment is), then partition
+Order: configurations, then assignments (a topic exists once its assignment does), then partition
 states, then the rest. A partition's state is written once per record that changed it, so that the
 node's version stays the partition epoch of the image.
 """
@@ -18,7 +18,13 @@ from typing import Any
 
 from broker.controller.zk import znodes
 from broker.controller.zk.acls import ResourceKey, resource_of
-from broker.controller.zk.config_plan import Nodes, Note, add_acls, add_quotas, plan_configs
+from broker.controller.zk.config_plan import (
+    ChangeNotification,
+    KnownConfigNodes,
+    add_acls,
+    add_quotas,
+    plan_configs,
+)
 from broker.controller.zk.port import Check, Create, Operation, SetData
 from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import (
@@ -31,26 +37,26 @@ from broker.metadata.image import (
 
 MAX_OPERATIONS = 400
 MAX_BYTES = 400_000
-"""Of one `multi`: ZooKeeper refuses packets above its `jute.maxbuffer` (1 MB), and while it
-carries one out nobody else is served."""
+"""Limit of one `multi`: ZooKeeper rejects packets above its `jute.maxbuffer` (1 MB), and serves no
+other request while it executes one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Writes in order, each list one `multi`; notes go out when they have happened."""
+    """Ordered writes, each list one `multi`; notifications are sent once they succeeded."""
 
     multis: tuple[tuple[Operation, ...], ...]
-    notes: tuple[Note, ...] = ()
+    notifications: tuple[ChangeNotification, ...] = ()
     new_topics: tuple[str, ...] = ()
     written_topics: tuple[str, ...] = ()
     deleted_topics: tuple[str, ...] = ()
     configs: Mapping[str, ConfigNode] = field(default_factory=dict)
     acls: Mapping[str, int | None] = field(default_factory=dict)
-    """Nodes as they are when all writes have happened; None where one is gone."""
+    """Nodes as they are after all writes; None where one is removed."""
 
 
 @dataclass(slots=True)
-class _Touched:
+class _TouchedNodes:
     new_topics: dict[str, None] = field(default_factory=dict)
     assignments: dict[str, None] = field(default_factory=dict)
     new_partitions: dict[tuple[str, int], None] = field(default_factory=dict)
@@ -65,7 +71,7 @@ class _Touched:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What every write is conditional on: this controller's own epoch node, untouched since."""
+    """The condition of every write: this controller's own epoch node, unchanged since."""
 
     epoch: int
     zk_version: int
@@ -82,12 +88,12 @@ def plan(
     records: Iterable[object],
     fence: Fence,
     topic_versions: Mapping[str, int],
-    nodes: Nodes,
+    nodes: KnownConfigNodes,
     *,
     assigned: bool = False,
 ) -> Plan:
-    """The writes that turn `before` into `after`. `assigned`: the partitions that are made have
-    their assignment in ZooKeeper already, by somebody else's hand, and lack a state only."""
+    """The writes that turn `before` into `after`. `assigned`: the new partitions already have an
+    assignment in ZooKeeper, made by hand, and lack only a state."""
     touched = _touched(before, after, records)
     if assigned:
         touched.assignments.clear()
@@ -102,7 +108,7 @@ def plan(
     operations += _cluster_operations(after, touched)
     return Plan(
         multis=tuple(_multis(operations, fence)),
-        notes=tuple(configs.notes),
+        notifications=tuple(configs.notifications),
         new_topics=tuple(touched.new_topics),
         written_topics=tuple(touched.assignments),
         deleted_topics=tuple(touched.deleted),
@@ -113,8 +119,8 @@ def plan(
 
 def _touched(
     before: MetadataImage, after: MetadataImage, records: Iterable[object]
-) -> _Touched:
-    touched = _Touched()
+) -> _TouchedNodes:
+    touched = _TouchedNodes()
     for record in records:
         _touch(touched, before, after, record)
     for topic in touched.deleted:
@@ -125,7 +131,7 @@ def _touched(
 
 
 def _touch(
-    touched: _Touched, before: MetadataImage, after: MetadataImage, record: Any
+    touched: _TouchedNodes, before: MetadataImage, after: MetadataImage, record: Any
 ) -> None:
     match type(record).__name__:
         case "TopicRecord":
@@ -160,9 +166,9 @@ def _touch(
             touched.features = True
 
 
-def topic_info(topic: TopicImage) -> znodes.TopicInfo:
+def topic_info(topic: TopicImage) -> znodes.TopicAssignment:
     """A topic's assignment node as of its image."""
-    return znodes.TopicInfo(
+    return znodes.TopicAssignment(
         partitions={one.index: one.replicas for one in topic.partitions},
         topic_id=topic.topic_id,
         adding={one.index: one.adding_replicas for one in topic.partitions},
@@ -178,9 +184,9 @@ def _assignment_operations(topic: TopicImage, version: int | None) -> list[Opera
     return [Create(path, data), Create(f"{path}/partitions")]
 
 
-def state_info(partition: PartitionImage, controller_epoch: int) -> znodes.StateInfo:
+def state_info(partition: PartitionImage, controller_epoch: int) -> znodes.PartitionStateNode:
     """A partition's state node as of its image."""
-    return znodes.StateInfo(
+    return znodes.PartitionStateNode(
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,
@@ -191,7 +197,7 @@ def state_info(partition: PartitionImage, controller_epoch: int) -> znodes.State
 def _state_operations(
     before: MetadataImage,
     after: MetadataImage,
-    touched: _Touched,
+    touched: _TouchedNodes,
     controller_epoch: int,
     assigned: bool,
 ) -> list[Operation]:
@@ -215,7 +221,7 @@ def _state_operations(
     return operations
 
 
-def _cluster_operations(after: MetadataImage, touched: _Touched) -> list[Operation]:
+def _cluster_operations(after: MetadataImage, touched: _TouchedNodes) -> list[Operation]:
     operations: list[Operation] = []
     if touched.producer_ids is not None:
         record = touched.producer_ids

@@ -1,19 +1,19 @@
-"""What a broker may do with ZooKeeper: one session, real (`real.py`) or simulated.
+"""The broker's interface to ZooKeeper: one session, real (`kazoo_session.py`) or simulated.
 
-In: paths and bytes. Out: answers as values, watches and session news as calls of the one listener,
-all on the broker's own thread. Never: what a znode means (that is `znodes.py`), and no retry:
-a caller that hears CONNECTION_LOSS does not know whether its write happened and must look.
+In: paths and bytes. Out: results as values, watches and session events as calls of the one
+listener, all on the broker's own thread. Never: the meaning of a znode (that is `znodes.py`), or a
+retry: after CONNECTION_LOSS it is unknown whether a write happened, and the caller must check.
 
-Promises every implementation keeps, because the rooms above build on them:
-1. Answers come in the order of the calls. A watch fires at most once per `watch=True`, and its
-   news is not later than the answer to a read that already shows the change plus one turn of the
-   loop; who hears a watch reads again.
-2. A call that was made under one session is never carried out under the next one: on EXPIRED
-   everything pending fails with SESSION_EXPIRED before the listener hears of it.
+Promises of every implementation, which the parts above rely on:
+1. Results come in call order. A watch fires at most once per `watch=True`, and at most one loop
+   iteration after the result of a read that already shows the change; after a watch the caller
+   reads again.
+2. A call that was made under one session is never executed under the next one: on EXPIRED
+   everything pending fails with SESSION_EXPIRED before the listener is called.
 3. While DISCONNECTED, calls fail with CONNECTION_LOSS (pending ones too); the implementation
-   connects again by itself for ever, and after EXPIRED it opens a new session by itself.
+   reconnects by itself without limit, and after EXPIRED it opens a new session by itself.
 4. `multi` is all or nothing.
-5. Watches do not outlive a connection: after every CONNECTED whoever watched reads again.
+5. Watches do not outlive a connection: after every CONNECTED the caller reads again.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ class SessionState(Enum):
     CLOSED = "closed"
 
 
-class Listener(Protocol):
-    """Who hears of watches and of the session, on the broker's thread."""
+class SessionListener(Protocol):
+    """Receives watches and session events, on the broker's thread."""
 
     def on_session(self, state: SessionState, session_id: int) -> None:
-        """CONNECTED under a new id after EXPIRED means: the ephemeral nodes are gone too."""
+        """CONNECTED under a new id after EXPIRED means that the ephemeral nodes are gone too."""
 
     def on_watch(self, event: WatchEvent) -> None:
         """Read again what the event names, with a watch."""
@@ -139,14 +139,14 @@ class ZooKeeperSession(Protocol):
 
     @property
     def state(self) -> SessionState:
-        """As last told to the listener."""
+        """The state last reported to the listener."""
 
     @property
     def session_id(self) -> int:
         """The present session, 0 before the first."""
 
-    def start(self, listener: Listener) -> None:
-        """Begin to connect; the listener hears when that has worked."""
+    def start(self, listener: SessionListener) -> None:
+        """Begin to connect; the listener is called when connected."""
 
     async def close(self) -> None:
         """End the session: its ephemeral nodes vanish at once (if ZooKeeper can be reached)."""

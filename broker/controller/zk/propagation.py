@@ -1,22 +1,20 @@
-"""When the answer to a change of topics goes out: once all brokers have heard of it.
-
-In: a term, an answer. Out: the answer, once. Never: an answer kept back longer than PROPAGATION_S.
-"""
+"""Delays topic-change responses until every live broker has acknowledged the change, at most
+PROPAGATION_S."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from broker.clock.port import Clock
-from broker.controller.zk.term import Term
+from broker.controller.zk.controller_context import ControllerContext
 
 PROPAGATION_S = 1.0
-"""How long the answer waits: a client that asks the next broker for its new topic finds it. Kafka
+"""How long the response waits: a client that asks another broker for its new topic finds it. Kafka
 waits for one broker only."""
 
 
-def once_known(clock: Clock, term: Term, answer: Callable[[], None]) -> None:
-    """Call `answer` when all brokers have confirmed, or after PROPAGATION_S."""
+def when_propagated(clock: Clock, context: ControllerContext, answer: Callable[[], None]) -> None:
+    """Calls `answer` when all brokers have confirmed, or after PROPAGATION_S."""
     answers = [answer]
 
     def now() -> None:
@@ -25,7 +23,7 @@ def once_known(clock: Clock, term: Term, answer: Callable[[], None]) -> None:
             answers.pop()()
 
     async def wait() -> None:
-        await term.lines.confirmed()
+        await context.request_queues.confirmed()
         now()
 
     task = clock.spawn(wait(), name="propagation")

@@ -1,8 +1,6 @@
-"""Nodes under `/config` that hold quotas: users with their credentials, clients, addresses.
+"""Nodes under `/config` with quotas: users with their credentials, clients, addresses.
 
-In: entities and the bytes of their nodes. Out: records, values, paths. Never: I/O, nor a
-credential changed: a write of quotas keeps whatever else stands in the node, word for word.
-
+Pure. A write of quotas never changes a credential: it keeps everything else in the node verbatim.
 Kafka's paths: `users/<u>`, `clients/<c>`, `users/<u>/clients/<c>`, `ips/<ip>`; names are
 percent-encoded (Sanitizer), `<default>` is the entity that stands for all without their own.
 """
@@ -34,8 +32,8 @@ CLIENTS = "clients"
 
 @dataclass(frozen=True, slots=True)
 class QuotaNode:
-    """What stands at one entity. `kept` is what a write of quotas must not touch; `faults` name
-    what makes no sense, which is kept too."""
+    """The content of one entity's node. `kept` is what a write of quotas must not change; `faults`
+    name malformed values, which are kept too."""
 
     quotas: Mapping[str, float] = field(default_factory=dict)
     credentials: tuple[UserScramCredentialRecord, ...] = ()

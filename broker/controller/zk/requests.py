@@ -1,7 +1,7 @@
-"""The three requests by which a ZooKeeper controller tells brokers what holds (keys 4, 5, 6).
+"""Builds the three requests by which a ZooKeeper controller updates brokers (keys 4, 5, 6).
 
-In: the controller's image and what a broker shall hear of. Out: request bodies in the newest
-version 3.9 has (7, 4 and 8). Never: whether and when to send them.
+Pure. In: the controller's image and what a broker needs. Out: request bodies in the newest version
+3.9 has (7, 4 and 8).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ FULL = 2
 """Types of LeaderAndIsr and UpdateMetadata (KIP-866): whether what is not named has gone."""
 
 LEADER_DURING_DELETE = -2
-"""The leader of a partition whose topic is being deleted (G-22): nobody asks for it any more."""
+"""The leader of a partition whose topic is being deleted (G-22); brokers drop the topic."""
 
 PartitionId = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
-    """Who speaks, and to which life of the receiver."""
+class Sender:
+    """The sending controller, and the broker epoch of the receiver."""
 
     controller_id: int
     controller_epoch: int
@@ -49,9 +49,9 @@ class Author:
 
 
 def leader_and_isr(
-    image: MetadataImage, partitions: Iterable[PartitionId], author: Author, *, full: bool = False
+    image: MetadataImage, partitions: Iterable[PartitionId], sender: Sender, *, full: bool = False
 ) -> LeaderAndIsrRequest:
-    """What a broker's own replicas shall be."""
+    """The states of a broker's own replicas."""
     topics: dict[bytes, LeaderAndIsrTopicState] = {}
     leaders: dict[int, None] = {}
     for topic, partition in _held(image, partitions):
@@ -61,12 +61,12 @@ def leader_and_isr(
                 topic_name=topic.name, topic_id=topic.topic_id, partition_states=[]
             ),
         )
-        state.partition_states.append(_isr_state(partition, author.controller_epoch))
+        state.partition_states.append(_isr_state(partition, sender.controller_epoch))
         leaders[partition.leader] = None
     return LeaderAndIsrRequest(
-        controller_id=author.controller_id,
-        controller_epoch=author.controller_epoch,
-        broker_epoch=author.broker_epoch,
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=sender.broker_epoch,
         type=FULL if full else INCREMENTAL,
         topic_states=list(topics.values()),
         live_leaders=[
@@ -109,27 +109,27 @@ def _isr_state(partition: PartitionImage, controller_epoch: int) -> LeaderAndIsr
 def update_metadata(
     image: MetadataImage,
     partitions: Iterable[PartitionId],
-    author: Author,
+    sender: Sender,
     *,
     deleted: Iterable[TopicImage] = (),
     full: bool = False,
 ) -> UpdateMetadataRequest:
-    """What every broker shall know: these partitions and all live brokers."""
+    """Metadata for every broker: these partitions and all live brokers."""
     topics: dict[bytes, UpdateMetadataTopicState] = {}
     for topic, partition in _held(image, partitions):
         _topic_state(topics, topic).partition_states.append(
-            _metadata_state(image, partition, author.controller_epoch, partition.leader)
+            _metadata_state(image, partition, sender.controller_epoch, partition.leader)
         )
     for topic in deleted:
         _topic_state(topics, topic).partition_states.extend(
-            _metadata_state(image, one, author.controller_epoch, LEADER_DURING_DELETE)
+            _metadata_state(image, one, sender.controller_epoch, LEADER_DURING_DELETE)
             for one in topic.partitions
         )
     return UpdateMetadataRequest(
-        controller_id=author.controller_id,
+        controller_id=sender.controller_id,
         type=FULL if full else INCREMENTAL,
-        controller_epoch=author.controller_epoch,
-        broker_epoch=author.broker_epoch,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=sender.broker_epoch,
         topic_states=list(topics.values()),
         live_brokers=live_brokers(image),
     )
@@ -179,8 +179,8 @@ def live_brokers(image: MetadataImage) -> list[UpdateMetadataBroker]:
     ]  # fmt: skip
 
 
-def stop_replica(stops: Mapping[tuple[str, int], int], author: Author) -> StopReplicaRequest:
-    """Stop and delete these replicas; the value is the leader epoch under which that holds."""
+def stop_replica(stops: Mapping[tuple[str, int], int], sender: Sender) -> StopReplicaRequest:
+    """Stops and deletes these replicas; the value is the leader epoch under which that holds."""
     topics: dict[str, StopReplicaTopicState] = {}
     for (name, index), leader_epoch in stops.items():
         state = topics.setdefault(
@@ -192,8 +192,8 @@ def stop_replica(stops: Mapping[tuple[str, int], int], author: Author) -> StopRe
             )
         )
     return StopReplicaRequest(
-        controller_id=author.controller_id,
-        controller_epoch=author.controller_epoch,
-        broker_epoch=author.broker_epoch,
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=sender.broker_epoch,
         topic_states=list(topics.values()),
     )

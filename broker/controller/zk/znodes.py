@@ -1,8 +1,8 @@
-"""The znodes of Kafka 3.9: where they are and what stands in them.
+"""The znodes of Kafka 3.9: their paths and contents.
 
-In: values or bytes. Out: bytes or values; `ZnodeError` for content that makes no sense.
-Never: I/O. Written fields and their order are those of a recorded Kafka 3.9.1; read is also what
-older versions and people wrote (missing fields have the defaults of their version).
+Pure. Values to bytes and back; malformed content raises `ZnodeError`. Written fields and their
+order are those of a recorded Kafka 3.9.1; the contents of older versions and manual changes are
+read too (missing fields have the defaults of their version).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PERSISTENT = (
     "/config", CONFIG_BROKERS, CONFIG_CHANGES, CONFIG_CLIENTS, CONFIG_IPS, CONFIG_TOPICS,
     CONFIG_USERS, "/consumers", ISR_CHANGES, PRODUCER_IDS, LOG_DIR_EVENTS,
 )  # fmt: skip
-"""What every broker makes sure of at its start, parents first (G-33)."""
+"""What every broker ensures at its start, parents first (G-33)."""
 
 NO_KRAFT_EPOCH = -1
 FEATURES_ENABLED = 1
@@ -52,13 +52,13 @@ BLOCK_SIZE = 1000
 
 
 class ZnodeError(ValueError):
-    """Content that is not what belongs there; the text names the path."""
+    """Malformed content; the text names the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A node under `/config` as it was last read or written. `kept`: what stands there and is not
-    in the image's values (credentials beside quotas); a write leaves it as it is."""
+    """A node under `/config` as it was last read or written. `kept`: content that is not in the
+    image's values (credentials beside quotas); a write keeps it."""
 
     version: int
     kept: Mapping[str, str] = field(default_factory=dict)
@@ -66,17 +66,17 @@ class ConfigNode:
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """`/brokers/ids/<id>`. `is_unsound`: the logs may lack what this broker had acknowledged
-    (a lost page cache, a new disk), and no controller has taken that into account yet."""
+    """`/brokers/ids/<id>`. `is_unverified`: the logs may lack what this broker had acknowledged (a
+    lost page cache, a new disk), and no controller has taken that into account yet."""
 
     broker_id: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
-    is_unsound: bool = False
+    is_unverified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TopicInfo:
+class TopicAssignment:
     """`/brokers/topics/<t>`. `topic_id` is None where an old tool wrote it."""
 
     partitions: Mapping[int, tuple[int, ...]]
@@ -86,7 +86,7 @@ class TopicInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class StateInfo:
+class PartitionStateNode:
     """`…/partitions/<p>/state`."""
 
     leader: int
@@ -129,8 +129,8 @@ def load(path: str, data: bytes) -> dict[str, Any]:
     return value
 
 
-def faulty(path: str, data: bytes, error: Exception) -> ZnodeError:
-    """What to say of content that makes no sense."""
+def malformed(path: str, data: bytes, error: Exception) -> ZnodeError:
+    """The error for malformed content."""
     return ZnodeError(f"{path} cannot be understood ({error}): {data[:200]!r}")
 
 
@@ -172,7 +172,7 @@ def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
         "version": 5,
         "timestamp": str(now_ms),
     }
-    if info.is_unsound:
+    if info.is_unverified:
         value["unsound_logs"] = True  # ours; Kafka's own readers skip what they do not know
     return dump(value)
 
@@ -190,7 +190,7 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerInfo:
             broker_id, tuple(endpoints), value.get("rack"), bool(value.get("unsound_logs"))
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise faulty(path, data, error) from error
+        raise malformed(path, data, error) from error
 
 
 def _host(host: str) -> str:
@@ -217,7 +217,7 @@ def decode_controller(data: bytes) -> int:
     try:
         return int(load(CONTROLLER, data)["brokerid"])
     except (KeyError, TypeError, ValueError) as error:
-        raise faulty(CONTROLLER, data, error) from error
+        raise malformed(CONTROLLER, data, error) from error
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -247,19 +247,19 @@ def encode_producer_block(broker_id: int, next_producer_id: int) -> bytes:
 
 
 def decode_producer_block(data: bytes) -> int:
-    """The first id that nobody has been given. An empty node is a cluster without producers."""
+    """The first free producer id. An empty node is a cluster without producers."""
     if not data:
         return 0
     try:
         return int(load(PRODUCER_IDS, data)["block_end"]) + 1
     except (KeyError, TypeError, ValueError) as error:
-        raise faulty(PRODUCER_IDS, data, error) from error
+        raise malformed(PRODUCER_IDS, data, error) from error
 
 
 # -- topics ---------------------------------------------------------------------------------
 
 
-def encode_topic(info: TopicInfo) -> bytes:
+def encode_topic(info: TopicAssignment) -> bytes:
     """Version 3: with topic id and the replicas that come and go."""
     return dump({
         "partitions": _assignment(info.partitions),
@@ -270,7 +270,7 @@ def encode_topic(info: TopicInfo) -> bytes:
     })  # fmt: skip
 
 
-def decode_topic(topic: str, data: bytes) -> TopicInfo:
+def decode_topic(topic: str, data: bytes) -> TopicAssignment:
     """Versions 1 to 3."""
     path = topic_path(topic)
     value = load(path, data)
@@ -281,14 +281,14 @@ def decode_topic(topic: str, data: bytes) -> TopicInfo:
             raise ValueError("partitions are not numbered from 0 on without a gap")
         if not all(partitions.values()):
             raise ValueError("a partition has no replicas")
-        return TopicInfo(
+        return TopicAssignment(
             partitions=partitions,
             topic_id=None if topic_id is None else id_of_text(topic_id),
             adding=_replicas(value.get("adding_replicas") or {}),
             removing=_replicas(value.get("removing_replicas") or {}),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise faulty(path, data, error) from error
+        raise malformed(path, data, error) from error
 
 
 def _assignment(partitions: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
@@ -299,7 +299,7 @@ def _replicas(value: Mapping[str, Iterable[int]]) -> dict[int, tuple[int, ...]]:
     return {int(index): tuple(int(one) for one in replicas) for index, replicas in value.items()}
 
 
-def encode_state(info: StateInfo) -> bytes:
+def encode_state(info: PartitionStateNode) -> bytes:
     """Version 1."""
     return dump({
         "controller_epoch": info.controller_epoch, "leader": info.leader, "version": 1,
@@ -307,18 +307,18 @@ def encode_state(info: StateInfo) -> bytes:
     })  # fmt: skip
 
 
-def decode_state(path: str, data: bytes) -> StateInfo:
+def decode_state(path: str, data: bytes) -> PartitionStateNode:
     """Version 1."""
     value = load(path, data)
     try:
-        return StateInfo(
+        return PartitionStateNode(
             leader=int(value["leader"]),
             leader_epoch=int(value["leader_epoch"]),
             isr=tuple(int(one) for one in value["isr"]),
             controller_epoch=int(value["controller_epoch"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise faulty(path, data, error) from error
+        raise malformed(path, data, error) from error
 
 
 # -- configurations ---------------------------------------------------------------------------

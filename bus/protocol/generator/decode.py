@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bus.protocol.generator.layout import Layout, Slot
-from bus.protocol.generator.model import LENGTHS, SCALARS, Field
+from bus.protocol.generator.layout import FieldSlot, Layout
+from bus.protocol.generator.model import LENGTHS, SCALARS, SchemaField
 from bus.protocol.generator.types import default, local
 
 Names = Callable[[Layout], str]
@@ -27,7 +27,7 @@ _CONVERSIONS = {
 class Decoder:
     """Writes the decoder of one layout. `formats` collects the struct formats it needs."""
 
-    def __init__(self, layout: Layout, fields: tuple[Field, ...], names: Names) -> None:
+    def __init__(self, layout: Layout, fields: tuple[SchemaField, ...], names: Names) -> None:
         self._layout = layout
         self._fields = fields
         self._names = names
@@ -62,7 +62,7 @@ class Decoder:
         return f"{self._layout.name}({', '.join(values)})"
 
     def _body(self) -> Iterator[str]:
-        run: list[Slot] = []
+        run: list[FieldSlot] = []
         for slot in self._layout.slots:
             if _is_fixed(slot.field):
                 run.append(slot)
@@ -74,7 +74,7 @@ class Decoder:
         if self._layout.flexible:
             yield from self._tags()
 
-    def _run(self, run: list[Slot], length_code: str) -> Iterator[str]:
+    def _run(self, run: list[FieldSlot], length_code: str) -> Iterator[str]:
         """Fixed-size fields side by side, with the length of what follows if that is fixed too."""
         codes = [SCALARS[slot.field.type] for slot in run]
         names = [local(slot.name) for slot in run]
@@ -92,7 +92,7 @@ class Decoder:
         self.formats.add(fmt)
         return "_u_" + identifier(fmt)
 
-    def _length_code(self, slot: Slot) -> str:
+    def _length_code(self, slot: FieldSlot) -> str:
         """The struct code of the length in front of a value, empty if it is a varint or none."""
         if slot.field.type == "legacy_string" and not slot.field.is_array:
             return "h"
@@ -102,7 +102,7 @@ class Decoder:
             return "i"
         return LENGTHS.get(slot.field.type, "")
 
-    def _slot(self, slot: Slot) -> Iterator[str]:
+    def _slot(self, slot: FieldSlot) -> Iterator[str]:
         """A field of variable size whose fixed length, if it has one, is already in `n`."""
         if not self._length_code(slot) and (slot.field.is_array or slot.field.type in LENGTHS):
             yield from _VARINT_LENGTH
@@ -113,7 +113,7 @@ class Decoder:
         else:
             yield from self._unless_null(slot, _value(slot.field, local(slot.name)))
 
-    def _unless_null(self, slot: Slot, lines: Iterator[str]) -> Iterator[str]:
+    def _unless_null(self, slot: FieldSlot, lines: Iterator[str]) -> Iterator[str]:
         yield "if n < 0:"
         if slot.nullable:
             yield f"    {local(slot.name)} = None"
@@ -123,7 +123,7 @@ class Decoder:
             yield f"    raise null_not_allowed({_full_name(self._layout, slot)})"
             yield from lines
 
-    def _struct(self, slot: Slot, struct: Layout) -> Iterator[str]:
+    def _struct(self, slot: FieldSlot, struct: Layout) -> Iterator[str]:
         read = self._names(struct)
         if not slot.nullable:
             yield f"{local(slot.name)}, at = {read}(buf, at)"
@@ -134,7 +134,7 @@ class Decoder:
         yield "else:"
         yield f"    {local(slot.name)}, at = {read}(buf, at + 1)"
 
-    def _array(self, slot: Slot) -> Iterator[str]:
+    def _array(self, slot: FieldSlot) -> Iterator[str]:
         name = local(slot.name)
         code, size = SCALARS.get(slot.field.type, ("", 1))
         yield f"if {f'n * {size}' if size > 1 else 'n'} > len(buf) - at:"
@@ -148,7 +148,7 @@ class Decoder:
         yield from _indent(self._item(slot))
         yield f"    {name}.append(item)"
 
-    def _item(self, slot: Slot) -> Iterator[str]:
+    def _item(self, slot: FieldSlot) -> Iterator[str]:
         if slot.struct is not None:
             yield f"item, at = {self._names(slot.struct)}(buf, at)"
         elif slot.field.type == "uuid":
@@ -160,7 +160,7 @@ class Decoder:
             yield f"    raise null_not_allowed({_full_name(self._layout, slot)})"
             yield from _value(slot.field, "item")
 
-    def _item_length(self, slot: Slot) -> Iterator[str]:
+    def _item_length(self, slot: FieldSlot) -> Iterator[str]:
         if self._layout.flexible:
             yield from _VARINT_LENGTH
             return
@@ -191,7 +191,7 @@ class Decoder:
         yield "    else:"
         yield "        at = stop"
 
-    def _tagged(self, slot: Slot) -> Iterator[str]:
+    def _tagged(self, slot: FieldSlot) -> Iterator[str]:
         if _is_fixed(slot.field):
             yield from self._run([slot], "")
         else:
@@ -213,17 +213,17 @@ def identifier(fmt: str) -> str:
     return fmt.replace("16s", "U").replace("?", "Z")
 
 
-def _is_fixed(field: Field) -> bool:
+def _is_fixed(field: SchemaField) -> bool:
     return field.type in SCALARS and not field.is_array
 
 
-def _value(field: Field, target: str) -> Iterator[str]:
+def _value(field: SchemaField, target: str) -> Iterator[str]:
     yield "end = at + n"
     yield f"{target} = {_CONVERSIONS[field.type]}"
     yield "at = end"
 
 
-def _full_name(layout: Layout, slot: Slot) -> str:
+def _full_name(layout: Layout, slot: FieldSlot) -> str:
     return repr(f"{layout.name}.{slot.name}")
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bus.protocol.generator.decode import identifier
-from bus.protocol.generator.layout import Layout, Slot
-from bus.protocol.generator.model import LENGTHS, SCALARS, Field
+from bus.protocol.generator.layout import FieldSlot, Layout
+from bus.protocol.generator.model import LENGTHS, SCALARS, SchemaField
 from bus.protocol.generator.types import default, is_absent_by_default
 
 Names = Callable[[Layout], str]
@@ -59,7 +59,7 @@ class Encoder:
         self.formats.add(fmt)
         return "_p_" + identifier(fmt)
 
-    def _length_code(self, field: Field) -> str:
+    def _length_code(self, field: SchemaField) -> str:
         if field.type == "legacy_string":
             return "h"
         if self._layout.flexible:
@@ -72,7 +72,7 @@ class Encoder:
             return f"{self._pack([code])}({expression})"
         return f"BYTE[{expression} + 1] if {expression} < 127 else uvarint({expression} + 1)"
 
-    def _slot(self, slot: Slot, write: str) -> Iterator[str]:
+    def _slot(self, slot: FieldSlot, write: str) -> Iterator[str]:
         value = f"msg.{slot.name}"
         code = self._length_code(slot.field)
         if slot.struct is not None and not slot.field.is_array:
@@ -92,7 +92,7 @@ class Encoder:
         yield "else:"
         yield from _indent(lines)
 
-    def _value(self, field: Field, code: str, write: str) -> Iterator[str]:
+    def _value(self, field: SchemaField, code: str, write: str) -> Iterator[str]:
         """A string, bytes or records that is in `item` and not null."""
         if field.type == "records":
             yield "chunks = item if isinstance(item, list) else (item,)"
@@ -109,7 +109,7 @@ class Encoder:
             yield "n = len(item)"
             yield f"{write}(({self._length(code, 'n')}) + item)"
 
-    def _struct(self, slot: Slot, struct: Layout, value: str, write: str) -> Iterator[str]:
+    def _struct(self, slot: FieldSlot, struct: Layout, value: str, write: str) -> Iterator[str]:
         put = self._names(struct)
         if not slot.nullable:
             yield f"{put}({value}, {write})"
@@ -120,7 +120,7 @@ class Encoder:
         yield f'    {write}(b"\\x01")'
         yield f"    {put}({value}, {write})"
 
-    def _array(self, slot: Slot, code: str, write: str) -> Iterator[str]:
+    def _array(self, slot: FieldSlot, code: str, write: str) -> Iterator[str]:
         kind = slot.field.type
         yield "n = len(items)"
         yield f"{write}({self._length(code, 'n')})"
@@ -157,7 +157,7 @@ class Encoder:
         yield "else:"
         yield '    write(b"\\x00")'
 
-    def _tagged(self, slot: Slot) -> Iterator[str]:
+    def _tagged(self, slot: FieldSlot) -> Iterator[str]:
         if _is_fixed(slot.field):
             code = SCALARS[slot.field.type][0]
             yield f"put.append({self._pack([code])}(msg.{slot.name}))"
@@ -165,7 +165,7 @@ class Encoder:
             yield from self._slot(slot, "put.append")
 
 
-def _is_set(slot: Slot) -> str:
+def _is_set(slot: FieldSlot) -> str:
     """Whether a tagged field is on the wire: only if it differs from its default, as in Kafka."""
     value = f"msg.{slot.name}"
     if is_absent_by_default(slot.field) and not slot.nullable:
@@ -178,7 +178,7 @@ def _is_set(slot: Slot) -> str:
     return f"{value} != {expected}"
 
 
-def _is_fixed(field: Field) -> bool:
+def _is_fixed(field: SchemaField) -> bool:
     return field.type in SCALARS and not field.is_array
 
 

@@ -1,6 +1,6 @@
 """What a schema table says, as frozen values.
 
-In: nothing. Out: `Message`, `Field`, `Versions`.
+In: nothing. Out: `SchemaMessage`, `SchemaField`, `Versions`.
 Never: text (that is `parse`) or Python source (that is `types`, `decode`, `encode`).
 """
 
@@ -43,7 +43,7 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SchemaField:
     """One field. `type` is a scalar, a type with a length, or a struct's name (capital letter)."""
 
     name: str
@@ -61,7 +61,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SchemaMessage:
     """One message: `kind` is request, response, record, key, value, data or header."""
 
     kind: str
@@ -69,8 +69,8 @@ class Message:
     name: str
     versions: Versions
     flexible_from: int | None
-    fields: tuple[Field, ...]
-    structs: dict[str, tuple[Field, ...]]
+    fields: tuple[SchemaField, ...]
+    structs: dict[str, tuple[SchemaField, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +83,5 @@ class Api:
     flexible_from: int | None
     listeners: tuple[str, ...]
     unstable_from: int | None
-    request: Message
-    response: Message
+    request: SchemaMessage
+    response: SchemaMessage

@@ -1,6 +1,6 @@
 """Reading the schema tables; their notation is explained in `bus/protocol/schema/README.md`.
 
-In: text. Out: `Api` and `Message`. Raises SchemaError with file and line.
+In: text. Out: `Api` and `SchemaMessage`. Raises SchemaError with file and line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bus.protocol.generator.model import LENGTHS, SCALARS, Api, Field, Message, Versions
+from bus.protocol.generator.model import LENGTHS, SCALARS, Api, SchemaField, SchemaMessage, Versions
 
 SCHEMA_DIR = Path(__file__).parent.parent / "schema"
 
@@ -41,16 +41,16 @@ class _Body:
     """The fields of one message as they are collected, the message's own under the empty name."""
 
     versions: Versions
-    structs: dict[str, list[Field]] = field(default_factory=lambda: {_ROOT: []})
+    structs: dict[str, list[SchemaField]] = field(default_factory=lambda: {_ROOT: []})
 
 
 def read_apis(directory: Path = SCHEMA_DIR / "api") -> list[Api]:
-    """All APIs, in order of their keys."""
+    """All APIs, sorted by key."""
     apis = [parse_api(path.read_text("utf-8"), path.name) for path in directory.glob("*.txt")]
     return sorted(apis, key=lambda api: api.key)
 
 
-def read_logs(directory: Path = SCHEMA_DIR / "log") -> dict[str, list[Message]]:
+def read_logs(directory: Path = SCHEMA_DIR / "log") -> dict[str, list[SchemaMessage]]:
     """Persisted and embedded messages by the module they go into."""
     paths = sorted(directory.glob("*.txt"))
     return {path.stem: parse_messages(path.read_text("utf-8"), path.name) for path in paths}
@@ -65,7 +65,7 @@ def parse_api(text: str, source: str) -> Api:
     flexible = _flexible(facts["flexible"])
     unstable = facts.get("unstable")
 
-    def message(kind: str, lines: list[str]) -> Message:
+    def message(kind: str, lines: list[str]) -> SchemaMessage:
         title = name + kind.capitalize()
         return _message(kind, int(key), title, versions, flexible, lines, source)
 
@@ -81,7 +81,7 @@ def parse_api(text: str, source: str) -> Api:
     )
 
 
-def parse_messages(text: str, source: str) -> list[Message]:
+def parse_messages(text: str, source: str) -> list[SchemaMessage]:
     """One file of `schema/log`: messages one after the other, each under its title line."""
     messages = []
     for block in re.split(r"\n(?=[a-z])", "\n" + "\n".join(_lines(text))):
@@ -91,7 +91,7 @@ def parse_messages(text: str, source: str) -> list[Message]:
     return messages
 
 
-def _titled(title: str, lines: list[str], source: str) -> Message:
+def _titled(title: str, lines: list[str], source: str) -> SchemaMessage:
     match = re.fullmatch(r"(\w+)(?: (\d+))? (\w+) versions (\S+) flexible (\S+)", title)
     if match is None:
         raise SchemaError(f"{source}: no title of a message: {title!r}")
@@ -129,13 +129,15 @@ def _message(
     flexible: int | None,
     lines: list[str],
     source: str,
-) -> Message:
+) -> SchemaMessage:
     body = _Body(versions)
     stack = [_Open(_ROOT, 1, versions)]
     for line in lines:
         _line(line, body, stack, f"{source}: {line.strip()!r}")
     structs = {struct: tuple(fields) for struct, fields in body.structs.items() if struct}
-    message = Message(kind, key, name, versions, flexible, tuple(body.structs[_ROOT]), structs)
+    message = SchemaMessage(
+        kind, key, name, versions, flexible, tuple(body.structs[_ROOT]), structs
+    )
     _check_structs(message, source)
     return message
 
@@ -159,7 +161,7 @@ def _line(line: str, body: _Body, stack: list[_Open], where: str) -> None:
         stack.append(_Open(parsed.type, depth + 1, parsed.versions))
 
 
-def _field(text: str, outer: Versions, where: str) -> Field:
+def _field(text: str, outer: Versions, where: str) -> SchemaField:
     match = _FIELD.fullmatch(text)
     if match is None:
         raise SchemaError(f"{where}: not a field")
@@ -167,7 +169,7 @@ def _field(text: str, outer: Versions, where: str) -> Field:
     kind = match["type"]
     if not (kind in SCALARS or kind in LENGTHS or kind[0].isupper()):
         raise SchemaError(f"{where}: unknown type {kind}")
-    return Field(
+    return SchemaField(
         name=match["name"],
         type=kind,
         is_array=match["open"] is not None,
@@ -194,7 +196,7 @@ def _flexible(text: str) -> int | None:
     return None if text == "none" else int(text.rstrip("+"))
 
 
-def _check_structs(message: Message, source: str) -> None:
+def _check_structs(message: SchemaMessage, source: str) -> None:
     for name, fields in message.structs.items():
         if not fields:
             raise SchemaError(f"{source}: {message.name}: struct {name} has no fields")

@@ -1,6 +1,6 @@
 """The classes of a message: one `msgspec.Struct` per struct, with the fields of all its versions.
 
-In: `Message`. Out: lines of Python.
+In: `SchemaMessage`. Out: lines of Python.
 msgspec, because a class costs 30 us to create and an instance 0.2 us, where a dataclass costs
 1 ms and 0.6 us; `gc=False`, because messages hold no cycles.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bus.protocol.generator.model import Field, Message
+from bus.protocol.generator.model import SchemaField, SchemaMessage
 
 _PYTHON = {
     "bool": "bool",
@@ -34,7 +34,7 @@ def local(name: str) -> str:
     return name + "_" if name in _RESERVED else name
 
 
-def class_lines(message: Message) -> Iterator[str]:
+def class_lines(message: SchemaMessage) -> Iterator[str]:
     """The classes of a message, structs before those that hold them."""
     done: set[str] = set()
     for name in _in_need_order(message):
@@ -44,8 +44,8 @@ def class_lines(message: Message) -> Iterator[str]:
     yield from _class(message.name, message.fields, message.kind)
 
 
-def _in_need_order(message: Message) -> Iterator[str]:
-    def below(fields: tuple[Field, ...]) -> Iterator[str]:
+def _in_need_order(message: SchemaMessage) -> Iterator[str]:
+    def below(fields: tuple[SchemaField, ...]) -> Iterator[str]:
         for field in fields:
             if field.is_struct:
                 yield from below(message.structs[field.type])
@@ -54,7 +54,7 @@ def _in_need_order(message: Message) -> Iterator[str]:
     return below(message.fields)
 
 
-def _class(name: str, fields: tuple[Field, ...], kind: str) -> Iterator[str]:
+def _class(name: str, fields: tuple[SchemaField, ...], kind: str) -> Iterator[str]:
     yield f"class {name}(Struct, gc=False):"
     for field in fields:
         yield f"    {field.name}: {annotation(field, kind)} = {_declared_default(field)}"
@@ -64,7 +64,7 @@ def _class(name: str, fields: tuple[Field, ...], kind: str) -> Iterator[str]:
     yield ""
 
 
-def annotation(field: Field, kind: str) -> str:
+def annotation(field: SchemaField, kind: str) -> str:
     """The type hint of a field."""
     if field.type == "records":
         # A response is also built by us, from several ranges of a log.
@@ -76,12 +76,12 @@ def annotation(field: Field, kind: str) -> str:
     return f"{base} | None" if field.nullable or is_absent_by_default(field) else base
 
 
-def is_absent_by_default(field: Field) -> bool:
+def is_absent_by_default(field: SchemaField) -> bool:
     """A tagged struct is None where it is not on the wire, instead of a struct full of defaults."""
     return field.is_struct and not field.is_array and field.tag is not None
 
 
-def default(field: Field) -> str:
+def default(field: SchemaField) -> str:
     """The default value as an expression that makes a fresh one."""
     if field.default == "null" or is_absent_by_default(field):
         return "None"
@@ -92,7 +92,7 @@ def default(field: Field) -> str:
     return _scalar_default(field)
 
 
-def _scalar_default(field: Field) -> str:
+def _scalar_default(field: SchemaField) -> str:
     if field.type == "bool":
         return "True" if field.default == "true" else "False"
     if field.type in ("string", "legacy_string"):
@@ -104,6 +104,6 @@ def _scalar_default(field: Field) -> str:
     return field.default or "0"
 
 
-def _declared_default(field: Field) -> str:
+def _declared_default(field: SchemaField) -> str:
     value = default(field)
     return f"field(default_factory={field.type})" if value.endswith("()") else value

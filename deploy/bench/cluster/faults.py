@@ -9,8 +9,8 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from deploy.bench.cluster.cluster_probe import CREATE_TIMEOUT_MS, ClusterProbe, wait_until
 from deploy.bench.cluster.load_client import GapWriter, run
-from deploy.bench.cluster.probes import CREATE_TIMEOUT_MS, Probe, wait_until
 from deploy.bench.cluster.size import Size
 from deploy.bench.cluster.targets import ClusterTarget
 from deploy.bench.cluster.throughput import create
@@ -27,7 +27,7 @@ RECORD_BYTES = 1024
 def gaps(target: ClusterTarget, names: Sequence[str], size: Size) -> Iterator[tuple[str, float]]:
     """kill -9 of a leader; SIGTERM of a leader, the median of several."""
     create(target, TOPIC, partitions=1)
-    probe = Probe(target.bootstrap)
+    probe = ClusterProbe(target.bootstrap)
     try:
         if TERM in names:
             longest = [_gap(target, probe, target.terminate) for _ in range(size.terms)]
@@ -38,7 +38,7 @@ def gaps(target: ClusterTarget, names: Sequence[str], size: Size) -> Iterator[tu
         probe.close()
 
 
-def _gap(target: ClusterTarget, probe: Probe, strike: Callable[[int], None]) -> float:
+def _gap(target: ClusterTarget, probe: ClusterProbe, strike: Callable[[int], None]) -> float:
     """The longest gap in acknowledged writes around one fault of the leader; healed afterwards."""
     wait_until(lambda: probe.in_sync(TOPIC), "all copies are in sync")
     victim = probe.leader(TOPIC)
@@ -48,23 +48,23 @@ def _gap(target: ClusterTarget, probe: Probe, strike: Callable[[int], None]) -> 
         wait_until(lambda: probe.leader(TOPIC) != victim, "another broker leads")
         time.sleep(STEADY_S)
         longest = float(writer.end()["longest_s"])
-    target.start_again(victim)
+    target.restart(victim)
     return longest
 
 
 def controller(target: ClusterTarget, size: Size) -> float:
     """Seconds from kill -9 of the active controller until the cluster takes a new topic."""
-    maker = Probe(target.bootstrap, request_timeout_ms=CREATE_TIMEOUT_MS)
+    maker = ClusterProbe(target.bootstrap, request_timeout_ms=CREATE_TIMEOUT_MS)
     maker.create("many", size.partitions, 3)
     maker.close()
-    probe = Probe(target.bootstrap)
+    probe = ClusterProbe(target.bootstrap)
     try:
         victim = probe.controller()
         target.kill(victim)
         began, tries = time.perf_counter(), iter(range(1_000_000))
         wait_until(lambda: probe.try_create(f"after-{next(tries)}"), "a new topic is taken")
         seconds = time.perf_counter() - began
-        target.start_again(victim)
+        target.restart(victim)
         return seconds
     finally:
         probe.close()
@@ -76,14 +76,14 @@ def restart(target: ClusterTarget, size: Size) -> float:
     limit = str(size.log_bytes // RECORD_BYTES)
     run(target, "produce", "--topic", "full", "--batch", "0", "--limit", limit, "--seconds", "800",
         "--record-bytes", str(RECORD_BYTES))  # fmt: skip
-    probe = Probe(target.bootstrap)
+    probe = ClusterProbe(target.bootstrap)
     try:
         wait_until(lambda: probe.in_sync("full"), "all copies are in sync")
         victim = probe.leader("full")
         target.kill(victim)
         wait_until(lambda: victim not in probe.registered(), "its death is known")
         began = time.perf_counter()
-        target.start_again(victim)
+        target.restart(victim)
         wait_until(lambda: victim in probe.registered(), "it may lead again")
         return time.perf_counter() - began
     finally:

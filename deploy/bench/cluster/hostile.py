@@ -14,11 +14,11 @@ from contextlib import contextmanager
 
 import psutil
 
-from bus.client.nodes import Nodes
-from bus.client.operate import look
+from bus.client.admin import queries
+from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError
+from deploy.bench.cluster.cluster_probe import CLIENT_ID, ClusterProbe
 from deploy.bench.cluster.load_client import TIMEOUT_S, run
-from deploy.bench.cluster.probes import CLIENT_ID, Probe
 from deploy.bench.cluster.size import Size
 from deploy.bench.cluster.targets import NODES, ClusterTarget
 from deploy.bench.cluster.throughput import create
@@ -26,7 +26,7 @@ from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 
 MB = 1_000_000
-LOOK_S = 0.25
+WATCH_INTERVAL_S = 0.25
 UNREAD = ("cluster-unread-memory", "cluster-unread-ack-p99", "cluster-unread-out-of-sync")
 FLOOD = ("cluster-flood-ack-p99", "cluster-flood-fenced")
 UNREAD_CONNECTIONS, UNREAD_REQUESTS = 100, 64
@@ -34,7 +34,7 @@ FLOOD_CONNECTIONS, FLOOD_REQUESTS = 10, 50_000
 STORED_RECORDS = 300_000  # of 1 KiB: more than any answer may hold
 
 
-class Watcher:
+class ClusterWatcher:
     """Looks at all brokers while others do their worst.
 
     Invariant: `most_bytes` is the largest resident memory that any of them was seen with beyond
@@ -44,7 +44,7 @@ class Watcher:
     def __init__(self, target: ClusterTarget, topics: Sequence[str]) -> None:
         self._processes = [psutil.Process(target.pid(node_id)) for node_id in NODES]
         self._before = [process.memory_info().rss for process in self._processes]
-        self._probe = Probe(target.bootstrap, request_timeout_ms=30_000)
+        self._probe = ClusterProbe(target.bootstrap, request_timeout_ms=30_000)
         self._topics = topics
         self._controller = self._probe.controller()
         self._ended = threading.Event()
@@ -52,7 +52,7 @@ class Watcher:
         self.most_bytes = self.out_of_sync = self.fenced = 0
 
     def _watch(self) -> None:
-        while not self._ended.wait(LOOK_S):
+        while not self._ended.wait(WATCH_INTERVAL_S):
             now = [process.memory_info().rss for process in self._processes]
             grown = [after - before for before, after in zip(self._before, now, strict=True)]
             self.most_bytes = max(self.most_bytes, *grown)
@@ -64,7 +64,7 @@ class Watcher:
                 self.out_of_sync += 1
                 self.fenced += 1
 
-    def __enter__(self) -> Watcher:
+    def __enter__(self) -> ClusterWatcher:
         self._thread.start()
         return self
 
@@ -94,8 +94,8 @@ def unread(target: ClusterTarget, names: Sequence[str], size: Size) -> Iterator[
 def flood(target: ClusterTarget, names: Sequence[str], size: Size) -> Iterator[tuple[str, float]]:
     """Pipelined requests to the active controller's broker, fifty thousand to a write."""
     create(target, "others", len(NODES))
-    with Nodes(target.bootstrap, CLIENT_ID) as nodes:
-        controller = look.quorum(nodes).leader_id
+    with SyncClient(target.bootstrap, CLIENT_ID) as nodes:
+        controller = queries.quorum(nodes).leader_id
         places = [one for one in leaders(target, "others") if one[1] == controller]
     with (
         _others(target, ["others"]) as watcher,
@@ -108,9 +108,9 @@ def flood(target: ClusterTarget, names: Sequence[str], size: Size) -> Iterator[t
 
 def leaders(target: ClusterTarget, topic: str) -> list[tuple[str, int]]:
     """`HOST:PORT/PARTITION` of each partition's leader, and its number."""
-    with Nodes(target.bootstrap, CLIENT_ID) as nodes:
-        addresses = {one.broker_id: one for one in look.cluster(nodes).alive}
-        partitions = look.topics(nodes, [topic])[0].partitions
+    with SyncClient(target.bootstrap, CLIENT_ID) as nodes:
+        addresses = {one.broker_id: one for one in queries.cluster(nodes).alive}
+        partitions = queries.topics(nodes, [topic])[0].partitions
     found = []
     for each in partitions:
         broker = addresses[each.leader]
@@ -119,8 +119,8 @@ def leaders(target: ClusterTarget, topic: str) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def _others(target: ClusterTarget, topics: Sequence[str]) -> Iterator[Watcher]:
-    watcher = Watcher(target, topics)
+def _others(target: ClusterTarget, topics: Sequence[str]) -> Iterator[ClusterWatcher]:
+    watcher = ClusterWatcher(target, topics)
     with watcher:
         yield watcher
 

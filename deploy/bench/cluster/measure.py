@@ -15,8 +15,8 @@ from pathlib import Path
 from deploy.bench.cluster import faults, hostile, metadata, throughput
 from deploy.bench.cluster.size import Size
 from deploy.bench.cluster.targets import ClusterTarget, kafka_cluster, our_cluster
-from deploy.bench.figures import Samples
-from deploy.bench.tally import Say, Tally, attempt
+from deploy.bench.report import Samples
+from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
 
@@ -72,16 +72,16 @@ def measure(
 
     for group_names, group in GROUPS:
         wanted = [name for name in group_names if name in names]
-        tally = Tally(wanted, repeat, say)
+        recorder = SampleRecorder(wanted, repeat, say)
         for _ in range(repeat if wanted else 0):
             for start in (ours, kafka_cluster):
-                work = partial(_side, start, group, wanted, size, tally, say)
+                work = partial(_side, start, group, wanted, size, recorder, say)
                 attempt(", ".join(wanted), work, say)
-            yield from tally.samples()
+            yield from recorder.samples()
 
 
 def _side(
-    start: Start, group: Group, names: Sequence[str], size: Size, tally: Tally, say: Say
+    start: Start, group: Group, names: Sequence[str], size: Size, recorder: SampleRecorder, say: Say
 ) -> None:
     """One cluster in a fresh folder."""
     with (
@@ -90,4 +90,4 @@ def _side(
     ):
         say(f"{target.name}: {', '.join(names)}")
         for name, value in group(target, names, size):
-            tally.add(name, value, of=target.name, is_kafka=start is kafka_cluster)
+            recorder.add(name, value, of=target.name, is_kafka=start is kafka_cluster)

@@ -10,10 +10,15 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from bus.client.nodes import NodeConnection, addresses
+from bus.client.wire.sync_client import SyncConnection, addresses
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
-from deploy.bench.cluster.probes import CLIENT_ID, CREATE_TIMEOUT_MS, Probe, wait_until
+from deploy.bench.cluster.cluster_probe import (
+    CLIENT_ID,
+    CREATE_TIMEOUT_MS,
+    ClusterProbe,
+    wait_until,
+)
 from deploy.bench.cluster.size import Size
 from deploy.bench.cluster.targets import ClusterTarget
 from deploy.errors import OperatorError
@@ -28,7 +33,7 @@ ANSWER_TIMEOUT_MS = 60_000
 
 def create_many(target: ClusterTarget, size: Size) -> float:
     """Seconds until a topic of 1,000 partitions of three copies has all its leaders."""
-    probe = Probe(target.bootstrap, request_timeout_ms=CREATE_TIMEOUT_MS)
+    probe = ClusterProbe(target.bootstrap, request_timeout_ms=CREATE_TIMEOUT_MS)
     try:
         began = time.perf_counter()
         probe.create("thousand", size.partitions, 3)
@@ -44,8 +49,8 @@ def answers(
     there, medians of ten on one connection: asked first after a change, and asked again, when a
     broker may have kept what it told before. Each answer is decoded when its time has been taken,
     to see that it names them all: what a client needs to decode it says nothing of the broker."""
-    probe = Probe(target.bootstrap, request_timeout_ms=CREATE_TIMEOUT_MS)
-    connection = NodeConnection(
+    probe = ClusterProbe(target.bootstrap, request_timeout_ms=CREATE_TIMEOUT_MS)
+    connection = SyncConnection(
         addresses(target.bootstrap)[0], CLIENT_ID, request_timeout_ms=ANSWER_TIMEOUT_MS
     )
     first_ms, again_ms = [], []
@@ -67,18 +72,18 @@ def answers(
             yield name, statistics.median(found_ms)
 
 
-def _knows(connection: NodeConnection, topic: str) -> bool:
+def _knows(connection: SyncConnection, topic: str) -> bool:
     asked = [MetadataRequestTopic(name=topic)]
     question = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    return not connection.ask(ApiKey.METADATA, question).topics[0].error_code
+    return not connection.request(ApiKey.METADATA, question).topics[0].error_code
 
 
-def _answer_ms(connection: NodeConnection, size: Size) -> float:
+def _answer_ms(connection: SyncConnection, size: Size) -> float:
     question = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     began = time.perf_counter()
-    frame = connection.ask_frame(ApiKey.METADATA, question)
+    frame = connection.request_frame(ApiKey.METADATA, question)
     taken_ms = (time.perf_counter() - began) * 1000
-    found = sum(len(topic.partitions) for topic in connection.understand(frame).topics)
+    found = sum(len(topic.partitions) for topic in connection.decode(frame).topics)
     if found < size.many_topics * size.partitions:
         raise OperatorError(f"the answer names {found} partitions only")
     return taken_ms

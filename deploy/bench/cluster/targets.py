@@ -13,9 +13,9 @@ from typing import Protocol
 
 import psutil
 
-from broker.server.embedded_cluster import RunningCluster, start_cluster
 from deploy.bench.targets import KAFKA, OURS
 from deploy.cluster.layout import ControllerKind
+from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from deploy.testservers.kafka_cluster import KafkaCluster, start_kafka_cluster
 from deploy.testservers.zookeeper import start_zookeeper
 
@@ -40,7 +40,7 @@ class ClusterTarget(Protocol):
     def terminate(self, node_id: int) -> None:
         """SIGTERM, and wait for the end."""
 
-    def start_again(self, node_id: int) -> None:
+    def restart(self, node_id: int) -> None:
         """The same node on its port and data; it serves when this returns."""
 
 
@@ -55,7 +55,7 @@ def kafka_heap() -> str:
     return "1g" if psutil.virtual_memory().total >= LARGE_MACHINE_BYTES else "512m"
 
 
-class Ours:
+class OurTarget:
     """Our brokers, as `start_cluster` starts them."""
 
     name = OURS
@@ -76,11 +76,11 @@ class Ours:
     def terminate(self, node_id: int) -> None:
         self._cluster.terminate(node_id)
 
-    def start_again(self, node_id: int) -> None:
-        self._cluster.start_again(node_id)
+    def restart(self, node_id: int) -> None:
+        self._cluster.restart(node_id)
 
 
-class Kafkas:
+class KafkaTarget:
     """Apache Kafka's nodes."""
 
     name = KAFKA
@@ -102,8 +102,8 @@ class Kafkas:
         self._cluster.terminate(node_id)
         self._cluster.nodes[node_id].process.wait()
 
-    def start_again(self, node_id: int) -> None:
-        self._cluster.start_again(node_id)
+    def restart(self, node_id: int) -> None:
+        self._cluster.restart(node_id)
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def _ours(
         folder, len(NODES), controller.value, COPIES, zookeeper_connect=zookeeper
     )
     try:
-        yield Ours(cluster)
+        yield OurTarget(cluster)
     finally:
         cluster.stop()
 
@@ -132,4 +132,4 @@ def _ours(
 def kafka_cluster(folder: Path) -> Iterator[ClusterTarget]:
     """Three nodes of Apache Kafka 4.3, each broker and controller."""
     with start_kafka_cluster(folder, nodes=len(NODES), heap=kafka_heap()) as cluster:
-        yield Kafkas(cluster)
+        yield KafkaTarget(cluster)

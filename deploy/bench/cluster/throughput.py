@@ -1,6 +1,6 @@
 """What three copies cost: records and bytes per second, acknowledgements, memory.
 
-In: a running cluster. Out: figures by name. Never: a fault; those are in `faults`.
+In: a running cluster. Out: figures by name. Never: a fault; those are in `count_faults`.
 """
 
 from __future__ import annotations

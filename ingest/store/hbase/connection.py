@@ -1,7 +1,6 @@
-"""The line to HBase: happybase's pool, its errors as the port's, what happybase does not wrap.
+"""Sessions with HBase: happybase's pool, its errors as the port's, what happybase does not wrap.
 
-In: host, port, a prefix for the tables' names. Out: rows read, written and compared. Never: what a
-row means. Source: happybase 1.3, Thrift 1 of HBase 2.6; `docs/hbase.md`.
+Source: happybase 1.3, Thrift 1 of HBase 2.6; `docs/hbase.md`.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ Row = tuple[bytes, Cells]
 
 
 class TableMissing(StoreError):
-    """The table is not there: nobody has written anything yet."""
+    """The table does not exist: nothing has been written yet."""
 
 
 @contextmanager
-def store_errors(what: str) -> Iterator[None]:
+def hbase_errors(what: str) -> Iterator[None]:
     """Convert what happybase and Thrift raise inside."""
     try:
         yield
@@ -74,20 +73,20 @@ class HbaseConnection:
         self._lock = threading.Lock()
 
     @contextmanager
-    def line(self) -> Iterator[Line]:
-        """Borrow a line. What is read through it must be consumed before it is given back."""
-        with store_errors(self.address):
+    def session(self) -> Iterator[ThriftSession]:
+        """Borrow a connection. What is read through it must be consumed before it is returned."""
+        with hbase_errors(self.address):
             with self._lock:  # made when it is needed first: it connects at once
                 pool = self._pool = self._pool or self._new_pool()
             with pool.connection(timeout=WAIT_S) as connection:
-                line = Line(connection, self._prefix)
+                session = ThriftSession(connection, self._prefix)
                 try:
-                    yield line
+                    yield session
                 finally:
-                    line.end_scans()
+                    session.close_scans()
 
     def close(self) -> None:
-        """Close what is not borrowed; a later call opens anew."""
+        """Close what is not borrowed; a later call opens another one."""
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -96,7 +95,7 @@ class HbaseConnection:
                 pool._acquire_connection(0).close()
 
 
-class Line:
+class ThriftSession:
     """One connection while it is borrowed; some tables of one HBase."""
 
     def __init__(self, connection: happybase.Connection, prefix: str) -> None:
@@ -104,7 +103,7 @@ class Line:
         self._prefix = prefix
         self._scans: list[Generator[Row, None, None]] = []
 
-    def make(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
+    def create_tables(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
         """Make those tables that are not there yet, with these options of their one family."""
         there = set(self._connection.tables())
         for name, options in tables.items():
@@ -130,7 +129,7 @@ class Line:
         return found
 
     def put_many(self, table: str, rows: Iterable[tuple[bytes, Cells]], timestamp_ms: int) -> None:
-        """Write rows, all cells with this timestamp: whatever carries an older one does not win,
+        """Write rows, all cells with this timestamp: a write with an older one does not win,
         even if it comes later (a write that timed out here may still be carried out there)."""
         batch = self._table(table).batch(timestamp=timestamp_ms, batch_size=ROWS_PER_CALL)
         for key, cells in rows:
@@ -147,15 +146,16 @@ class Line:
         return done
 
     def scan(self, table: str, start: bytes, stop: bytes, rows_per_call: int) -> Iterator[Row]:
-        """Rows from `start` (inclusive) to `stop` (exclusive), in order of their keys."""
+        """Rows from `start` (inclusive) to `stop` (exclusive), by key."""
         found: Generator[Row, None, None] = self._table(table).scan(
             row_start=start, row_stop=stop, batch_size=rows_per_call
         )
         self._scans.append(found)
         return found
 
-    def end_scans(self) -> None:
-        """Close the scanners nobody has read to their end; later the line would be another's."""
+    def close_scans(self) -> None:
+        """Close scanners that were not read to their end, before another thread borrows the
+        connection."""
         while self._scans:
             with suppress(TException, OSError):  # then HBase forgets the scanner by itself
                 self._scans.pop().close()

@@ -80,7 +80,7 @@ def identity_of(index_key: bytes, prefix: bytes) -> str:
 
 
 def prefixes(facet: Facet, value: str = "") -> list[bytes]:
-    """Where the entries of a facet begin; all of them if several, each in order of time."""
+    """Where the entries of a facet begin; all of them if several, each sorted by time."""
     if facet in (Facet.TIME, Facet.REJECTED):
         return [bytes([one]) + facet.value for one in range(SALTS)]
     return [salt(value) + facet.value + text(value)]
@@ -101,7 +101,7 @@ def index_keys(row: RecordRow) -> Iterator[bytes]:
 
 
 def camera_prefix(camera_ip: str) -> bytes:
-    """Where the checkpoints of a camera are told."""
+    """Where the checkpoints of a camera lie."""
     [prefix] = prefixes(Facet.CAMERA, camera_ip)
     return prefix
 

@@ -5,7 +5,7 @@ In: the ledger as it stands, the time as a value. Out: the next one. Never: HBas
 HBase changes one row at a time and knows no transaction over several. So a batch is written under
 the number of an *attempt*, and counts from the moment at which one row, the ledger, says so:
 together with the positions, by one compare-and-put. What an attempt wrote that was never committed
-(the process died, the line broke) is told by its number, and counts for nothing until a later
+(the process died, the line broke) is known by its number, and counts for nothing until a later
 attempt has written it again (ADR 0041).
 """
 
@@ -25,8 +25,8 @@ that something is broken that numbers do not mend."""
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """Invariant: `committed <= begun`; an attempt counts if it is not younger than `committed` and
-    not among `failed`. `ends` holds exclusive end offsets."""
+    """Invariant: `committed <= begun`; an attempt counts if it is not younger than `committed`
+    and not among `failed`. `ends` holds exclusive end offsets."""
 
     writer: str = ""
     begun: int = 0
@@ -53,18 +53,18 @@ def position_key(position: Position) -> PositionKey:
     return (p.application, p.cluster_id, p.topic, p.topic_id, p.partition)
 
 
-def opened(ledger: Ledger, writer: str) -> Ledger:
+def open_writer(ledger: Ledger, writer: str) -> Ledger:
     """A writer begins; the one before it is shut out, and what it had under way has failed."""
-    return msgspec.structs.replace(_abandoned(ledger), writer=writer)
+    return msgspec.structs.replace(_abandon_attempt(ledger), writer=writer)
 
 
-def begun(ledger: Ledger, now_ms: int) -> Ledger:
+def begin_attempt(ledger: Ledger, now_ms: int) -> Ledger:
     """Another attempt. Its number is a moment, so that HBase can age what is written under it."""
-    ledger = _abandoned(ledger)
+    ledger = _abandon_attempt(ledger)
     return msgspec.structs.replace(ledger, begun=max(now_ms, ledger.begun + 1))
 
 
-def committed(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
+def commit_attempt(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
     """The attempt that is under way counts, and these positions with it."""
     ends = dict(ledger.positions()) | {position_key(p): p.end_offset for p in positions}
     return msgspec.structs.replace(
@@ -74,7 +74,7 @@ def committed(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
     )
 
 
-def _abandoned(ledger: Ledger) -> Ledger:
+def _abandon_attempt(ledger: Ledger) -> Ledger:
     if ledger.begun == ledger.committed:
         return ledger
     if len(ledger.failed) >= MAX_FAILED:
@@ -103,7 +103,7 @@ def value(cell: Cell | None, ledger: Ledger) -> dict[str, int]:
     return cell.now if ledger.counts(cell.attempt) else cell.before
 
 
-def changed(cell: Cell | None, ledger: Ledger, change: Change) -> Cell:
+def apply_change(cell: Cell | None, ledger: Ledger, change: Change) -> Cell:
     """The cell after a change by the attempt under way, which may change it only once."""
     before = value(cell, ledger)
     return Cell(ledger.begun, change(dict(before)), before)

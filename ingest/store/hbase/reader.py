@@ -1,7 +1,7 @@
-"""The city's store, read side: pages, totals and series as of the ledger's last word.
+"""The city's store, read side: pages, totals and series as of the ledger's last commit.
 
-In: `Query` and `Page`. Out: rows. Never: a write. Core: `keys`, `ledger`.
-As long as no writer has made the tables, everything is empty: nothing has been stored.
+As long as no writer has made the tables, everything is empty: nothing has been stored. Core:
+`keys`, `ledger`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from bus.contracts.meters import LatencyCell, QualityCell
-from bus.contracts.plates import folded
-from ingest.store.hbase import books, keys, tables
-from ingest.store.hbase.connection import ROWS_PER_CALL, HbaseConnection, Line, TableMissing
-from ingest.store.hbase.finder import Finder
+from bus.domain.plates import folded
+from ingest.store.hbase import aggregates, keys, tables
+from ingest.store.hbase.connection import (
+    ROWS_PER_CALL,
+    HbaseConnection,
+    TableMissing,
+    ThriftSession,
+)
+from ingest.store.hbase.index_scan import IndexScan
 from ingest.store.hbase.ledger import Ledger, value
 from ingest.store.hbase.search import BEHIND_ALL, edges, whole_minutes
 from ingest.store.port import (
     Counts,
     LatencySummary,
-    Page,
+    PageRequest,
     PlatesFound,
     Position,
     Query,
@@ -29,7 +34,7 @@ from ingest.store.port import (
 )
 from ingest.store.totals import counts_of
 
-MAX_PLATES_LOOKED_AT = 100_000  # by one search for a part of a plate; entries come over a line
+MAX_PLATES_SCANNED = 100_000  # by one search for a part of a plate; entries come over a line
 MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
 _FOREVER_MS = 1 << 62
 
@@ -43,12 +48,12 @@ class HbaseReader:
     def __init__(self, hbase: HbaseConnection) -> None:
         self._hbase = hbase
 
-    def query(self, query: Query, page: Page) -> tuple[list[RecordRow], str]:
+    def query(self, query: Query, page: PageRequest) -> tuple[list[RecordRow], str]:
         """See `RecordReader.query`."""
         limit = _bounded(page.limit)
 
-        def read(line: Line) -> tuple[list[RecordRow], bool]:
-            finder = Finder(line, query)
+        def read(line: ThriftSession) -> tuple[list[RecordRow], bool]:
+            finder = IndexScan(line, query)
             if query.record_id:
                 return finder.by_identity(), False
             return _paged(finder.records(page.cursor, limit), limit)
@@ -64,38 +69,42 @@ class HbaseReader:
         if span is None:
             return self._found(query)
         cells = self._cells(
-            books.CAPTURED, "ns", *(keys.number(moment_ms) for moment_ms in span)
+            aggregates.CAPTURED, "ns", *(keys.number(moment_ms) for moment_ms in span)
         )
         whole = sum(
-            numbers.get(books.COUNT, 0) for (_, kind), numbers in cells
+            numbers.get(aggregates.COUNT, 0) for (_, kind), numbers in cells
             if query.kind in ("", kind)
         )  # fmt: skip
         return whole + sum(self._found(edge) for edge in edges(query, span))
 
     def _found(self, query: Query) -> int:
-        def read(line: Line) -> int:
-            finder = Finder(line, query)
+        def read(line: ThriftSession) -> int:
+            finder = IndexScan(line, query)
             return len(finder.by_identity()) if query.record_id else finder.count()
 
         return self._read(read, 0)
 
     def plates_containing(
-        self, part: str, *, limit: int = 20, most: int = MAX_PLATES_LOOKED_AT
+        self, part: str, *, limit: int = 20, most: int = MAX_PLATES_SCANNED
     ) -> PlatesFound:
         """See `RecordReader.plates_containing`; looks at the `most` newest entries."""
         key = folded(part)
         nothing: tuple[dict[str, None], int | None] = ({}, None)
         if not key:
             return PlatesFound(plates=())
-        found, since_ms = self._read(lambda line: Finder(line, Query()).plates(key, most), nothing)
+        found, since_ms = self._read(
+            lambda line: IndexScan(line, Query()).plates(key, most), nothing
+        )
         return PlatesFound(plates=list(islice(found, _bounded(limit))), since_ms=since_ms)
 
-    def rejected(self, *, kind: str, reason: str, page: Page) -> tuple[list[RejectedRow], str]:
+    def rejected(
+        self, *, kind: str, reason: str, page: PageRequest
+    ) -> tuple[list[RejectedRow], str]:
         """See `RecordReader.rejected`."""
         limit = _bounded(page.limit)
 
-        def read(line: Line) -> tuple[list[RejectedRow], bool]:
-            finder = Finder(line, Query(kind=kind), reason)
+        def read(line: ThriftSession) -> tuple[list[RejectedRow], bool]:
+            finder = IndexScan(line, Query(kind=kind), reason)
             return _paged(finder.rejected(page.cursor, limit), limit)
 
         nothing: tuple[list[RejectedRow], bool] = ([], False)
@@ -105,19 +114,19 @@ class HbaseReader:
     def rejected_record(self, record_id: str) -> RejectedRow | None:
         """See `RecordReader.rejected_record`."""
 
-        def read(line: Line) -> RejectedRow | None:
-            return Finder(line, Query()).rejected_by_identity(record_id)
+        def read(line: ThriftSession) -> RejectedRow | None:
+            return IndexScan(line, Query()).rejected_by_identity(record_id)
 
         return self._read(read, None)
 
     def counts(self) -> Counts:
         """See `RecordReader.counts`."""
-        found = self._cells(books.TOTAL, "sss")
-        return counts_of((*about, numbers[books.COUNT]) for about, numbers in found if numbers)
+        found = self._cells(aggregates.TOTAL, "sss")
+        return counts_of((*about, numbers[aggregates.COUNT]) for about, numbers in found if numbers)
 
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """See `RecordReader.quality`."""
-        found = self._cells(books.QUALITY, "nsss", keys.number(from_ms), _until(until_ms))
+        found = self._cells(aggregates.QUALITY, "nsss", keys.number(from_ms), _until(until_ms))
         return [
             QualityCell(
                 minute_ms=minute_ms,
@@ -125,11 +134,11 @@ class HbaseReader:
                 camera_ip=camera_ip,
                 recognizer_ip=recognizer_ip,
                 rejected={
-                    name.removeprefix(books.REASON): count
+                    name.removeprefix(aggregates.REASON): count
                     for name, count in numbers.items()
-                    if name.startswith(books.REASON)
+                    if name.startswith(aggregates.REASON)
                 },
-                **{name: numbers.get(name, 0) for name in books.QUALITY_NUMBERS},
+                **{name: numbers.get(name, 0) for name in aggregates.QUALITY_NUMBERS},
             )
             for (minute_ms, its_kind, camera_ip, recognizer_ip), numbers in found
             if kind in ("", its_kind)
@@ -141,9 +150,9 @@ class HbaseReader:
         """See `RecordReader.latency`. An empty `scope_id` gives every district or device."""
         if scope_id:
             about = keys.text(scope) + keys.text(scope_id)
-            table, shape = books.SUMMARY, "ssns"
+            table, shape = aggregates.SUMMARY, "ssns"
         else:
-            about, table, shape = keys.text(scope), books.SUMMARY_BY_TIME, "snss"
+            about, table, shape = keys.text(scope), aggregates.SUMMARY_BY_TIME, "snss"
         found = self._cells(table, shape, about + keys.number(from_ms), about + _until(until_ms))
         rows = []
         for (_, one, other, its_kind), numbers in found:
@@ -162,14 +171,14 @@ class HbaseReader:
 
     def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
         """See `RecordReader.latency_cells`."""
-        found = self._cells(books.HISTOGRAM, "nsss", keys.number(from_ms), _until(until_ms))
+        found = self._cells(aggregates.HISTOGRAM, "nsss", keys.number(from_ms), _until(until_ms))
         return [
             LatencyCell(
                 minute_ms=minute_ms,
                 kind=its_kind,
                 district_id=district_id,
                 camera_ip=camera_ip,
-                buckets=books.buckets_of(numbers),
+                buckets=aggregates.buckets_of(numbers),
             )
             for (minute_ms, its_kind, district_id, camera_ip), numbers in found
             if kind in ("", its_kind) and numbers
@@ -177,7 +186,7 @@ class HbaseReader:
 
     def positions(self, application: str) -> list[Position]:
         """See `RecordReader.positions`."""
-        ledger = self._read(lambda line: tables.found_ledger(line)[0], Ledger())
+        ledger = self._read(lambda line: tables.read_ledger(line)[0], Ledger())
         found = [
             Position(
                 application=a, cluster_id=c, topic=t, topic_id=i, partition=p, end_offset=end
@@ -191,9 +200,9 @@ class HbaseReader:
         """Close the connections; no call may be running."""
         self._hbase.close()
 
-    def _read(self, work: Callable[[Line], Found], nothing: Found) -> Found:
+    def _read(self, work: Callable[[ThriftSession], Found], nothing: Found) -> Found:
         try:
-            with self._hbase.line() as line:
+            with self._hbase.session() as line:
                 return work(line)
         except TableMissing:
             return nothing
@@ -203,9 +212,9 @@ class HbaseReader:
     ) -> list[tuple[Any, dict[str, int]]]:
         """Cells of one kind between two keys: what each is about, and its numbers."""
 
-        def read(line: Line) -> list[tuple[Any, dict[str, int]]]:
-            ledger, _ = tables.found_ledger(line)
-            rows = line.scan(tables.BOOKS, table + start, table + stop, ROWS_PER_CALL)
+        def read(line: ThriftSession) -> list[tuple[Any, dict[str, int]]]:
+            ledger, _ = tables.read_ledger(line)
+            rows = line.scan(tables.AGGREGATES, table + start, table + stop, ROWS_PER_CALL)
             return [
                 (keys.parts_of(key, shape), dict(value(tables.cell_of(columns), ledger)))
                 for key, columns in rows

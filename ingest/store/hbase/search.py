@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from bus.contracts.plates import plate_key, plate_pattern
-from ingest.store.hbase.books import MINUTE_MS
+from bus.domain.plates import plate_key, plate_pattern
+from bus.domain.times import MINUTE_MS
 from ingest.store.hbase.keys import COMMON_KIND, Facet, newest_first, prefixes
-from ingest.store.hbase.tables import Entry
+from ingest.store.hbase.tables import IndexEntry
 from ingest.store.port import Query, RecordRow
 
 BEHIND_ALL = b"\xff" * 9
@@ -30,37 +30,37 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
+class AccessPath:
     """The part of the index to walk."""
 
     facet: Facet
     values: tuple[str, ...] = ("",)
 
 
-def lead_of(query: Query, checkpoints: tuple[str, ...] | None = None) -> Lead:
+def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None) -> AccessPath:
     """The facet that restricts most; `checkpoints` are those where the query's camera was seen."""
     pattern = plate_pattern(query.plate) if query.plate else ""
     if pattern and ANY not in pattern and plate_key(query.plate):
-        lead = Lead(Facet.PLATE, (plate_key(query.plate),))
+        path = AccessPath(Facet.PLATE, (plate_key(query.plate),))
     elif query.checkpoint_id:
-        lead = Lead(Facet.CHECKPOINT, (query.checkpoint_id,))
+        path = AccessPath(Facet.CHECKPOINT, (query.checkpoint_id,))
     elif query.kind and query.kind != COMMON_KIND and not query.camera_ip:
-        lead = Lead(Facet.KIND, (query.kind,))
+        path = AccessPath(Facet.KIND, (query.kind,))
     elif query.camera_ip and checkpoints is not None:
-        lead = Lead(Facet.CHECKPOINT, checkpoints)
+        path = AccessPath(Facet.CHECKPOINT, checkpoints)
     else:
-        lead = Lead(Facet.TIME)
-    return lead
+        path = AccessPath(Facet.TIME)
+    return path
 
 
-def is_told_by_index(query: Query, lead: Lead) -> bool:
+def is_covered_by_index(query: Query, path: AccessPath) -> bool:
     """Whether the index alone says how many match: no record need be read."""
     by_number = bool(query.plate) and _has_no_key(query.plate)
-    elsewhere = bool(query.checkpoint_id) and lead.facet is not Facet.CHECKPOINT
+    elsewhere = bool(query.checkpoint_id) and path.facet is not Facet.CHECKPOINT
     return not (query.text or by_number or elsewhere)
 
 
-def may_match(query: Query, entry: Entry) -> bool:
+def may_match(query: Query, entry: IndexEntry) -> bool:
     """What the index entry tells of a row: False if the row cannot be what was asked for."""
     return (
         query.kind in ("", entry.kind)
@@ -70,11 +70,11 @@ def may_match(query: Query, entry: Entry) -> bool:
     )
 
 
-def ranges(lead: Lead, from_ms: int = 0, until_ms: int = 0, cursor: str = "") -> list[Range]:
-    """Where to read; each in order of time, newest first, then of identity."""
+def ranges(path: AccessPath, from_ms: int = 0, until_ms: int = 0, cursor: str = "") -> list[Range]:
+    """Where to read; each by time, newest first, then by identity."""
     found = []
-    for value in lead.values:
-        for prefix in prefixes(lead.facet, value):
+    for value in path.values:
+        for prefix in prefixes(path.facet, value):
             start = prefix if not until_ms else prefix + newest_first(until_ms - 1)
             stop = prefix + (newest_first(from_ms - 1) if from_ms else BEHIND_ALL)
             if cursor:

@@ -1,7 +1,4 @@
-"""The tables, the cells' names in them, and how rows become bytes and come back.
-
-In: rows and cells. Out: columns. Never: when anything is written.
-"""
+"""The tables, the cells' names in them, and how rows become bytes and come back."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import msgspec
 from ingest.store.hbase.ledger import Cell, Ledger
 from ingest.store.port import RecordRow, RejectedRow, StoreError
 
-RECORDS, INDEX, BOOKS = "records", "index", "books"
+RECORDS, INDEX, AGGREGATES = "records", "index", "books"
 """Records and rejected ones; what they are found by; cells and the ledger."""
 
 # Thrift's own defaults are no block cache, three versions, no bloom filter, no compression.
@@ -28,9 +25,9 @@ DAY_S = 86_400
 
 def options(keep_days: int) -> Mapping[str, Mapping[str, Any]]:
     """The tables with the options of their family; records age after so many days (0: never), the
-    books do not."""
+    aggregates do not."""
     aging = {"time_to_live": keep_days * DAY_S} if keep_days else {}
-    return {RECORDS: _OPTIONS | aging, INDEX: _OPTIONS | aging, BOOKS: _OPTIONS}
+    return {RECORDS: _OPTIONS | aging, INDEX: _OPTIONS | aging, AGGREGATES: _OPTIONS}
 
 
 BODY, MARK, CELL, ENTRY, HEAD = b"d:r", b"d:a", b"d:c", b"d:i", b"d:l"
@@ -51,7 +48,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     stored_at_ms: int
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class IndexEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the index tells of a row, so that only those that match are read. `attempt`: under which
     it was written."""
 
@@ -63,7 +60,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str = ""
 
 
-_entries = msgspec.msgpack.Decoder(Entry)
+_entries = msgspec.msgpack.Decoder(IndexEntry)
 _marks = msgspec.msgpack.Decoder(Mark)
 _records = msgspec.msgpack.Decoder(RecordRow)
 _rejects = msgspec.msgpack.Decoder(RejectedRow)
@@ -77,15 +74,15 @@ def encode_ledger(ledger: Ledger) -> bytes:
     return msgspec.json.encode(ledger)
 
 
-def found_ledger(line: RowReader) -> tuple[Ledger, bytes | None]:
+def read_ledger(session: RowReader) -> tuple[Ledger, bytes | None]:
     """The ledger as it stands, and as it is written; a new one where there is none."""
-    text = line.get(BOOKS, HEAD_ROW).get(HEAD)
+    text = session.get(AGGREGATES, HEAD_ROW).get(HEAD)
     return (Ledger() if text is None else _decoded(_ledgers, text)), text
 
 
-def entry_of(columns: Mapping[bytes, bytes]) -> Entry:
+def entry_of(columns: Mapping[bytes, bytes]) -> IndexEntry:
     """An entry of the index."""
-    entry: Entry = _decoded(_entries, columns[ENTRY])
+    entry: IndexEntry = _decoded(_entries, columns[ENTRY])
     return entry
 
 
@@ -96,7 +93,7 @@ def mark_of(columns: Mapping[bytes, bytes]) -> Mark:
 
 
 def cell_of(columns: Mapping[bytes, bytes]) -> Cell:
-    """A cell of the books."""
+    """A cell of the aggregates."""
     cell: Cell = _decoded(_cells, columns[CELL])
     return cell
 

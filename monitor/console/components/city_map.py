@@ -1,6 +1,6 @@
 """The map element: roads, checkpoints by colour and shape, pulses, one growing trajectory.
 
-In: the address of the register, deltas. Out: `pick` events. Never: tiles, the register as a prop.
+Loads no tiles, and the register from its own address, not as a prop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CityMap(Element, component="city_map.js", esm={"nicegui-leaflet": str(_LEA
         self.run_method("pulse", checkpoint_id, severity)
 
     def track(self, stops: Sequence[dict[str, str]]) -> None:
-        """Draw a trajectory anew: `id` and `time` of each stop."""
+        """Redraw a trajectory: `id` and `time` of each stop."""
         self.run_method("track", stops)
 
     def grow(self, stop: dict[str, str]) -> None:

@@ -7,10 +7,10 @@ import json
 from nicegui import ui
 
 from monitor.api.platform import backlogs
+from monitor.cluster.bus_overview import BusOverview, BusUnavailable, GroupOverview, TopicOverview
 from monitor.console.elements import grid, panel
+from monitor.console.layout import View
 from monitor.console.rows import Row, column
-from monitor.console.shell import View
-from monitor.hub.cluster import BusAway, GroupInfo, Snapshot, TopicInfo
 
 REFRESH_SECONDS = 5.0
 DAY_MS = 86_400_000
@@ -22,7 +22,7 @@ def build(view: View) -> None:
 
 
 class BusPage:
-    """Asks the broker every few seconds while somebody looks."""
+    """Queries the broker every few seconds while the page is open."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -65,11 +65,11 @@ class BusPage:
     async def show(self) -> None:
         """Ask and draw."""
         try:
-            snapshot = await self._view.services.cluster.snapshot()
-        except BusAway:
+            snapshot = await self._view.services.cluster.overview()
+        except BusUnavailable:
             return  # the notice on top says it, and the last picture stays
         rows = await backlogs(self._view.services, snapshot)
-        self._tell(snapshot)
+        self._show_faults(snapshot)
         topics = [t for t in snapshot.topics if self._view.address["internal"] or not t.internal]
         _update(self._topics, [_topic_row(one, self._view) for one in topics])
         _update(self._groups, [_group_row(one) for one in snapshot.groups])
@@ -100,7 +100,7 @@ class BusPage:
             ],
         )
 
-    def _tell(self, snapshot: Snapshot) -> None:
+    def _show_faults(self, snapshot: BusOverview) -> None:
         t = self._view.t
         self._title.set_text(
             t(
@@ -132,7 +132,7 @@ def _topic_columns(view: View) -> list[Row]:
     ]
 
 
-def _topic_row(one: TopicInfo, view: View) -> Row:
+def _topic_row(one: TopicOverview, view: View) -> Row:
     offsets = "  ".join(f"{n}: {one.starts[n]:,}–{end:,}" for n, end in one.ends.items())
     return {
         "id": one.name,
@@ -189,7 +189,7 @@ def _group_columns(view: View) -> list[Row]:
     ]
 
 
-def _group_row(one: GroupInfo) -> Row:
+def _group_row(one: GroupOverview) -> Row:
     topics = "  ".join(f"{topic}: {lag:,}" for topic, lag in sorted(one.topics.items()))
     return {
         "id": one.group_id,

@@ -7,11 +7,11 @@ import json
 from nicegui import ui
 
 from monitor.api.views import clock
-from monitor.cluster.events import Event
+from monitor.cluster.events import ClusterEvent
 from monitor.console.cluster_rows import MAX_UNWELL, broker_row, event_row, partition_row, tiles
 from monitor.console.elements import grid, line_chart, panel, redraw
+from monitor.console.layout import View
 from monitor.console.rows import Row, column, severity_column
-from monitor.console.shell import View
 
 TILES = ("alive", "controller", "under_replicated", "offline", "not_preferred", "moving")
 EVENT_ROWS = 200
@@ -32,7 +32,7 @@ class ClusterPage:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._watcher = view.services.watcher
+        self._watcher = view.services.poller
         self._title = ui.label("").classes("soft")
         self._away = ui.label("").classes("notice").props("role=alert")
         self._values: dict[str, ui.label] = {}
@@ -53,7 +53,7 @@ class ClusterPage:
                 self._events = grid(
                     t, _event_columns(view), label=t("cluster.events"), rowData=self._event_rows()
                 ).props("aria-live=polite")
-        view.feed.looks.subscribe(self._on_look)
+        view.feed.polls.subscribe(self._on_poll)
         self._show()
         ui.timer(CHART_SECONDS, self._show_slow)
 
@@ -92,10 +92,10 @@ class ClusterPage:
         newest = list(self._watcher.history.events)[-EVENT_ROWS:]
         return [self._event_row(one) for one in reversed(newest)]
 
-    def _event_row(self, event: Event) -> Row:
+    def _event_row(self, event: ClusterEvent) -> Row:
         return event_row(event, self._view.services.site.tz, self._view.t)
 
-    def _on_look(self, new: list[Event]) -> None:
+    def _on_poll(self, new: list[ClusterEvent]) -> None:
         self._show()
         if new:
             rows = json.dumps([self._event_row(one) for one in reversed(new)], ensure_ascii=False)
@@ -104,15 +104,15 @@ class ClusterPage:
     def _show_slow(self) -> None:
         """What changes slowly, and what has to be said while nothing comes."""
         redraw(self._chart, self._curves())
-        self._tell_away()
+        self._show_unavailable()
 
-    def _tell_away(self) -> None:
-        why = self._watcher.away
+    def _show_unavailable(self) -> None:
+        why = self._watcher.unavailable
         self._away.set_text(self._view.t("cluster.away", why=why) if why else "")
         self._away.set_visibility(bool(why))
 
     def _show(self) -> None:
-        self._tell_away()
+        self._show_unavailable()
         t, now = self._view.t, self._watcher.history.last
         if now is None:
             self._title.set_text(t("cluster.waiting"))

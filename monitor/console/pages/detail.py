@@ -11,13 +11,13 @@ from functools import partial
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
-from ingest.store.port import Page, Query
-from monitor.api.pool import Away
+from ingest.store.port import PageRequest, Query
+from monitor.api.pool import QueryUnavailable
 from monitor.api.views import alarm_row, record_detail, rejected_row
 from monitor.console.elements import chip, facts, figure, link
-from monitor.console.i18n import Texts
+from monitor.console.layout import View
 from monitor.console.rows import Row, body_facts, key_text, picture_caption, place_field
-from monitor.console.shell import View
+from monitor.i18n import Texts
 
 _RECORD_FACTS = (
     ("captured_at", "captured_at"),
@@ -80,7 +80,7 @@ class DetailPanel:
         try:
             with self._box:
                 await fill()
-        except Away as error:
+        except QueryUnavailable as error:
             with self._box:
                 ui.label(str(error)).classes("notice")
 
@@ -94,8 +94,8 @@ class DetailPanel:
 
     async def _fill_record(self, record_id: str) -> None:
         services, t = self._view.services, self._view.t
-        rows, _ = await services.records.ask(
-            lambda r: r.query(Query(record_id=record_id), Page(limit=1))
+        rows, _ = await services.records.run(
+            lambda r: r.query(Query(record_id=record_id), PageRequest(limit=1))
         )
         with self._box:
             self._heading(t("detail.record"))
@@ -146,7 +146,7 @@ class DetailPanel:
         services, t = self._view.services, self._view.t
         alarm = next((a for a in services.hub.live.alarms if a.alarm_id == alarm_id), None)
         if alarm is None:
-            alarm = await services.alarms.ask(lambda r: r.alarm(alarm_id))
+            alarm = await services.alarms.run(lambda r: r.alarm(alarm_id))
         with self._box:
             self._heading(t("detail.alarm"))
             if alarm is None:
@@ -186,7 +186,7 @@ class DetailPanel:
 
     async def _fill_rejected(self, record_id: str) -> None:
         services, t = self._view.services, self._view.t
-        found = await services.records.ask(lambda r: r.rejected_record(record_id))
+        found = await services.records.run(lambda r: r.rejected_record(record_id))
         with self._box:
             self._heading(t("quality.rejected"))
             if found is None:

@@ -9,16 +9,17 @@ from datetime import datetime, timedelta
 
 from nicegui import ui
 
+from bus.domain.times import MINUTE_MS
+from bus.wall_clock import now_ms
 from ingest.store.port import RecordReader
 from monitor.api.latency_totals import LatencyOfSpan
-from monitor.api.pool import Away
-from monitor.api.series import MINUTE_MS, Curve, clock_rows, with_gaps
-from monitor.api.services import now_ms
+from monitor.api.pool import QueryUnavailable
+from monitor.api.series import Curve, clock_rows, with_gaps
 from monitor.console.address import SCOPES, is_day
 from monitor.console.elements import grid, line_chart, panel, redraw
+from monitor.console.layout import View
 from monitor.console.pages.live import short
 from monitor.console.rows import clock_row, column, place_field
-from monitor.console.shell import View
 from monitor.console.time_fields import day_field
 
 KINDS = ("vehicle", "face")
@@ -100,8 +101,8 @@ class LatencyPage:
     async def show(self) -> None:
         """Ask and draw."""
         try:
-            found = await self._view.services.records.ask(self._question())
-        except Away:
+            found = await self._view.services.records.run(self._question())
+        except QueryUnavailable:
             return  # the notice on top says it, and the last charts stay
         for kind in KINDS:
             self._parts[kind].show(found.curves.get(kind, []), found.totals.get(kind))
@@ -117,7 +118,7 @@ class LatencyPage:
         which = "" if scope == "all" else address["which"] or "-"  # "-": nothing is chosen yet
 
         def ask(reader: RecordReader) -> LatencyOfSpan:
-            return self._view.services.latency_totals.ask(
+            return self._view.services.latency_totals.query(
                 reader, from_ms=begin, until_ms=end, scope=scope, scope_id=which, now_ms=now_ms()
             )
 

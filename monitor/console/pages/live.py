@@ -10,10 +10,10 @@ from monitor.api.kpis import Kpis
 from monitor.api.services import midnight_ms
 from monitor.console.elements import grid, line_chart, panel
 from monitor.console.feed import Update
+from monitor.console.layout import View
 from monitor.console.pages.detail import DetailPanel
 from monitor.console.rows import Row, column, severity_column
-from monitor.console.shell import View
-from monitor.hub.live import MAX_ALARMS, RATE_SECONDS, RatePoint
+from monitor.live.live_state import MAX_ALARMS, RATE_SECONDS, RatePoint
 
 TILES = ("rate", "stored", "alarms", "incidents", "latency", "valid")
 VALID_GOOD, VALID_BAD = 99.0, 95.0  # percent; between them the tile warns
@@ -51,7 +51,7 @@ class Tiles:
         self._show_kpis(self._view.services.kpis.value)
         feed.updates.subscribe(lambda update: self._show_live() if update.delta.rates else None)
         feed.kpis.subscribe(self._show_kpis)
-        ui.timer(0.1, self._view.services.kpis.refresh, once=True)
+        ui.timer(0.1, self._view.services.kpis.poll, once=True)
 
     def _tile(self, key: str) -> None:
         with ui.element("dl").classes("tile").style("margin: 0") as box:

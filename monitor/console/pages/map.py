@@ -10,14 +10,14 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from bus.contracts.alarms import Alarm
-from monitor.api.services import now_ms
+from bus.wall_clock import now_ms
 from monitor.api.views import clock, place
 from monitor.console.address import MAX_TEXT
 from monitor.console.components.city_map import CityMap
 from monitor.console.elements import chip, grid, link, panel
 from monitor.console.feed import Update
+from monitor.console.layout import View
 from monitor.console.rows import column, place_field
-from monitor.console.shell import View
 
 STATES_SECONDS = 1.0
 MAX_TARGETS = 12
@@ -48,7 +48,7 @@ def build(view: View) -> None:
         with ui.element("div").classes("map-side"):
             Targets(view, city).follow()
             ChosenCheckpoint(view, city)
-            Checkpoints(view, city).follow()
+            CheckpointPanel(view, city).follow()
     city.on_pick(lambda checkpoint_id: view.address.go({"checkpoint": checkpoint_id}))
 
 
@@ -173,7 +173,7 @@ class ChosenCheckpoint:
             close.props(f'flat round dense aria-label="{view.t("detail.close")}"')
 
 
-class Checkpoints:
+class CheckpointPanel:
     """The list beside the map: the way to a checkpoint without a mouse, and its state in words."""
 
     def __init__(self, view: View, city: CityMap) -> None:
@@ -220,8 +220,8 @@ class Checkpoints:
 
     def follow(self) -> None:
         """Tell the map the states, then only what changes."""
-        self._tell()
-        ui.timer(STATES_SECONDS, self._tell)
+        self._announce_states()
+        ui.timer(STATES_SECONDS, self._announce_states)
 
     def _states(self) -> dict[str, str]:
         live, now = self._view.services.hub.live, now_ms()
@@ -243,7 +243,7 @@ class Checkpoints:
             for c in self._view.services.register.read().checkpoints
         ]
 
-    def _tell(self) -> None:
+    def _announce_states(self) -> None:
         states = self._states()
         changed = [(k, v) for k, v in states.items() if self._told.get(k) != v]
         if not changed:

@@ -6,12 +6,12 @@ import json
 
 from nicegui import ui
 
-from monitor.cluster.watcher import Metadata
+from monitor.cluster.poller import MetadataView
 from monitor.console.address import MAX_TEXT
 from monitor.console.cluster_rows import record_row, tree_nodes
 from monitor.console.elements import grid, panel
+from monitor.console.layout import View
 from monitor.console.rows import Row, column
-from monitor.console.shell import View
 
 REFRESH_SECONDS = 5.0
 VALUE_SLOT = (
@@ -22,15 +22,15 @@ VALUE_SLOT = (
 
 def build(view: View) -> None:
     """The page."""
-    MetadataPage(view)
+    MetadataTreePage(view)
 
 
-class MetadataPage:
-    """Asks anew every few seconds while somebody looks; what is folded out stays so."""
+class MetadataTreePage:
+    """Reloads every few seconds while the page is open; expanded nodes stay expanded."""
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._last: Metadata | None = None
+        self._last: MetadataView | None = None
         self._shown = ""
         t = view.t
         self._fault = ui.label("").classes("notice").props("role=status")
@@ -67,7 +67,7 @@ class MetadataPage:
         self._draw()
 
     async def _refresh(self) -> None:
-        found = self._last = await self._view.services.watcher.metadata()
+        found = self._last = await self._view.services.poller.metadata()
         fault = self._view.t("metadata.fault", fault=found.fault) if found.fault else ""
         self._fault.set_text(fault)
         self._fault.set_visibility(bool(fault))

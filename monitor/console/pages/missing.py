@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from monitor.console.shell import PAGES, View
+from monitor.console.layout import PAGES, View
 
 
 def build(view: View) -> None:

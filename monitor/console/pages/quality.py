@@ -7,22 +7,22 @@ from __future__ import annotations
 from nicegui import ui
 
 from bus.contracts.meters import QualityCell
+from bus.domain.times import MINUTE_MS
+from bus.wall_clock import now_ms
 from ingest.store.port import RecordReader
-from monitor.api.pool import Away
+from monitor.api.pool import QueryUnavailable
 from monitor.api.series import (
-    MINUTE_MS,
     quality_curve,
     quality_devices,
     quality_totals,
     slot_ms,
     with_gaps,
 )
-from monitor.api.services import now_ms
 from monitor.console.address import KINDS, SPANS
-from monitor.console.elements import ask, grid, line_chart, paged_grid, panel, redraw, source
+from monitor.console.elements import grid, line_chart, load_rows, paged_grid, panel, redraw, source
+from monitor.console.layout import View
 from monitor.console.pages.detail import DetailPanel
 from monitor.console.rows import column, place_field
-from monitor.console.shell import View
 
 REFRESH_SECONDS = 30.0
 MAX_DEVICES = 500
@@ -35,7 +35,7 @@ def build(view: View) -> None:
 
 
 class QualityPage:
-    """The curves and the devices; asked anew every half minute."""
+    """The curves and the devices; reloaded every half minute."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -86,8 +86,8 @@ class QualityPage:
             return reader.quality(from_ms=begin, until_ms=end, kind=kind)
 
         try:
-            cells = await self._view.services.records.ask(question)
-        except Away:
+            cells = await self._view.services.records.run(question)
+        except QueryUnavailable:
             return  # the notice on top says it, and the last picture stays
         slot = slot_ms(begin, end)
         self._draw(with_gaps(quality_curve(cells, slot), slot))
@@ -183,7 +183,7 @@ def _rejected(view: View) -> None:
 
     def follow() -> None:
         reason.set_options({asked(): asked()} | choices, value=asked())
-        ask(made, "/api/rejected", {"reason": asked()})
+        load_rows(made, "/api/rejected", {"reason": asked()})
 
     reason.on_value_change(lambda e: view.address.go({"reason": e.value or ""}))
     view.address.watch(("reason",), follow)

@@ -11,12 +11,13 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.elements.mixins.value_element import ValueElement
 
-from ingest.store.port import Page, Query
-from monitor.accounts.roles import Operation
-from monitor.api.pool import Away
+from ingest.store.port import PageRequest, Query
+from monitor.accounts.roles import ConsoleOperation
+from monitor.api.pool import QueryUnavailable
 from monitor.api.views import parse_time
 from monitor.console.address import KINDS, MAX_TEXT, SEVERITIES
-from monitor.console.elements import ask, paged_grid, panel, source
+from monitor.console.elements import load_rows, paged_grid, panel, source
+from monitor.console.layout import View
 from monitor.console.pages.detail import DetailPanel
 from monitor.console.plate_offer import (
     PlateOffer,
@@ -25,7 +26,6 @@ from monitor.console.plate_offer import (
     plates_of_records,
 )
 from monitor.console.rows import Row, column, place_field, severity_column, value_column
-from monitor.console.shell import View
 from monitor.console.time_fields import moment_field
 
 _FIELDS = ("plate", "checkpoint", "from", "until")
@@ -48,7 +48,7 @@ def build_records(view: View) -> None:
     made.on("cellClicked", lambda e: detail.open(record=e.args["data"]["record_id"]))
     with bar:
         count = ui.label("").classes("soft").props("role=status")
-        if view.may(Operation.EXPORT):
+        if view.may(ConsoleOperation.EXPORT):
             ui.button(
                 t("search.csv"),
                 color=None,
@@ -63,7 +63,7 @@ def build_records(view: View) -> None:
         await offer.show(asked.get("plate", ""), found)
 
     async def search() -> None:
-        ask(made, "/api/records", form.parameters())
+        load_rows(made, "/api/records", form.parameters())
         await show_count()
 
     form.on_search(search)
@@ -79,8 +79,8 @@ async def _count(view: View, p: dict[str, str]) -> int | None:
         captured_until_ms=parse_time(p.get("until", ""), zone),
     )  # fmt: skip
     try:
-        return await view.services.records.ask(lambda r: r.count(question))
-    except Away:
+        return await view.services.records.run(lambda r: r.count(question))
+    except QueryUnavailable:
         return None
 
 
@@ -133,7 +133,7 @@ def build_alarms(view: View) -> None:
         await offer.show(asked.get("plate", ""), await _count_alarms(view, asked))
 
     async def search() -> None:
-        ask(made, "/api/alarms", form.parameters())
+        load_rows(made, "/api/alarms", form.parameters())
         await offer_plates()
 
     form.on_search(search)
@@ -141,15 +141,15 @@ def build_alarms(view: View) -> None:
 
 
 async def _count_alarms(view: View, p: dict[str, str]) -> int | None:
-    """0 or 1: whether there is any alarm of this plate; None where it cannot be told."""
+    """0 or 1: whether there is any alarm of this plate; None where it is not known."""
     plate = p.get("plate", "")
     if not is_whole_plate(plate):
         return None
     try:
-        found, _ = await view.services.alarms.ask(
-            lambda r: r.alarms(page=Page(limit=1), plate=plate)
+        found, _ = await view.services.alarms.run(
+            lambda r: r.alarms(page=PageRequest(limit=1), plate=plate)
         )
-    except Away:
+    except QueryUnavailable:
         return None
     return len(found)
 

@@ -10,13 +10,13 @@ import json
 from nicegui import ui
 
 from bus.contracts.alarms import Incident
-from ingest.store.port import Page
-from monitor.api.platform import away, health
-from monitor.api.pool import Away
+from ingest.store.port import PageRequest
+from monitor.api.platform import health, unavailable_parts
+from monitor.api.pool import QueryUnavailable
 from monitor.api.views import incident_row
 from monitor.console.elements import chip, grid, panel
+from monitor.console.layout import View
 from monitor.console.rows import Row, column, incident_text, place_field, process_row
-from monitor.console.shell import View
 
 REFRESH_SECONDS = 5.0
 MAX_INCIDENTS = 200
@@ -28,7 +28,7 @@ def build(view: View) -> None:
 
 
 class SystemPage:
-    """Asked anew every few seconds while somebody looks."""
+    """Queried every few seconds while the page is open."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -56,7 +56,10 @@ class SystemPage:
         incidents = await self._newest()
         rows = [_row(one, self._view) for one in incidents]
         _update(self._incidents, rows)
-        stores = [(t(f"shell.{part}"), why) for part, why in away(self._view.services).items()]
+        stores = [
+            (t(f"shell.{part}"), why)
+            for part, why in unavailable_parts(self._view.services).items()
+        ]
         _facts(self._stores, stores, t("system.well"))
         answers = [(str(p["name"]), str(p["fault"])) for p in pulses]
         _facts(self._answers, answers, t("system.well"))
@@ -75,10 +78,10 @@ class SystemPage:
     async def _newest(self) -> list[Incident]:
         """From the store; from the topic while the store is away."""
         try:
-            found, _ = await self._view.services.alarms.ask(
-                lambda r: r.incidents(page=Page(limit=MAX_INCIDENTS))
+            found, _ = await self._view.services.alarms.run(
+                lambda r: r.incidents(page=PageRequest(limit=MAX_INCIDENTS))
             )
-        except Away:
+        except QueryUnavailable:
             return list(reversed(self._view.services.hub.live.incidents))
         return list(found)
 

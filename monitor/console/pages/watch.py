@@ -11,25 +11,25 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from bus.contracts.commands import WatchCommand
-from monitor.accounts.roles import Operation
+from bus.wall_clock import now_ms
+from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
-from monitor.api.services import now_ms
 from monitor.api.views import parse_time
 from monitor.console.elements import grid, panel
 from monitor.console.feed import Update
-from monitor.console.i18n.values import device_values
+from monitor.console.layout import View
 from monitor.console.rows import Row, column, rule_view, severity_column, values_of
-from monitor.console.shell import View
 from monitor.console.time_fields import moment_field
-from monitor.hub.commands import CommandLost
-from monitor.hub.rules import MATCHABLE, RuleError
+from monitor.i18n.values import device_values
+from monitor.live.command_sender import CommandNotAcknowledged
+from monitor.live.rule_table import MATCHABLE, RuleError
 
 REFRESH_SECONDS = 5.0  # rules end by time without a message
 
 
 def build(view: View) -> None:
     """The page."""
-    if view.may(Operation.WATCH_WRITE):
+    if view.may(ConsoleOperation.WATCH_WRITE):
         RuleForm(view)
     else:
         ui.label(view.t("watch.no_right")).classes("notice")
@@ -119,7 +119,7 @@ class RuleForm:
 
     async def _put(self) -> None:
         view, t = self._view, self._view.t
-        if not view.may(Operation.WATCH_WRITE):
+        if not view.may(ConsoleOperation.WATCH_WRITE):
             ui.notify(t("watch.no_right"), type="negative")
             return
         match = self._match()
@@ -139,7 +139,7 @@ class RuleForm:
             field = t.table.get(f"watch.{error.field}", t.word("attribute", error.field))
             ui.notify(t("watch.failed", why=f"{field}: {error}"), type="warning")
             return
-        except (CommandLost, ValueError, msgspec.ValidationError) as error:
+        except (CommandNotAcknowledged, ValueError, msgspec.ValidationError) as error:
             ui.notify(t("watch.failed", why=str(error)), type="negative")
             return
         ui.notify(t("watch.sent", name=name), type="positive")
@@ -173,7 +173,7 @@ class RuleList:
             column(t, "author", "author", width=100),
             column(t, "note", "note", flex=2, minWidth=100),
         ]
-        if view.may(Operation.WATCH_WRITE):
+        if view.may(ConsoleOperation.WATCH_WRITE):
             columns.append(
                 {
                     "headerName": "",
@@ -227,7 +227,7 @@ class RuleList:
                 ).props("unelevated")
         sure = await dialog
         dialog.delete()
-        if not sure or not view.may(Operation.WATCH_WRITE):
+        if not sure or not view.may(ConsoleOperation.WATCH_WRITE):
             return
         command = remove_command(view.services, row["id"], view.principal.name)
         if command is not None:
@@ -237,7 +237,7 @@ class RuleList:
         t = self._view.t
         try:
             await self._view.services.send_rule(command)
-        except CommandLost as error:
+        except CommandNotAcknowledged as error:
             ui.notify(t("watch.failed", why=str(error)), type="negative")
             return
         ui.notify(t("watch.removed", name=command.name), type="positive")

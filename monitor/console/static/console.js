@@ -17,7 +17,7 @@ window.databus = (() => {
   /* The session is over: nothing of the page stays, the log-in page says why. */
   const leave = () => location.replace("/login?ended=1&next=" + encodeURIComponent(here()));
   const popup = () => document.getElementById("popup");
-  /* A page that was not told, or whose connection was refused, does not learn that it is nobody's: it asks. */
+  /* A page that missed the message, or whose connection was refused, does not learn that its session is over: it asks. */
   const ASK_SECONDS = 5;
   const askWhoWeAre = async () => {
     try {

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alarm.dispatch.operations import Decided, Operations
+from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
-from ingest.store.port import Page, Position, StoreError, StoreUnavailable
+from ingest.store.port import PageRequest, Position, StoreError, StoreUnavailable
 
 
 def alarm(number: int, **changes: object) -> Alarm:
@@ -43,81 +43,81 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def operations(path: Path) -> Iterator[Operations]:
-    store = Operations(path, ["log"])
+def operations(path: Path) -> Iterator[OperationsStore]:
+    store = OperationsStore(path, ["log"])
     yield store
     store.close()
 
 
 def test_an_alarm_is_stored_told_and_sent_once_however_often_it_comes(
-    operations: Operations,
+    operations: OperationsStore,
 ) -> None:
     """Candidates repeat after a crash."""
-    first = operations.apply(Decided(alarms=[alarm(1), alarm(1), alarm(2)]))
-    again = operations.apply(Decided(alarms=[alarm(2, raised_at_ms=99), alarm(1)]))
+    first = operations.apply(BatchChanges(alarms=[alarm(1), alarm(1), alarm(2)]))
+    again = operations.apply(BatchChanges(alarms=[alarm(2, raised_at_ms=99), alarm(1)]))
     assert ([a.alarm_id for a in first], again) == (["r:1", "r:2"], [])
     assert [a.alarm_id for _, a in operations.outbox(10)] == ["r:1", "r:2"]
     assert [n.subject for n in operations.due(0, 10)] == ["r:1", "r:2"]
 
 
-def test_what_was_acknowledged_leaves_the_outbox(operations: Operations) -> None:
+def test_what_was_acknowledged_leaves_the_outbox(operations: OperationsStore) -> None:
     """The rest stays for the next time."""
-    operations.apply(Decided(alarms=[alarm(1), alarm(2)]))
+    operations.apply(BatchChanges(alarms=[alarm(1), alarm(2)]))
     (first, _), _ = operations.outbox(10)
-    operations.produced([first])
+    operations.mark_produced([first])
     assert [a.alarm_id for _, a in operations.outbox(10)] == ["r:2"]
 
 
-def test_alarms_and_positions_are_one_transaction(operations: Operations, path: Path) -> None:
+def test_alarms_and_positions_are_one_transaction(operations: OperationsStore, path: Path) -> None:
     """What fails leaves neither."""
     bad = msgspec.structs.replace(position(9), topic=None)  # type: ignore[arg-type]
     with pytest.raises(StoreError):
-        operations.apply(Decided(alarms=[alarm(1)], positions=[bad]))
-    operations.apply(Decided(alarms=[alarm(2)], positions=[position(7)]))
+        operations.apply(BatchChanges(alarms=[alarm(1)], positions=[bad]))
+    operations.apply(BatchChanges(alarms=[alarm(2)], positions=[position(7)]))
     reader = OperationsReader(path)
-    found, _ = reader.alarms(page=Page())
+    found, _ = reader.alarms(page=PageRequest())
     assert [a.alarm_id for a in found] == ["r:2"]
     assert reader.positions("dispatcher") == [position(7)]
 
 
-def test_the_outbox_survives_the_process(operations: Operations, path: Path) -> None:
+def test_the_outbox_survives_the_process(operations: OperationsStore, path: Path) -> None:
     """Alarms that were not acknowledged are sent by the next process."""
-    operations.apply(Decided(alarms=[alarm(1)]))
+    operations.apply(BatchChanges(alarms=[alarm(1)]))
     operations.close()
-    later = Operations(path)
+    later = OperationsStore(path)
     assert [a.alarm_id for _, a in later.outbox(10)] == ["r:1"]
     later.close()
 
 
 def test_an_incident_is_told_once_when_it_opens_and_once_when_it_closes(
-    operations: Operations,
+    operations: OperationsStore,
 ) -> None:
-    """Repeated messages tell nothing, and a late opening does not reopen."""
+    """Repeated messages send nothing, and a late opening does not reopen the incident."""
     for state in ("open", "open", "closed", "closed", "open"):
-        operations.apply(Decided(incidents=[incident(state)]))
+        operations.apply(BatchChanges(incidents=[incident(state)]))
     assert [n.subject for n in operations.due(0, 10)] == ["i:open", "i:closed"]
 
 
-def test_open_incidents_can_be_asked_for(operations: Operations, path: Path) -> None:
+def test_open_incidents_can_be_asked_for(operations: OperationsStore, path: Path) -> None:
     """The console shows what is wrong now."""
     operations.apply(
-        Decided(incidents=[incident("open", "a"), incident("open", "b"), incident("closed", "a")])
+        BatchChanges(incidents=[incident("open", "a"), incident("open", "b"), incident("closed", "a")])
     )
     reader = OperationsReader(path)
-    assert [i.incident_id for i in reader.incidents(page=Page(), open_only=True)[0]] == ["b"]
-    assert [i.incident_id for i in reader.incidents(page=Page())[0]] == ["b", "a"]
+    assert [i.incident_id for i in reader.incidents(page=PageRequest(), open_only=True)[0]] == ["b"]
+    assert [i.incident_id for i in reader.incidents(page=PageRequest())[0]] == ["b", "a"]
 
 
 def test_pages_follow_each_other_without_gap_or_repetition(
-    operations: Operations, path: Path, dice: random.Random
+    operations: OperationsStore, path: Path, dice: random.Random
 ) -> None:
     """By key: alarms that come between two pages shift nothing."""
-    operations.apply(Decided(alarms=[alarm(n) for n in range(100)]))
+    operations.apply(BatchChanges(alarms=[alarm(n) for n in range(100)]))
     reader, cursor, seen = OperationsReader(path), "", []
     while True:
-        found, cursor = reader.alarms(page=Page(limit=dice.randrange(1, 20), cursor=cursor))
+        found, cursor = reader.alarms(page=PageRequest(limit=dice.randrange(1, 20), cursor=cursor))
         seen += [a.captured_at_ms for a in found]
-        operations.apply(Decided(alarms=[alarm(1000 + len(seen))]))
+        operations.apply(BatchChanges(alarms=[alarm(1000 + len(seen))]))
         if not cursor:
             break
     assert seen == list(range(99, -1, -1))
@@ -137,27 +137,27 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     ],
 )
 def test_questions_restrict_alarms(
-    operations: Operations, path: Path, question: dict[str, object], expected: list[int]
+    operations: OperationsStore, path: Path, question: dict[str, object], expected: list[int]
 ) -> None:
     """By plate, severity, rule, checkpoint and time."""
     special = {15: {"severity": "critical"}, 16: {"rule_id": "other"}, 17: {"checkpoint_id": "far"}}
-    operations.apply(Decided(alarms=[alarm(n, **special.get(n, {})) for n in range(20)]))
-    found, _ = OperationsReader(path).alarms(page=Page(), **question)  # type: ignore[arg-type]
+    operations.apply(BatchChanges(alarms=[alarm(n, **special.get(n, {})) for n in range(20)]))
+    found, _ = OperationsReader(path).alarms(page=PageRequest(), **question)  # type: ignore[arg-type]
     assert [a.captured_at_ms for a in found] == expected
 
 
-def test_rules_in_force_are_kept_for_the_console(operations: Operations, path: Path) -> None:
+def test_rules_in_force_are_kept_for_the_console(operations: OperationsStore, path: Path) -> None:
     """The newest command per rule; removed ones are not shown."""
     put = WatchCommand(rule_id="a", op="put", version=1)
     gone = WatchCommand(rule_id="b", op="remove", version=2)
-    operations.apply(Decided(commands=[put, msgspec.structs.replace(put, rule_id="b"), gone]))
+    operations.apply(BatchChanges(commands=[put, msgspec.structs.replace(put, rule_id="b"), gone]))
     assert [rule.rule_id for rule in OperationsReader(path).rules()] == ["a"]
 
 
-def test_a_second_writer_is_refused(operations: Operations, path: Path) -> None:
+def test_a_second_writer_is_refused(operations: OperationsStore, path: Path) -> None:
     """One file, one writer."""
     with pytest.raises(StoreUnavailable):
-        Operations(path)
+        OperationsStore(path)
 
 
 def test_a_reader_says_when_there_is_no_store_yet(tmp_path: Path) -> None:
@@ -167,22 +167,22 @@ def test_a_reader_says_when_there_is_no_store_yet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "1;", "١"])
-def test_a_strange_cursor_is_a_typed_error(operations: Operations, path: Path, cursor: str) -> None:
-    """Cursors come back from outside."""
+def test_a_strange_cursor_is_a_typed_error(operations: OperationsStore, path: Path, cursor: str) -> None:
+    """Cursors are input from clients."""
     with pytest.raises(StoreError):
-        OperationsReader(path).alarms(page=Page(cursor=cursor))
+        OperationsReader(path).alarms(page=PageRequest(cursor=cursor))
 
 
-def test_a_write_that_fails_leaves_no_transaction_open(operations: Operations) -> None:
-    """Else nothing could be written, nor this file changed by anybody, until a restart."""
-    operations.apply(Decided(alarms=[alarm(1)]))
+def test_a_write_that_fails_leaves_no_transaction_open(operations: OperationsStore) -> None:
+    """Otherwise no process could write to the file until a restart."""
+    operations.apply(BatchChanges(alarms=[alarm(1)]))
     notice = operations.due(0, 10)[0]
-    unfit = 1 << 64  # no number that SQLite has room for
+    unfit = 1 << 64  # a number too large for SQLite
     with pytest.raises(OverflowError):
-        operations.later(notice, unfit)
+        operations.reschedule(notice, unfit)
     with pytest.raises(OverflowError):
-        operations.produced([unfit])
+        operations.mark_produced([unfit])
     with pytest.raises(OverflowError):
-        operations.apply(Decided(alarms=[alarm(2, raised_at_ms=unfit)]))
-    assert [a.alarm_id for a in operations.apply(Decided(alarms=[alarm(3)]))] == ["r:3"]
+        operations.apply(BatchChanges(alarms=[alarm(2, raised_at_ms=unfit)]))
+    assert [a.alarm_id for a in operations.apply(BatchChanges(alarms=[alarm(3)]))] == ["r:3"]
     assert [a.alarm_id for _, a in operations.outbox(10)] == ["r:1", "r:3"]

@@ -12,12 +12,11 @@ import msgspec
 import pytest
 
 from alarm.dispatch.reader import OperationsReader
-from alarm.dispatch.service import APPLICATION, Dispatcher
+from alarm.dispatch.service import APPLICATION, AlarmDispatcher
 from alarm.settings import DispatcherSettings
-from broker.server.embedded import RunningBroker, start_broker_process
-from bus.client.admin import Admin
-from bus.client.consumer import Consumer
-from bus.client.producer import Delivery, Producer
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.producer import Producer, RecordMetadata
 from bus.contracts.alarms import Alarm, Candidate, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import (
@@ -29,7 +28,8 @@ from bus.contracts.topics import (
 )
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings, SiteSettings
-from ingest.store.port import Page, StoreUnavailable
+from deploy.testservers.databus import RunningBroker, start_broker
+from ingest.store.port import PageRequest, StoreUnavailable
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 pytestmark = pytest.mark.slow  # a broker process per test
@@ -40,7 +40,7 @@ SETTINGS = DispatcherSettings()
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    running = start_broker_process(tmp_path / "broker", {})
+    running = start_broker(tmp_path / "broker", {})
     Admin(BusSettings(bootstrap_servers=running.bootstrap), client_id="test").ensure_topics(
         TOPICS[name] for name in USED
     )
@@ -48,7 +48,7 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
     running.stop()
 
 
-class World:
+class DispatchWorld:
     """What a test does to the dispatcher and asks of it."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
@@ -81,18 +81,18 @@ class World:
             reader = OperationsReader(self.path)
         except StoreUnavailable:
             return []
-        found, _ = reader.alarms(page=Page(limit=1000))
+        found, _ = reader.alarms(page=PageRequest(limit=1000))
         reader.close()
         return sorted(alarm.alarm_id for alarm in found)
 
     def on_topic(self) -> list[str]:
         with Consumer(self.bus, client_id="check") as consumer:
-            consumer.assign(dict.fromkeys(consumer.places(EVENT_ALARM), 0))
+            consumer.assign(dict.fromkeys(consumer.partitions_of(EVENT_ALARM), 0))
             found: list[str] = []
             while not consumer.at_end:
                 found += [
                     msgspec.json.decode(r.value or b"", type=Alarm).alarm_id
-                    for r in consumer.take(1000, 0.2)
+                    for r in consumer.poll(1000, 0.2)
                 ]
             return sorted(found)
 
@@ -104,7 +104,7 @@ class World:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        dispatcher = Dispatcher(self.site, self.bus, SETTINGS)
+        dispatcher = AlarmDispatcher(self.site, self.bus, SETTINGS)
         task = asyncio.create_task(dispatcher.run())
         yield
         dispatcher.stop()
@@ -112,8 +112,8 @@ class World:
 
 
 @pytest.fixture
-def world(broker: RunningBroker, tmp_path: Path) -> World:
-    return World(broker.bootstrap, tmp_path / "var")
+def world(broker: RunningBroker, tmp_path: Path) -> DispatchWorld:
+    return DispatchWorld(broker.bootstrap, tmp_path / "var")
 
 
 async def until(what: object, expected: object) -> None:
@@ -129,7 +129,7 @@ def ids(numbers: Sequence[int], rule_id: str = "r") -> list[str]:
 
 
 async def test_every_candidate_is_one_alarm_in_the_store_on_the_topic_and_in_the_log(
-    world: World,
+    world: DispatchWorld,
 ) -> None:
     """Repeated candidates and restarts raise nothing twice."""
     world.put_rule()
@@ -145,7 +145,7 @@ async def test_every_candidate_is_one_alarm_in_the_store_on_the_topic_and_in_the
     assert world.on_topic() == ids([1, 2, 3])
 
 
-async def test_a_removed_rule_raises_nothing_from_then_on(world: World) -> None:
+async def test_a_removed_rule_raises_nothing_from_then_on(world: DispatchWorld) -> None:
     """The command was acknowledged before the candidate: the dispatcher knows it."""
     world.put_rule()
     world.candidates([1])
@@ -157,7 +157,7 @@ async def test_a_removed_rule_raises_nothing_from_then_on(world: World) -> None:
     assert world.stored() == ids([1])
 
 
-async def test_positions_of_a_topic_made_anew_are_void(world: World) -> None:
+async def test_positions_of_a_topic_made_anew_are_void(world: DispatchWorld) -> None:
     """The new topic is read from its beginning."""
     world.put_rule()
     world.candidates([1, 2, 3])
@@ -172,7 +172,7 @@ async def test_positions_of_a_topic_made_anew_are_void(world: World) -> None:
         await until(world.stored, ids([1, 2, 3, 4]))
 
 
-async def test_incidents_are_stored_and_told(world: World) -> None:
+async def test_incidents_are_stored_and_told(world: DispatchWorld) -> None:
     """Opened and closed, each once."""
     opened = Incident(incident_id="i", kind="quality", state="open", opened_at_ms=1)
     closed = msgspec.structs.replace(opened, state="closed", closed_at_ms=2)
@@ -182,12 +182,12 @@ async def test_incidents_are_stored_and_told(world: World) -> None:
     async with world.running():
         await until(lambda: len(log.read_text().splitlines()) if log.exists() else 0, 2)
     reader = OperationsReader(world.path)
-    found, _ = reader.incidents(page=Page())
+    found, _ = reader.incidents(page=PageRequest())
     assert [(i.incident_id, i.state) for i in found] == [("i", "closed")]
 
 
-async def test_a_message_that_is_not_ours_is_passed_over(world: World) -> None:
-    """Anybody may write to a topic; the dispatcher goes on."""
+async def test_a_message_that_is_not_ours_is_passed_over(world: DispatchWorld) -> None:
+    """Any client may write to a topic; the dispatcher continues."""
     world.put_rule()
     world.send(EVENT_CANDIDATE, "x", [Incident(incident_id="x", kind="quality", state="open",
                                                opened_at_ms=1)])  # fmt: skip
@@ -197,7 +197,7 @@ async def test_a_message_that_is_not_ours_is_passed_over(world: World) -> None:
 
 
 async def test_alarms_wait_in_the_outbox_while_the_broker_is_away(
-    world: World, broker: RunningBroker
+    world: DispatchWorld, broker: RunningBroker
 ) -> None:
     """kill -9 of the broker under way: nothing is lost, nothing doubled in the store."""
     world.put_rule()
@@ -206,7 +206,7 @@ async def test_alarms_wait_in_the_outbox_while_the_broker_is_away(
         for round_number in range(3):
             world.candidates(range(round_number * 50, round_number * 50 + 50))
             running.kill()
-            running = running.start_again()
+            running = running.restart()
         await until(lambda: len(world.stored()), 150)
         await until(lambda: len(set(world.on_topic())), 150)
     running.stop()
@@ -216,23 +216,23 @@ async def test_alarms_wait_in_the_outbox_while_the_broker_is_away(
 async def test_a_stop_does_not_wait_for_a_delivery_that_may_take_minutes(tmp_path: Path) -> None:
     """The broker died between taking an alarm out of the outbox and its acknowledgement: the stop
     waited for librdkafka's two minutes. What was acknowledged by then counts, the rest stays."""
-    dispatcher = Dispatcher(SiteSettings(data_dir=str(tmp_path)), BusSettings(), SETTINGS)
+    dispatcher = AlarmDispatcher(SiteSettings(data_dir=str(tmp_path)), BusSettings(), SETTINGS)
     loop = asyncio.get_running_loop()
-    sent: list[asyncio.Future[Delivery]] = [loop.create_future() for _ in range(3)]
-    delivered = Delivery(EVENT_ALARM, 0, 5, 0)
+    sent: list[asyncio.Future[RecordMetadata]] = [loop.create_future() for _ in range(3)]
+    delivered = RecordMetadata(EVENT_ALARM, 0, 5, 0)
     sent[0].set_result(delivered)
     sent[1].set_exception(BusError(ErrorCode.REQUEST_TIMED_OUT, "no answer"))
     dispatcher.stop()
-    answers = await asyncio.wait_for(dispatcher._answers(sent), 60)
+    answers = await asyncio.wait_for(dispatcher._await_deliveries(sent), 60)
     assert answers[0] == delivered
     assert isinstance(answers[1], BusError)
     assert answers[2] is None
     sent[2].set_exception(BusError(ErrorCode.REQUEST_TIMED_OUT, "too late"))
-    await asyncio.sleep(0)  # nobody hears of it
+    await asyncio.sleep(0)  # the dispatcher does not notice
 
 
 async def test_a_stop_while_the_broker_is_away_is_soon_and_in_order(
-    world: World, broker: RunningBroker
+    world: DispatchWorld, broker: RunningBroker
 ) -> None:
     """It once tried to read the commands for a minute more, and ended with an error."""
     world.put_rule()

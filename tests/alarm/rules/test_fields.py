@@ -8,7 +8,7 @@ import pytest
 from alarm.rules.fields import attributes_of, normal
 from alarm.rules.ruleset import compile_rules
 from bus.contracts.commands import WatchCommand
-from bus.contracts.plates import plate_key
+from bus.domain.plates import plate_key
 from ingest.normalise import Envelope, normalise, partition_key
 from ingest.store.port import RecordRow
 
@@ -17,7 +17,7 @@ from ingest.store.port import RecordRow
     "written", ["浙AWL999", "浙 AWL999", "浙Ａｗｌ９９９", "浙A·WL999", " 浙awl999 "]
 )
 def test_one_plate_in_many_spellings_is_one_plate(written: str) -> None:
-    """The book prints the plate with a space once (Q-0)."""
+    """The specification prints the plate once with a space (Q-0)."""
     assert plate_key(written) == "浙AWL999"
 
 
@@ -32,7 +32,8 @@ def test_what_was_not_read_is_no_plate(unread: str) -> None:
     ["未知", "无牌车", "未识别", "无牌", "无车牌", "识别异常", "NULL", "null", "None", " 未 知 ", "ｎｕｌｌ", "浙A-L999"],
 )  # fmt: skip
 def test_what_is_no_plate_is_none_for_rules_store_and_key_alike(word: str) -> None:
-    """Before, a rule for 未知 met every vehicle whose camera wrote it, and the store had no plate."""
+    """Regression: a rule for 未知 matched every vehicle whose camera wrote it; the store had no
+    plate."""
     rule = WatchCommand(rule_id="w", op="put", version=1, match={"plate_number": [word]})
     message = {"卡口编号": "c", "抓拍时间": "2017-08-24 17:25:34", "车牌号码": word}
     row = normalise(

@@ -29,7 +29,7 @@ def ids(rules: list[Rule]) -> list[str]:
 
 
 def test_a_plate_rule_meets_its_plate_in_any_spelling() -> None:
-    """Rule and record are brought to one form."""
+    """Rule and record are normalised to one form."""
     rules = compile_rules([put("r", plate_number=["浙 awl999"])])
     assert ids(rules.match("vehicle", {"plate_number": "浙AWL999"})) == ["r"]
     assert rules.match("vehicle", {"plate_number": "浙AWL998"}) == []
@@ -124,7 +124,7 @@ def test_the_index_finds_exactly_what_looking_at_every_rule_finds(dice: random.R
         plain = [
             command.rule_id
             for _, command in sorted(rules.newest.items())
-            if command.op == "put" and rule_of(command).meets("vehicle", record, ())
+            if command.op == "put" and rule_of(command).matches("vehicle", record, ())
         ]
         assert ids(rules.match("vehicle", record)) == plain
 
@@ -136,7 +136,7 @@ def test_an_index_that_was_emptied_holds_nothing() -> None:
     )
     for n in range(9):
         rules.apply(gone(f"r{n}", 2))
-    assert (rules.index, rules.rules, rules.asked, rules.names["vehicle"]) == (
+    assert (rules.index, rules.rules, rules.indexed_fields, rules.names["vehicle"]) == (
         {},
         {},
         {},
@@ -145,7 +145,7 @@ def test_an_index_that_was_emptied_holds_nothing() -> None:
 
 
 def test_many_values_of_a_rule_do_not_fill_the_index() -> None:
-    """Combinations are bounded; the whole rule is checked all the same."""
+    """The index has a bounded number of combinations; the whole rule is still checked."""
     many = {f"attribute{n}": [f"v{i}" for i in range(10)] for n in range(6)}
     rules = compile_rules([put("r", **many)])
     assert sum(len(cells) for cells in rules.index.values()) <= 64

@@ -1,4 +1,4 @@
-"""The verdict stands on the rule as it is now and on the whole record."""
+"""The verdict depends on the current rule and on the whole record."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_rule_as_it_now_stands_decides() -> None:
 
 
 def test_an_expired_rule_raises_nothing() -> None:
-    """Neither capture nor arrival lies within its time."""
+    """Neither capture nor arrival is within its period."""
     expired = msgspec.structs.replace(RULE, valid_until_ms=50)
     assert verdict(compile_rules([expired]), candidate(), 300) is None
 

@@ -1,4 +1,4 @@
-"""Tasks end when they are told to, and errands run once at a time."""
+"""Tasks end when cancelled, and on-demand tasks run once at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from broker.clock.real import RealClock
-from broker.clock.tasks import Errand, end
+from broker.clock.tasks import OnDemandTask, cancel_and_wait
 
 
 def test_whoever_ends_tasks_waits_until_the_last_is_gone() -> None:
@@ -25,7 +25,7 @@ def test_whoever_ends_tasks_waits_until_the_last_is_gone() -> None:
         clock = RealClock()
         tasks = [clock.spawn(work(number), name="work") for number in range(3)]
         await asyncio.sleep(0)
-        await end(tasks)
+        await cancel_and_wait(tasks)
         assert sorted(tidied) == [0, 1, 2]
 
     asyncio.run(story())
@@ -41,13 +41,13 @@ def test_what_a_task_died_of_is_not_swallowed() -> None:
         task = RealClock().spawn(work(), name="work")
         await asyncio.sleep(0)
         with pytest.raises(ValueError, match="a bug"):
-            await end([task])
+            await cancel_and_wait([task])
 
     asyncio.run(story())
 
 
 def test_an_errand_runs_once_at_a_time_and_again_when_there_is_more_work() -> None:
-    """However often it is begun; after its end for good it is not begun again."""
+    """It runs once for any number of starts at a time; after its final stop it does not start."""
     waiting: list[int] = []
     done: list[list[int]] = []
     running = 0
@@ -62,19 +62,19 @@ def test_an_errand_runs_once_at_a_time_and_again_when_there_is_more_work() -> No
         running -= 1
 
     async def story() -> None:
-        errand = Errand(RealClock(), "errand", work)
+        task = OnDemandTask(RealClock(), "task", work)
         for number in (1, 2):
             waiting.append(number)
-            errand.begin()
+            task.ensure_running()
         for _ in range(4):
             await asyncio.sleep(0)
         waiting.append(3)
-        errand.begin()
+        task.ensure_running()
         for _ in range(4):
             await asyncio.sleep(0)
         assert done == [[1, 2], [3]]
-        await errand.stop()
-        errand.begin()
+        await task.stop()
+        task.ensure_running()
         for _ in range(4):
             await asyncio.sleep(0)
         assert done == [[1, 2], [3]]

@@ -105,7 +105,7 @@ def test_a_star_means_all_log_directories() -> None:
 def test_a_file_of_kafkas_may_have_keys_that_nobody_here_knows(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """They are kept, shown and warned of; what promises to keep somebody out says that it does not.
+    """They are kept, shown and warned of; what promises to deny access says that it does not.
 
     The broker did not start with `super.users` in its file.
     """

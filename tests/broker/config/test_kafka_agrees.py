@@ -23,7 +23,7 @@ from deploy.testservers.process import class_path
 pytestmark = pytest.mark.java
 
 OURS = {"node.id", "process.roles", "controller.listener.names"}
-"""Kafka wants these to be told; here they have a default."""
+"""Kafka requires these; here they have a default."""
 
 BOUNDED = {"max.connections"}
 """Kafka has no bound; docs/differences-from-kafka.md says why we have one."""

@@ -12,16 +12,16 @@ from broker.controller.active import ActiveController
 from broker.controller.decisions import brokers
 from broker.controller.decisions.decision import Decision
 from broker.controller.decisions.features import supported_ranges
-from broker.controller.decisions.heartbeat import Answer, BrokerState, Heartbeat
+from broker.controller.decisions.heartbeat import BrokerControlState, Heartbeat, HeartbeatReply
 from broker.metadata.image import NO_LEADER, Endpoint, MetadataImage
 from broker.metadata.versions import MIN_LEVEL
 from bus.errors import ErrorCode
 from tests.broker.controller.decisions.world import CLUSTER, ControlWorld
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import Life, VirtualLoop
+from tests.simulation.loop import ProcessLife, VirtualLoop
 
 
-class AtOnce:
+class ImmediateController:
     """A controller of one voter over the decisions' world."""
 
     def __init__(self, world: ControlWorld) -> None:
@@ -71,18 +71,18 @@ class SilentNetwork:
         raise AssertionError("never answered")
 
 
-class Stage:
+class ActiveControllerStage:
     """Three brokers in service, one topic, one active controller."""
 
     def __init__(self, world: ControlWorld | None = None) -> None:
         self.loop = VirtualLoop()
-        self.life = Life("controller")
+        self.life = ProcessLife("controller")
         self.clock = SimClock(self.loop, self.life, random.Random(1))
         self.world = world or ControlWorld()
         self.world.start(1, 2, 3)
         self.world.create_at("t", (1, 2, 3))
         self.network = SilentNetwork()
-        self.controller = AtOnce(self.world)
+        self.controller = ImmediateController(self.world)
         self.config = BrokerConfig({"broker.session.timeout.ms": "9000"})
         self.active = ActiveController(
             self.controller, self.clock, self.network, lambda: self.config, 3
@@ -105,8 +105,8 @@ class Stage:
             for broker_id in broker_ids:
                 self.beat(broker_id)
 
-    def beat(self, broker_id: int, offset: int | None = None, stop: bool = False) -> Answer:
-        answers: list[Answer] = []
+    def beat(self, broker_id: int, offset: int | None = None, stop: bool = False) -> HeartbeatReply:
+        answers: list[HeartbeatReply] = []
         broker = self.world.image.brokers[broker_id]
         beat = Heartbeat(
             broker_id,
@@ -117,8 +117,8 @@ class Stage:
         self.active.heartbeat(beat, answers.append, lambda error: None)
         return answers[0]
 
-    def register(self, broker_id: int, port: int) -> brokers.Registered:
-        replies: list[brokers.Registered] = []
+    def register(self, broker_id: int, port: int) -> brokers.RegistrationResult:
+        replies: list[brokers.RegistrationResult] = []
         asked = brokers.Registration(
             broker_id=broker_id,
             incarnation_id=bytes([port % 256]) * 16,
@@ -135,8 +135,8 @@ class Stage:
 
 
 def test_a_silent_broker_is_fenced_when_its_session_has_expired_and_not_before() -> None:
-    """And its leadership goes to the next in sync."""
-    stage = Stage()
+    """Its leadership goes to the next replica in sync."""
+    stage = ActiveControllerStage()
 
     async def story() -> None:
         await stage.live(8, 2, 3)
@@ -149,8 +149,8 @@ def test_a_silent_broker_is_fenced_when_its_session_has_expired_and_not_before()
 
 
 def test_a_reset_connection_and_a_failed_probe_fence_at_once() -> None:
-    """A kill -9 costs no session: well within a second another leads."""
-    stage = Stage()
+    """Another broker leads well within a second, without waiting for the session to expire."""
+    stage = ActiveControllerStage()
 
     async def story() -> None:
         stage.network.refuses = True
@@ -164,8 +164,8 @@ def test_a_reset_connection_and_a_failed_probe_fence_at_once() -> None:
 
 
 def test_a_heartbeat_during_the_probe_saves_the_broker() -> None:
-    """The reset was of one connection only."""
-    stage = Stage()
+    """Only one connection was reset; the broker itself is alive."""
+    stage = ActiveControllerStage()
 
     async def story() -> None:
         stage.active.connection_lost(1)
@@ -179,8 +179,8 @@ def test_a_heartbeat_during_the_probe_saves_the_broker() -> None:
 
 
 def test_a_controller_that_stood_still_does_not_blame_the_brokers() -> None:
-    """SIGSTOP of the controller for a minute: the silence was its own."""
-    stage = Stage()
+    """After SIGSTOP of the controller for a minute no broker is fenced: the silence was its own."""
+    stage = ActiveControllerStage()
 
     async def story() -> None:
         await stage.live(2, 1, 2, 3)
@@ -194,14 +194,14 @@ def test_a_controller_that_stood_still_does_not_blame_the_brokers() -> None:
 
 
 def test_a_broker_that_stops_is_let_go_when_the_others_know() -> None:
-    """First it gives its leadership away, then all others must have read that."""
-    stage = Stage()
+    """The broker hands over its leadership and may stop once all others have read that."""
+    stage = ActiveControllerStage()
 
     async def story() -> None:
         old = stage.controller.end_offset - 1
         for broker_id in (1, 2, 3):
             stage.beat(broker_id, old)
-        assert stage.beat(1, old, stop=True).state is BrokerState.CONTROLLED_SHUTDOWN
+        assert stage.beat(1, old, stop=True).state is BrokerControlState.CONTROLLED_SHUTDOWN
         assert stage.world.partition("t").leader == 2
         stage.beat(2)
         assert not stage.beat(1, old, stop=True).should_shut_down
@@ -213,8 +213,8 @@ def test_a_broker_that_stops_is_let_go_when_the_others_know() -> None:
 
 
 def test_a_new_controller_lets_a_stopping_broker_go_too() -> None:
-    """What the old one remembered of it is found again in the records."""
-    stage = Stage()
+    """The new controller finds in the records that the broker was stopping."""
+    stage = ActiveControllerStage()
 
     async def story() -> None:
         stage.beat(1, stop=True)
@@ -227,9 +227,9 @@ def test_a_new_controller_lets_a_stopping_broker_go_too() -> None:
 
 
 def test_a_second_life_waits_until_the_first_is_known_to_be_over() -> None:
-    """Elsewhere on the network: refused and probed. At the same address, with the same
-    directories: the first life cannot hold them any more."""
-    stage = Stage()
+    """A second process at another address is refused and the first one probed. At the same address,
+    with the same directories, it is accepted: the first process cannot hold them any longer."""
+    stage = ActiveControllerStage()
 
     async def story() -> None:
         stage.network.refuses = True
@@ -244,8 +244,8 @@ def test_a_second_life_waits_until_the_first_is_known_to_be_over() -> None:
 
 
 def test_leaders_come_home_by_the_interval() -> None:
-    """When the preferred replica is in sync again."""
-    stage = Stage()
+    """The preferred replica leads again at the next interval after it is back in sync."""
+    stage = ActiveControllerStage()
     stage.config = BrokerConfig({"leader.imbalance.check.interval.seconds": "5"})
 
     async def story() -> None:
@@ -261,8 +261,8 @@ def test_leaders_come_home_by_the_interval() -> None:
 
 
 def test_an_unclean_election_comes_at_once_when_somebody_allows_it() -> None:
-    """Not after the five minutes of its interval."""
-    stage = Stage(ControlWorld(MIN_LEVEL, min_isr=1))
+    """It does not wait for the five minutes of its interval."""
+    stage = ActiveControllerStage(ControlWorld(MIN_LEVEL, min_isr=1))
 
     async def story() -> None:
         for broker_id in (3, 2, 1):
@@ -278,8 +278,8 @@ def test_an_unclean_election_comes_at_once_when_somebody_allows_it() -> None:
 
 
 def test_one_that_is_not_the_controller_changes_nothing() -> None:
-    """Its writes are refused, its time stands still."""
-    stage = Stage()
+    """It refuses writes and runs no periodic work."""
+    stage = ActiveControllerStage()
 
     async def story() -> None:
         stage.controller.is_active = False

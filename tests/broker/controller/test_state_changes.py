@@ -41,13 +41,13 @@ def made() -> Changes:
 def test_every_change_of_a_partition_is_a_line_with_its_states(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Controller and its epoch, partition, former and new state, replicas, leader (C-OBS-01)."""
+    """It has controller, epoch, partition, old and new state, replicas and leader (C-OBS-01)."""
     caplog.set_level(logging.INFO, "broker.controller.state_change")
     new = made()
     gone = changed(new.image, PartitionChangeRecord(topic_id=ID, partition_id=0, leader=-1))
     removed = changed(gone.image, RemoveTopicRecord(topic_id=ID))
     for changes in (new, gone, removed):
-        state_changes.tell(changes, 7, 3)
+        state_changes.log_state_changes(changes, 7, 3)
     assert [record.getMessage() for record in caplog.records] == [
         "controller 7 epoch 3: t-0 NON_EXISTENT → ONLINE leader 1 epoch 0 isr [1] replicas [1, 2]",
         "controller 7 epoch 3: t-0 ONLINE → OFFLINE leader -1 epoch 1 isr [1] replicas [1, 2]",
@@ -56,7 +56,7 @@ def test_every_change_of_a_partition_is_a_line_with_its_states(
 
 
 def test_an_unclean_election_is_counted_once_and_named(caplog: pytest.LogCaptureFixture) -> None:
-    """Not again while the leader still recovers, nor when it has."""
+    """It is not counted again while the leader recovers, nor afterwards."""
     new = made()
     unclean = changed(
         new.image,
@@ -69,5 +69,5 @@ def test_an_unclean_election_is_counted_once_and_named(caplog: pytest.LogCapture
         grown.image, PartitionChangeRecord(topic_id=ID, partition_id=0, leader_recovery_state=0)
     )
     steps = (new, unclean, grown, recovered)
-    assert [state_changes.tell_unclean(one) for one in steps] == [0, 1, 0, 0]
+    assert [state_changes.log_unclean_elections(one) for one in steps] == [0, 1, 0, 0]
     assert "unclean election: broker 2 leads t-0" in caplog.text

@@ -20,7 +20,7 @@ from broker.disk.port import (
     DiskFull,
     File,
     PathMissing,
-    WouldWait,
+    WouldBlock,
 )
 from broker.disk.real import PROBED_FROM_BYTES, RealDisk, RealFile
 from broker.disk.real_guard import REFUSE
@@ -128,7 +128,7 @@ print("goes on at", file.size())
 
 
 def test_a_write_the_system_takes_only_in_part_is_disk_full_and_can_be_cut(tmp_path: Path) -> None:
-    """A real refusal of the real kernel (a limit on the file's size stands for the full disk)."""
+    """The kernel really refuses the write (a file size limit replaces the full disk)."""
     root = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", _FILLS_UP, str(tmp_path / "f")], capture_output=True, text=True,
@@ -236,7 +236,7 @@ def test_a_read_of_what_is_not_in_memory_does_not_wait_for_the_device(
 ) -> None:
     """Once another handle has read it, it is there."""
     file, content = cold_file(tmp_path, size)
-    with pytest.raises(WouldWait) as caught:
+    with pytest.raises(WouldBlock) as caught:
         file.read_now(0, size)
     waiting = caught.value
     assert (waiting.path, waiting.position, waiting.size) == (file.path, 0, size)
@@ -257,7 +257,7 @@ def test_a_read_now_ends_where_the_file_ends(tmp_path: Path) -> None:
 
 
 def test_a_disk_in_memory_counts_as_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It cannot tell (EOPNOTSUPP), and is not asked again."""
+    """It does not support the query (EOPNOTSUPP) and is not asked again."""
     asked = []
 
     def preadv(*_arguments: object) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from broker.handlers.registry import advertised_ranges, version_range
-from broker.server.embedded import RunningBroker
 from bus.errors import ErrorCode
 from bus.protocol.apis import APIS
 from bus.protocol.frames import decode_response, encode_request
@@ -17,6 +16,7 @@ from bus.protocol.generated.metadata import MetadataRequest
 from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from bus.records.build import build_batch
 from bus.records.record import Record
+from deploy.testservers.databus import RunningBroker
 
 REQUEST_OF = {key: APIS[key].name + "Request" for key in advertised_ranges()}
 CASES = [
@@ -26,7 +26,7 @@ CASES = [
 ]
 
 
-class Wire:
+class FrameSocket:
     """A client that speaks frames."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -54,17 +54,17 @@ class Wire:
 
 
 @pytest.fixture
-def wire(shared_broker: RunningBroker) -> Iterator[Wire]:
-    client = Wire(shared_broker.bootstrap)
+def wire(shared_broker: RunningBroker) -> Iterator[FrameSocket]:
+    client = FrameSocket(shared_broker.bootstrap)
     yield client
     client.close()
 
 
 @pytest.mark.parametrize(("key", "version"), CASES)
 def test_a_default_request_of_every_version_gets_an_answer_of_that_version(
-    wire: Wire, key: int, version: int
+    wire: FrameSocket, key: int, version: int
 ) -> None:
-    """What comes back decodes in the version asked for, under the same correlation id."""
+    """The answer decodes in the requested version and has the same correlation id."""
     request = getattr(APIS[key].module, REQUEST_OF[key])()
     if key == 0:
         request.acks = -1
@@ -73,8 +73,8 @@ def test_a_default_request_of_every_version_gets_an_answer_of_that_version(
     assert correlation_id == 1000 + version
 
 
-def test_an_unknown_version_of_api_versions_is_answered_in_version_0(wire: Wire) -> None:
-    """KIP-511: error 35 and the range, whatever the client asked."""
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(wire: FrameSocket) -> None:
+    """KIP-511: error 35 and the range, for any request."""
     frame = bytearray(b"".join(encode_request(18, 3, 5, "t", ApiVersionsRequest())))
     frame[6:8] = (99).to_bytes(2, "big")
     wire.socket.sendall(frame)
@@ -84,7 +84,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(wire: Wire)
     assert [(key.min_version, key.max_version) for key in response.api_keys] == [(0, 4)]
 
 
-def test_produce_is_advertised_from_version_0(wire: Wire) -> None:
+def test_produce_is_advertised_from_version_0(wire: FrameSocket) -> None:
     """KAFKA-18659: librdkafka stops compressing otherwise; version 0 itself is refused."""
     named = {"client_software_name": "t", "client_software_version": "1"}
     wire.send(18, 4, ApiVersionsRequest(**named))
@@ -94,7 +94,7 @@ def test_produce_is_advertised_from_version_0(wire: Wire) -> None:
     assert "transaction.version" not in {key.name for key in response.finalized_features}
 
 
-def test_bytes_behind_a_request_are_ignored(wire: Wire) -> None:
+def test_bytes_behind_a_request_are_ignored(wire: FrameSocket) -> None:
     """librdkafka sends three after some Metadata requests; Kafka ignores them."""
     frame = b"".join(encode_request(3, 12, 9, "t", MetadataRequest(topics=[])))
     longer = frame[4:] + b"\0\0\0"
@@ -103,7 +103,7 @@ def test_bytes_behind_a_request_are_ignored(wire: Wire) -> None:
     assert correlation_id == 9
 
 
-def test_acks_0_gets_no_response_and_the_next_request_is_answered(wire: Wire) -> None:
+def test_acks_0_gets_no_response_and_the_next_request_is_answered(wire: FrameSocket) -> None:
     """The first answer on the connection is the second request's."""
     _create(wire, "acks-0")
     wire.send(0, 9, _produce("acks-0", acks=0), 2)
@@ -112,8 +112,8 @@ def test_acks_0_gets_no_response_and_the_next_request_is_answered(wire: Wire) ->
     assert correlation_id == 3
 
 
-def test_pipelined_requests_are_answered_in_order_even_if_one_waits(wire: Wire) -> None:
-    """A fetch that waits holds back what came after it on its connection, and nothing else."""
+def test_pipelined_requests_are_answered_in_order_even_if_one_waits(wire: FrameSocket) -> None:
+    """A waiting fetch delays only later requests on its connection."""
     _create(wire, "ordered")
     fetch = APIS[1].module
     waiting = fetch.FetchRequest(
@@ -131,7 +131,7 @@ def test_pipelined_requests_are_answered_in_order_even_if_one_waits(wire: Wire) 
     assert [int.from_bytes(wire.receive()[:4], "big") for _ in range(2)] == [1, 2]
 
 
-def test_a_fetch_inside_a_batch_gives_the_whole_batch(wire: Wire) -> None:
+def test_a_fetch_inside_a_batch_gives_the_whole_batch(wire: FrameSocket) -> None:
     """Skipping it made records unreachable in other brokers."""
     _create(wire, "inside")
     wire.send(0, 9, _produce("inside", acks=-1, records=5))
@@ -165,7 +165,7 @@ def _produce(topic: str, *, acks: int, records: int = 1) -> ProduceRequest:
     )
 
 
-def _create(wire: Wire, topic: str) -> None:
+def _create(wire: FrameSocket, topic: str) -> None:
     asked = APIS[3].module.MetadataRequestTopic(name=topic)
     wire.send(3, 9, MetadataRequest(topics=[asked], allow_auto_topic_creation=True), 99)
     _, response = decode_response(3, 9, wire.receive())

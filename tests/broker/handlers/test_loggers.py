@@ -74,7 +74,7 @@ def test_what_cannot_be_done_is_refused_as_kafka_does(
 
 
 def test_every_logger_of_the_source_has_its_module_here():
-    """A logger that operators cannot set would be found by nobody at night."""
+    """A logger that operators cannot set would not be found when it is needed."""
     import re
 
     from deploy.paths import PROJECT_ROOT

@@ -1,4 +1,4 @@
-"""OffsetCommit on a coordinator that has not been told of all topics yet (ZooKeeper mode)."""
+"""OffsetCommit on a coordinator that does not know all topics yet (ZooKeeper mode)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.clock.real import RealClock
-from broker.controller.zk.follower import Follower
+from broker.controller.zk.controller_requests import ControllerRequestHandler
 from broker.handlers import k08_offset_commit
 from broker.handlers.context import Services
 from broker.metadata.image import MetadataImage, TopicImage, frozen
@@ -28,7 +28,7 @@ def commit(services: Any, version: int) -> int:
     ask = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
     topic = OffsetCommitRequestTopic(name="t", topic_id=ID, partitions=[ask])
     context: Any = SimpleNamespace(
-        services=services, api_version=version, may=lambda *_: True, reply=lambda _: None
+        services=services, api_version=version, is_authorized=lambda *_: True, reply=lambda _: None
     )
     response = k08_offset_commit.handle(OffsetCommitRequest(group_id="g", topics=[topic]), context)
     assert response is not None
@@ -48,8 +48,8 @@ def test_a_topic_is_unknown_only_once_the_controller_has_named_them_all(
     async def story() -> tuple[int, int]:
         told: list[Any] = []
         session: Any = None
-        follower = Follower(1, session, RealClock(), told.append, lambda *_: None)
-        follower.registered(7)
+        follower = ControllerRequestHandler(1, session, RealClock(), told.append, lambda *_: None)
+        follower.on_registered(7)
         plane = SimpleNamespace(knows_topics=False)
         services: Any = Services.__new__(Services)
         services.zookeeper, services.image = plane, follower.image

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from broker.server.embedded import RunningBroker
 from bus.errors import ErrorCode
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import decode_response
@@ -26,7 +25,8 @@ from bus.protocol.generated import (
     unregister_broker,
     update_features,
 )
-from tests.broker.handlers.test_every_version import Wire
+from deploy.testservers.databus import RunningBroker
+from tests.broker.handlers.test_every_version import FrameSocket
 
 Ask = Callable[[int, Any], Any]
 
@@ -34,7 +34,7 @@ Ask = Callable[[int, Any], Any]
 @pytest.fixture
 def ask(shared_broker: RunningBroker) -> Any:
     """One request in its newest version, its response."""
-    wire = Wire(shared_broker.bootstrap)
+    wire = FrameSocket(shared_broker.bootstrap)
 
     def asked(key: int, request: Any) -> Any:
         version = APIS[key].latest
@@ -122,7 +122,7 @@ def test_quotas_are_kept_and_told(ask: Ask) -> None:
 
 
 def test_without_an_authorizer_there_are_no_rules_of_access(ask: Ask) -> None:
-    """As in Kafka: nothing is kept that nobody would enforce."""
+    """As in Kafka: nothing is stored that would not be enforced."""
     rule = create_acls.AclCreation(
         resource_type=2, resource_name="t", principal="User:ann", host="*",
         operation=3, permission_type=3,
@@ -159,7 +159,8 @@ def test_an_unknown_broker_cannot_be_forgotten(ask: Ask) -> None:
 
 
 def test_a_quorum_of_one_tells_no_address_where_nobody_listens(ask: Ask) -> None:
-    """A broker that is its own controller has no port for others; it told them port 0."""
+    """A broker that is its own controller has no port for others. Regression: it returned port
+    0."""
     partition = describe_quorum.PartitionDataInRequest(partition_index=0)
     topic = describe_quorum.TopicDataInRequest(
         topic_name="__cluster_metadata", partitions=[partition]

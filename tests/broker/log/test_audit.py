@@ -9,8 +9,8 @@ import pytest
 
 from broker.disk.real import RealDisk
 from broker.log.audit import Damage, audit
+from broker.log.batch_scanner import ScannedBatch
 from broker.log.log import Log
-from broker.log.scan import Found
 from bus.records.batch import HEADER_BYTES, seal
 from bus.records.build import build_batch
 from bus.records.compression import Compression
@@ -35,7 +35,7 @@ def looked_through(path: Path, *, records: bool = False) -> list[int | Damage]:
     file = RealDisk().open(str(path))
     try:
         return [
-            one.header.base_offset if isinstance(one, Found) else one
+            one.header.base_offset if isinstance(one, ScannedBatch) else one
             for one in audit(file, file.size(), 0, end_offset=15, records=records)
         ]
     finally:

@@ -1,4 +1,4 @@
-"""`compression.type` of a topic: batches in another codec are packed anew, as Kafka's leader does.
+"""`compression.type` of a topic: batches in another codec are recompressed, as Kafka's leader does.
 
 It was listed, taken and ignored.
 """
@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.log.errors import LogError
 from broker.log.log import Log
-from broker.server.embedded import RunningBroker
 from bus.errors import ErrorCode
 from bus.records.batch import HEADER_BYTES, check_crc, iter_batches, seal
 from bus.records.compression import Compression
 from bus.records.read import read_records
+from deploy.testservers.databus import RunningBroker
 
 NOW_MS = 1_760_000_000_000
 Batch = Callable[..., bytearray]

@@ -1,4 +1,5 @@
-"""A disk without room: refused with Kafka's own error, consistent after, going on when there is room."""
+"""A full disk: appends get Kafka's own error, logs stay consistent and continue when there is
+room."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ NOW_MS = 1_760_000_000_000
 Batch = Callable[..., bytearray]
 
 
-class SmallDisk(RealDisk):
+class BoundedDisk(RealDisk):
     """The real disk with a bound on how much may still be written: after it, ENOSPC mid-write."""
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class SmallDisk(RealDisk):
 class _BoundedFile(RealFile):
     __slots__ = ("_disk",)
 
-    def __init__(self, file: RealFile, disk: SmallDisk) -> None:
+    def __init__(self, file: RealFile, disk: BoundedDisk) -> None:
         super().__init__(file.path, file._fd)
         self._disk = disk
 
@@ -53,8 +54,8 @@ class _BoundedFile(RealFile):
 
 
 @pytest.fixture
-def disk() -> Iterator[SmallDisk]:
-    return SmallDisk()
+def disk() -> Iterator[BoundedDisk]:
+    return BoundedDisk()
 
 
 def open_log(disk: RealDisk, directory: str, **settings: int) -> Log:
@@ -68,7 +69,7 @@ def offsets(log: Log) -> list[int]:
 
 @pytest.mark.parametrize("room", [0, 1, 60, 61, 75, 78])
 def test_a_torn_append_is_cut_back_and_the_next_one_succeeds_when_there_is_room(
-    disk: SmallDisk, fast_dir: str, batch: Batch, room: int
+    disk: BoundedDisk, fast_dir: str, batch: Batch, room: int
 ) -> None:
     log = open_log(disk, fast_dir)
     log.append(batch(1), leader_epoch=0, now_ms=NOW_MS)
@@ -87,7 +88,7 @@ def test_a_torn_append_is_cut_back_and_the_next_one_succeeds_when_there_is_room(
 
 
 def test_a_tail_that_cannot_be_cut_at_once_is_cut_before_the_next_append(
-    disk: SmallDisk, fast_dir: str, batch: Batch
+    disk: BoundedDisk, fast_dir: str, batch: Batch
 ) -> None:
     log = open_log(disk, fast_dir)
     log.append(batch(1), leader_epoch=0, now_ms=NOW_MS)
@@ -104,7 +105,7 @@ def test_a_tail_that_cannot_be_cut_at_once_is_cut_before_the_next_append(
 
 
 def test_a_disk_that_fills_up_during_a_roll_loses_nothing(
-    disk: SmallDisk, fast_dir: str, batch: Batch
+    disk: BoundedDisk, fast_dir: str, batch: Batch
 ) -> None:
     log = open_log(disk, fast_dir, segment_bytes=500, index_interval_bytes=0)
     stored, codes = 0, set[ErrorCode]()
@@ -127,7 +128,7 @@ def test_a_disk_that_fills_up_during_a_roll_loses_nothing(
 
 
 def test_a_short_or_damaged_read_is_an_error_of_that_read_only(
-    disk: SmallDisk, fast_dir: str, batch: Batch
+    disk: BoundedDisk, fast_dir: str, batch: Batch
 ) -> None:
     log = open_log(disk, fast_dir)
     for _ in range(3):

@@ -36,9 +36,9 @@ def test_look_ups_agree_with_a_search_from_end_to_end_active_and_frozen(
             index.save()
     for state in ("active", "frozen", "thawed"):
         if state == "frozen":
-            index.freeze()
+            index.seal()
         if state == "thawed":
-            index.thaw()
+            index.load()
         assert len(index) == len(entries)
         for wanted in [0, key, value, *(dice.randrange(max(key, 1)) for _ in range(40))]:
             assert index.floor_key(wanted) == naive_floor(entries, 0, wanted)
@@ -53,7 +53,7 @@ def test_a_frozen_index_holds_no_entries_in_memory(tmp_path: Path) -> None:
     index = OffsetIndex(str(tmp_path / "i"), disk, FilePool(disk))
     for i in range(10_000):
         index.append(i, i)
-    index.freeze()
+    index.seal()
     assert len(index._keys) == len(index._values) == 0
 
 
@@ -63,7 +63,7 @@ def test_keeping_the_first_entries_shortens_the_file_too(tmp_path: Path) -> None
     for i in range(10):
         index.append(i, i * 100)
     index.save()
-    index.keep(index.count_values_below(350))
+    index.truncate(index.count_values_below(350))
     assert (tmp_path / "i").stat().st_size == 4 * 8
     index.append(9, 900)
     index.save()

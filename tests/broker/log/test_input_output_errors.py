@@ -12,23 +12,23 @@ import pytest
 from broker.config.views import TopicConfig
 from broker.log.errors import LogError
 from broker.log.log import Log
-from broker.log.producer_snapshot import encode_snapshot
+from broker.log.producer_snapshots import encode_snapshot
 from bus.errors import ErrorCode
 from bus.records.batch import iter_batches
 from tests.simulation.disk import ProcessDisk, SimDisk, input_output_error
-from tests.simulation.loop import Life
+from tests.simulation.loop import ProcessLife
 
 NOW_MS = 1_760_000_000_000
 Batch = Callable[..., bytearray]
 CONFIG = replace(TopicConfig(), segment_bytes=600, index_interval_bytes=0)
 
 
-class Machine:
-    """A disk in memory that refuses the n-th call from now, and goes on after it or not."""
+class FailingDiskLog:
+    """A disk in memory that refuses the n-th call from now, and optionally all later ones."""
 
     def __init__(self) -> None:
         self.sim = SimDisk("m", random.Random(1), lambda: NOW_MS)
-        self.disk = ProcessDisk(self.sim, Life("broker"), random.Random(1))
+        self.disk = ProcessDisk(self.sim, ProcessLife("broker"), random.Random(1))
         self.disk.mkdirs("/d")
         self.asked: list[str] = []
 
@@ -61,14 +61,14 @@ def put(log: Log, data: bytearray, epoch: int) -> None:
 
 
 def copy(log: Log, data: bytearray, epoch: int) -> None:
-    """The same as a follower, who gets it from its leader with offset and epoch."""
-    leader = Machine().open(log_start_offset=log.end_offset)
+    """Appends as a follower does, with the leader's offset and epoch."""
+    leader = FailingDiskLog().open(log_start_offset=log.end_offset)
     put(leader, data, epoch)
     log.append_as_follower(leader.read(log.end_offset, 1 << 20).data, NOW_MS)
 
 
 def refusal(call: Callable[[], object]) -> LogError | None:
-    """What the log says if the disk refuses; a DiskError goes on, which nobody above expects."""
+    """The log's error if the disk refuses; a DiskError propagates, which no caller expects."""
     try:
         call()
     except LogError as error:
@@ -95,7 +95,7 @@ def test_an_append_that_is_refused_has_changed_nothing(
     refused = 0
     for held in range(1, 7):  # of which some fill their segment, so that the next one rolls
         for call in range(40):
-            machine = Machine()
+            machine = FailingDiskLog()
             log = machine.open()
             for number in range(held):
                 append(log, batch(1, size=80, producer_id=1, producer_epoch=0,
@@ -124,7 +124,7 @@ def test_an_append_that_is_refused_has_changed_nothing(
 @pytest.mark.parametrize("call", range(12))
 def test_a_flush_that_has_failed_is_not_tried_again(batch: Batch, call: int) -> None:
     """The kernel says once that it has lost pages; a second flush would say that all is well."""
-    machine = Machine()
+    machine = FailingDiskLog()
     log = machine.open()
     put(log, batch(1), 1)
     machine.fail_at(call)
@@ -142,14 +142,14 @@ def test_a_flush_that_has_failed_is_not_tried_again(batch: Batch, call: int) -> 
     assert log.recovery_point == 0
 
 
-@pytest.mark.parametrize("cut", [lambda log: log.cut_to(3, NOW_MS), lambda log: log.cut_to(9, NOW_MS),
-                                 lambda log: log.cut_fully(40, NOW_MS)])  # fmt: skip
+@pytest.mark.parametrize("cut", [lambda log: log.begin_truncate_to(3, NOW_MS), lambda log: log.begin_truncate_to(9, NOW_MS),
+                                 lambda log: log.begin_truncate_fully(40, NOW_MS)])  # fmt: skip
 def test_a_cut_that_the_disk_refuses_is_an_error_of_the_log(
     batch: Batch, cut: Callable[[Log], object]
 ) -> None:
-    """Whatever call it is; no DiskError leaves the log, which nobody above it expects."""
+    """At any call; no DiskError leaves the log, because no caller expects one."""
     for call in range(200):
-        machine = Machine()
+        machine = FailingDiskLog()
         log = machine.open()
         for number in range(10):
             put(log, batch(1, size=120), number // 4)
@@ -163,11 +163,11 @@ def test_a_cut_that_the_disk_refuses_is_an_error_of_the_log(
 
 
 def test_nothing_is_appended_while_a_cut_is_not_on_the_disk(batch: Batch) -> None:
-    """A loss of power would bring back what was cut off, behind what took its place."""
-    log = Machine().open()
+    """After a power loss the truncated records would return after their replacement."""
+    log = FailingDiskLog().open()
     for _ in range(3):
         put(log, batch(1), 1)
-    log.cut_to(1, NOW_MS)
+    log.begin_truncate_to(1, NOW_MS)
     with pytest.raises(LogError) as caught:
         put(log, batch(1), 2)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -178,7 +178,7 @@ def test_nothing_is_appended_while_a_cut_is_not_on_the_disk(batch: Batch) -> Non
 
 def test_with_flush_messages_nothing_is_acknowledgeable_before_its_flush(batch: Batch) -> None:
     """And what was appended while the flush was under way waits for the next one."""
-    machine = Machine()
+    machine = FailingDiskLog()
     log = machine.open()
     log.reconfigure(replace(CONFIG, flush_messages=2))
     put(log, batch(1), 1)
@@ -196,8 +196,8 @@ def test_with_flush_messages_nothing_is_acknowledgeable_before_its_flush(batch: 
 def test_a_segment_rolled_right_after_a_flush_is_found_though_its_index_was_torn(
     batch: Batch,
 ) -> None:
-    """The roll forces nothing; what stands below the recovery point was taken as it is."""
-    machine = Machine()
+    """The roll syncs nothing. Regression: indexes below the recovery point were used unchecked."""
+    machine = FailingDiskLog()
     log = machine.open()
     for _ in range(3):
         put(log, batch(1, size=80), 1)

@@ -11,7 +11,7 @@ import pytest
 from broker.config.views import TopicConfig
 from broker.disk.real import RealDisk
 from broker.log.log import Log
-from broker.log.records_in import Origin
+from broker.log.validation import AppendOrigin
 from bus.records.build import build_batch
 from bus.records.control import end_txn_marker
 from bus.records.record import Record
@@ -58,7 +58,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     marker = end_txn_marker(
         commit=False, producer_id=9, producer_epoch=1, coordinator_epoch=4, timestamp_ms=NOW_MS
     )
-    log.append(marker, leader_epoch=3, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.append(marker, leader_epoch=3, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
     log.close()
     return path
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker.log.errors import LogError
 from broker.log.log import Log
-from broker.log.records_in import Origin
+from broker.log.validation import AppendOrigin
 from bus.errors import ErrorCode
 from bus.records.batch import HEADER_BYTES, check_crc, header_at, iter_batches
 from bus.records.read import read_all
@@ -229,7 +229,7 @@ def test_clients_may_not_write_control_records_but_coordinators_may(
 ) -> None:
     log = make_log()
     refused(ErrorCode.INVALID_RECORD, log, batch(1, is_control=True))
-    put(log, batch(1, is_control=True), origin=Origin.RAFT_LEADER)
+    put(log, batch(1, is_control=True), origin=AppendOrigin.RAFT_LEADER)
 
 
 def test_timestamps_far_in_the_future_are_refused_and_the_past_only_if_the_topic_says_so(

@@ -14,15 +14,15 @@ from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.port import DirectoryLocked
 from broker.disk.real import RealDisk
-from broker.log.directories import (
+from broker.log.errors import LogError
+from broker.log.log import Log
+from broker.log.log_dir_files import (
     KRAFT_VERSION,
     ZOOKEEPER_VERSION,
     WrongDirectory,
     decode_uuid,
     encode_uuid,
 )
-from broker.log.errors import LogError
-from broker.log.log import Log
 from broker.log.manager import LogManager
 from bus.errors import ErrorCode
 
@@ -95,7 +95,7 @@ def test_the_directory_of_another_cluster_or_node_is_refused_and_left_as_it_is(
 
 
 def test_a_cordoned_directory_gets_nothing_new_unless_all_are(fast_dir: str) -> None:
-    """What was placed here before the controller knew must lie somewhere."""
+    """A replica assigned before the controller knew must be stored somewhere."""
     logs = start(fast_dir)
     for cordoned, wanted in ((f"{fast_dir}/a", "b"), ("*", "a")):
         logs.config = logs.config.with_dynamic({}, {"cordoned.log.dirs": cordoned})
@@ -239,7 +239,7 @@ def test_a_log_that_ends_before_its_stored_recovery_point_waits_for_that_to_be_g
     fast_dir: str, batch: Batch
 ) -> None:
     """Found by the simulation: a process cut a log and died before it had written that down. The
-    next one appended; after a loss of power the old point vouched for what was never flushed."""
+    next one appended; after a loss of power the old point covered what was never flushed."""
     logs = start(fast_dir)
     log = logs.create("t", 0, ID, TopicConfig())
     for _ in range(3):
@@ -248,7 +248,7 @@ def test_a_log_that_ends_before_its_stored_recovery_point_waits_for_that_to_be_g
     logs.checkpoint_recovery_points()
     points = Path(f"{log.directory}/../recovery-point-offset-checkpoint")
     assert points.read_text() == "0\n1\nt 0 6\n"
-    log.cut_to(2, NOW_MS)
+    log.begin_truncate_to(2, NOW_MS)
     crash(logs)
 
     async def story() -> None:
@@ -286,7 +286,7 @@ def test_dirty_logs_are_flushed_in_the_background_and_their_points_written(
         log = logs.create("t", 0, ID, TopicConfig())
         put(log, batch(3))
         assert log.recovery_point == 0
-        await logs._background.flush_and_checkpoint()
+        await logs._maintenance.flush_and_checkpoint()
         assert log.recovery_point == 3
         text = next(Path(fast_dir).glob("*/recovery-point-offset-checkpoint")).read_text()
         assert text.splitlines()[0] == "0"
@@ -329,7 +329,7 @@ def test_retention_runs_over_all_logs_and_remembers_their_starts(
         log = logs.create("t", 0, ID, TopicConfig(retention_ms=1000, file_delete_delay_ms=0))
         put(log, batch(4, timestamp_ms=5))
         log.advance_high_watermark(4)
-        await logs._background.retain_all()
+        await logs._maintenance.delete_old_segments()
         assert log.log_start_offset == 4
         await logs.stop()
 
@@ -345,7 +345,7 @@ def test_logs_the_metadata_does_not_know_are_named(fast_dir: str) -> None:
     logs = start(fast_dir)
     logs.create("known", 0, ID, TopicConfig())
     logs.create("gone", 0, bytes(16), TopicConfig())
-    assert [p.topic for p in logs.unknown(lambda topic, index, topic_id: topic == "known")] == [
+    assert [p.topic for p in logs.unknown_logs(lambda topic, index, topic_id: topic == "known")] == [
         "gone"
     ]
     stop(logs)
@@ -362,7 +362,7 @@ def test_uuids_are_printed_as_kafka_prints_them() -> None:
 def test_the_last_partition_of_a_deletion_writes_the_checkpoints_even_if_it_was_not_here(
     fast_dir: str, batch: Batch
 ) -> None:
-    """A recovery point of a deleted log would vouch for unflushed records of the next of its
+    """A recovery point of a deleted log would cover unflushed records of the next of its
     name; the last partition of a topic may not have been made yet when the topic goes."""
     logs = start(fast_dir)
     put(logs.create("t", 0, ID, TopicConfig()), batch())

@@ -9,9 +9,9 @@ import pytest
 
 from broker.log.errors import LogError
 from broker.log.log import Log
-from broker.log.producer_snapshot import SnapshotDamaged, decode_snapshot, encode_snapshot
-from broker.log.producer_state import BATCHES_KEPT, ProducerEntry, Sent
-from broker.log.records_in import AppendInfo, Origin
+from broker.log.producer_snapshots import ProducerSnapshotDamaged, decode_snapshot, encode_snapshot
+from broker.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerEntry
+from broker.log.validation import AppendInfo, AppendOrigin
 from bus.errors import ErrorCode
 from bus.records.control import end_txn_marker
 
@@ -41,7 +41,7 @@ def send(log: Log, batch: Callable[..., bytearray]) -> Send:
 def end(log: Log, *, commit: bool, pid: int = 1, epoch: int = 0, coordinator: int = 0) -> None:
     marker = end_txn_marker(commit=commit, producer_id=pid, producer_epoch=epoch,
                             coordinator_epoch=coordinator, timestamp_ms=NOW_MS)  # fmt: skip
-    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
     log.advance_high_watermark(log.end_offset)
 
 
@@ -116,7 +116,7 @@ def test_an_ended_transaction_is_stable_only_below_the_high_watermark(
     log.append(data, leader_epoch=0, now_ms=NOW_MS)
     marker = end_txn_marker(commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0,
                             timestamp_ms=NOW_MS)  # fmt: skip
-    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
     log.advance_high_watermark(1)
     assert log.last_stable_offset == 0
     log.advance_high_watermark(2)
@@ -167,7 +167,7 @@ def test_snapshots_come_back_as_they_went(seed: int) -> None:
         entry.coordinator_epoch = dice.randrange(-1, 5)
         entry.transaction_first_offset = dice.choice([-1, dice.randrange(1 << 60)])
         for _ in range(dice.randrange(BATCHES_KEPT + 2)):
-            entry.batches.append(Sent(dice.randrange(1 << 31), dice.randrange(1 << 60), 3, 99))
+            entry.batches.append(BatchMetadata(dice.randrange(1 << 31), dice.randrange(1 << 60), 3, 99))
             entry.last_timestamp_ms = 99
         entries.append(entry)
     data = encode_snapshot(entries)
@@ -175,15 +175,15 @@ def test_snapshots_come_back_as_they_went(seed: int) -> None:
     for _ in range(50):
         damaged = bytearray(data)
         damaged[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-        with pytest.raises(SnapshotDamaged):
+        with pytest.raises(ProducerSnapshotDamaged):
             decode_snapshot(bytes(damaged))
-        with pytest.raises(SnapshotDamaged):
+        with pytest.raises(ProducerSnapshotDamaged):
             decode_snapshot(data[: dice.randrange(len(data))])
 
 
 def test_the_snapshot_has_kafkas_layout() -> None:
     entry = ProducerEntry(0x1122, 3)
-    entry.batches.append(Sent(9, 100, 4, 55))
+    entry.batches.append(BatchMetadata(9, 100, 4, 55))
     entry.last_timestamp_ms = 55
     data = encode_snapshot([entry])
     assert data[:2] == b"\x00\x01"

@@ -78,7 +78,7 @@ def test_a_clean_stop_is_opened_without_reading_the_log(make_log: MakeLog, batch
         }
     )
     assert again.leader_epochs.entries == before[3]
-    assert again.cut_bytes == 0
+    assert again.truncated_bytes == 0
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -124,7 +124,7 @@ def test_a_tail_torn_at_any_byte_is_cut_at_the_last_whole_batch(
         expected = max(end for end in ends if end <= size)
         assert everything(log) == whole[:expected], f"cut at {size}"
         assert path.stat().st_size == expected
-        assert log.cut_bytes == size - expected
+        assert log.truncated_bytes == size - expected
         crash(log)
 
 
@@ -189,7 +189,7 @@ def test_below_the_recovery_point_nothing_is_checked_or_cut_for_a_bad_crc(
 def test_producer_state_epochs_and_indexes_after_a_crash_are_those_before_it(
     make_log: MakeLog, batch: Batch, seed: int
 ) -> None:
-    """Whatever was flushed, wherever segments rolled."""
+    """With any flushed part and any segment boundaries."""
     print(f"seed={seed}")
     dice = random.Random(seed)
     settings = {

@@ -18,15 +18,15 @@ from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.real import RealDisk
 from broker.log.checkpoint import write_offsets
-from broker.log.directories import WrongDirectory
 from broker.log.errors import LogError
+from broker.log.log_dir_files import WrongDirectory
 from broker.log.manager import RECOVERY_POINTS, LogManager
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, frozen
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
+from broker.replica.logdir.watermarks import WatermarkCheckpoint
 from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
-from broker.replica.watermarks import WatermarkCheckpoint
 
 NOW_MS = 1_760_000_000_000
 ID = bytes(range(16))
@@ -42,7 +42,7 @@ def image(topic_id: bytes = ID, replicas: tuple[int, ...] = (1,)) -> MetadataIma
     return MetadataImage(topics=frozen({"t": topic}), topic_names=frozen({topic_id: "t"}))
 
 
-class Life:
+class BrokerRun:
     """A broker's replicas, from the start on as the server makes them."""
 
     def __init__(self, directory: Path, known: MetadataImage) -> None:
@@ -60,7 +60,7 @@ class Life:
         )
         self.replicas.remove_strays(known)
 
-    def bring(self, topic_id: bytes = ID) -> Partition:
+    def create_partition(self, topic_id: bytes = ID) -> Partition:
         """The partition as the image has it."""
         return self.replicas.create_partition(
             "t", topic_id, 0, leader_id=1, leader_epoch=3, partition_epoch=0, replicas=[1],
@@ -68,13 +68,13 @@ class Life:
         )  # fmt: skip
 
     def end(self) -> None:
-        """In order, with all that is written down then."""
+        """Clean stop, with all that is written at that time."""
         self.replicas.checkpoint_high_watermarks()
         asyncio.run(self.logs.stop(7))
 
 
 def records(directory: Path) -> bytes:
-    """All batches of all segments, whatever their directory is called by now."""
+    """All batches of all segments, under any present name of their directory."""
     return b"".join(path.read_bytes() for path in sorted((directory / "a").rglob("*.log")))
 
 
@@ -82,13 +82,13 @@ def records(directory: Path) -> bytes:
 def lived(fast_dir: str, batch: Batch) -> Path:
     """A directory with one partition of nine records in three segments, five of them deleted."""
     directory = Path(fast_dir) / "lived"
-    life = Life(directory, image())
-    partition = life.bring()
+    life = BrokerRun(directory, image())
+    partition = life.create_partition()
     for number in range(3):
         partition.log.append(batch(3), leader_epoch=number, now_ms=NOW_MS)
         partition.log.flush()
     partition.log.advance_high_watermark(9)
-    partition.log.raise_start(2)
+    partition.log.advance_log_start_offset(2)
     life.end()
     return directory
 
@@ -96,11 +96,11 @@ def lived(fast_dir: str, batch: Batch) -> Path:
 def again(directory: Path) -> str:
     """A start on it: what happens is said in a word or two."""
     try:
-        life = Life(directory, image())
+        life = BrokerRun(directory, image())
     except WrongDirectory:
         return "refused"
     try:
-        partition = life.bring()
+        partition = life.create_partition()
     except LogError:
         life.end()
         return "offline"
@@ -157,7 +157,7 @@ def test_no_damage_to_a_small_file_deletes_a_record(lived: Path, name: str) -> N
 def test_no_loss_of_a_small_file_or_of_the_directory_deletes_a_record(
     lived: Path, name: str
 ) -> None:
-    """What is missing is made up for, or somebody is told."""
+    """What is missing is replaced, or an error is reported."""
     before = records(lived)
     lost = lived / "a" / name
     outcome = {"meta.properties": "refused", "t-0": "offline"}.get(name, "served")
@@ -171,13 +171,13 @@ def test_no_loss_of_a_small_file_or_of_the_directory_deletes_a_record(
 
 
 def test_the_file_and_its_copy_name_different_topics(lived: Path) -> None:
-    """Offline, by name; whoever removes the wrong one has the partition back."""
+    """Offline, by name; removing the wrong file brings the partition back."""
     path = lived / "a" / "t-0" / "partition.metadata"
     text = path.read_text()
     path.write_text(text.replace("AAEC", "AAED"))
-    life = Life(lived, image())
+    life = BrokerRun(lived, image())
     with pytest.raises(LogError, match="name different topics"):
-        life.bring()
+        life.create_partition()
     assert life.replicas.offline_count == 1
     life.end()
     path.unlink()
@@ -201,7 +201,7 @@ def test_a_log_of_an_id_the_metadata_do_not_know_is_kept(lived: Path) -> None:
     for unknown in (MetadataImage(), image(OTHER_ID)):
         directory = lived.parent / "again"
         shutil.copytree(lived, directory)
-        life = Life(directory, unknown)
+        life = BrokerRun(directory, unknown)
         life.end()
         [kept] = (directory / "a").glob("t-0.*-stray")
         assert records(directory) == before
@@ -218,7 +218,7 @@ def test_a_log_that_has_moved_is_deleted_only_if_the_others_are_whole(
     moved = image(replicas=(2, 3))
     partition = PartitionImage(0, (2, 3), in_sync, 2, 0, 0)
     topics = frozen({"t": TopicImage("t", ID, (partition,))})
-    life = Life(lived, MetadataImage(topics=topics, topic_names=moved.topic_names))
+    life = BrokerRun(lived, MetadataImage(topics=topics, topic_names=moved.topic_names))
     assert [path.name.rpartition("-")[2] for path in (lived / "a").glob("t-0*")] == [suffix]
     life.end()
 
@@ -228,11 +228,11 @@ def test_a_topic_made_anew_while_it_was_in_doubt_begins_empty(lived: Path) -> No
     path = lived / "a" / "t-0" / "partition.metadata"
     path.write_text(path.read_text().replace("AAEC", "AAED"))
     before = records(lived)
-    life = Life(lived, image())
+    life = BrokerRun(lived, image())
     with pytest.raises(LogError):
-        life.bring()
+        life.create_partition()
     life.replicas.delete_partition("t", 0)
-    assert life.bring(OTHER_ID).log.end_offset == 0
+    assert life.create_partition(OTHER_ID).log.end_offset == 0
     life.end()
     assert records(lived) == before
 
@@ -250,7 +250,7 @@ def test_damaged_leader_epochs_are_read_again_from_the_batches(lived: Path, copy
         epochs = log.leader_epochs
         assert [epochs.epoch_for_offset(n) for n in range(2, 9)] == [0, 1, 1, 1, 2, 2, 2], content
         assert [epochs.end_of(epoch, 9)[1] for epoch in range(3)] == [3, 6, 9], content
-        manager.let_go()
+        manager.release()
         path.write_bytes(original)
 
 
@@ -270,7 +270,7 @@ def test_no_damage_makes_an_offset_larger_than_it_was(lived: Path, name: str, co
         WatermarkCheckpoint(manager).restore(log)
         offset = log.recovery_point if name == RECOVERY_POINTS else log.high_watermark
         assert offset <= 5, content
-        manager.let_go()
+        manager.release()
         path.write_bytes(original)
 
 

@@ -17,7 +17,7 @@ from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.real import RealDisk
 from broker.log import scrub
 from broker.log.manager import LogManager
-from broker.log.verify import Rotten, Verified, verify
+from broker.log.verify import DamagedRange, VerifyResult, verify
 
 NOW_MS = 1_760_000_000_000
 Batch = Callable[..., bytearray]
@@ -48,8 +48,8 @@ def flip(logs: LogManager, segment: int, part: float) -> Path:
     return path
 
 
-def found(logs: LogManager) -> Verified:
-    [one] = verify(RealDisk(), logs.directories[0], records=True, look_again=lambda: None)
+def found(logs: LogManager) -> VerifyResult:
+    [one] = verify(RealDisk(), logs.directories[0], records=True, pause=lambda: None)
     return one
 
 
@@ -78,7 +78,7 @@ def test_what_a_running_broker_has_not_finished_writing_is_no_damage(logs: LogMa
     data = path.read_bytes()
     path.write_bytes(data[:-10])
     [one] = verify(
-        RealDisk(), logs.directories[0], records=True, look_again=lambda: _write(path, data)
+        RealDisk(), logs.directories[0], records=True, pause=lambda: _write(path, data)
     )
     assert one.damaged == []
 
@@ -97,7 +97,7 @@ def test_the_command_names_the_places_and_says_so_by_its_exit_status(
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
-    assert [Rotten(**one).path for one in told["damaged"]] == [str(path)]
+    assert [DamagedRange(**one).path for one in told["damaged"]] == [str(path)]
     path.write_bytes(path.read_bytes()[:0])
     other = subprocess.run([*words, "other"], capture_output=True, text=True, check=False)
     assert other.returncode == 0
@@ -112,7 +112,7 @@ def test_the_scrub_names_rot_in_closed_segments_once_and_counts_it(
     rotten = flip(logs, 1, 0.5)
     flip(logs, 2, 0.5)
     closed = sum(segment.size_bytes for segment in logs.logs()[0].segments.all[:-1])
-    looking = scrub.Scrub(logs.logs, logs.disk, RealClock(), 1 << 40)
+    looking = scrub.LogScrubber(logs.logs, logs.disk, RealClock(), 1 << 40)
 
     async def three_rounds() -> None:
         task = asyncio.ensure_future(looking.run())

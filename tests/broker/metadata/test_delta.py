@@ -60,7 +60,7 @@ def test_a_topic_comes_with_its_partitions_and_configuration() -> None:
 
 
 def test_the_old_image_is_never_touched() -> None:
-    """Whoever holds it goes on with it."""
+    """Its holders keep using it."""
     old = with_topic()
     new = apply(old, RemoveTopicRecord(topic_id=ID)).image
     assert "t" in old.topics
@@ -70,7 +70,7 @@ def test_the_old_image_is_never_touched() -> None:
 
 
 def test_changes_name_what_differs_and_nothing_else() -> None:
-    """Rooms look only at their own."""
+    """Each package reads only its own changes."""
     changes = apply(with_topic(), PartitionChangeRecord(partition_id=1, topic_id=ID, leader=1))
     assert [(t.name, p.index) for t, p in changes.changed_partitions] == [("t", 1)]
     assert changes.deleted_topics == ()
@@ -134,7 +134,7 @@ def test_features_producer_ids_and_records_without_effect() -> None:
 
 
 def test_records_of_topics_that_are_not_there_are_told_apart_from_broken_code() -> None:
-    """They are stored: whoever replays them must go on without them at every start."""
+    """They are stored: every replay must continue without them at every start."""
     delta = MetadataDelta(MetadataImage())
     for record in (
         RemoveTopicRecord(topic_id=ID),
@@ -147,7 +147,7 @@ def test_records_of_topics_that_are_not_there_are_told_apart_from_broken_code() 
 
 
 def test_a_partition_whose_number_leaves_a_gap_is_left_out_and_named() -> None:
-    """In whatever order the others come."""
+    """With any order of the others."""
     delta = MetadataDelta(MetadataImage())
     delta.replay(TopicRecord(name="t", topic_id=ID))
     for index in (1, 0, 3):
@@ -155,4 +155,4 @@ def test_a_partition_whose_number_leaves_a_gap_is_left_out_and_named() -> None:
     changes = delta.apply(4, 1)
     assert [one.index for one in changes.image.topics["t"].partitions] == [0, 1]
     assert [one.index for _, one in changes.changed_partitions] == [1, 0]
-    assert delta.left_out == ["partition 3 of t"]
+    assert delta.skipped == ["partition 3 of t"]

@@ -7,18 +7,18 @@ import random
 
 import pytest
 
-from broker.network.budget import ReceiveBudget
-from broker.network.frames import FrameCutter, FrameError
+from broker.network.frames import FrameDecoder, FrameError
+from broker.network.memory_pool import MemoryPool
 
 SHARED = 4096
 LIMIT = 100_000
 
 
-def cutter(budget: ReceiveBudget | None = None) -> FrameCutter:
-    return FrameCutter(memoryview(bytearray(SHARED)), budget or ReceiveBudget(10 * LIMIT), LIMIT)
+def cutter(budget: MemoryPool | None = None) -> FrameDecoder:
+    return FrameDecoder(memoryview(bytearray(SHARED)), budget or MemoryPool(10 * LIMIT), LIMIT)
 
 
-def feed(made: FrameCutter, data: bytes) -> list[bytes]:
+def feed(made: FrameDecoder, data: bytes) -> list[bytes]:
     """Give `data` as the socket would: into what is lent, as much as fits."""
     frames = []
     while data:
@@ -29,7 +29,7 @@ def feed(made: FrameCutter, data: bytes) -> list[bytes]:
         made.received(size)
         while (frame := made.next_frame()) is not None:
             frames.append(bytes(frame))
-        assert made.keep_rest()
+        assert made.compact()
     return frames
 
 
@@ -47,7 +47,7 @@ def test_any_stream_cut_anywhere_gives_the_same_frames() -> None:
             for _ in range(dice.randrange(1, 12))
         ]
         stream = b"".join(map(framed, bodies))
-        budget = ReceiveBudget(10 * LIMIT)
+        budget = MemoryPool(10 * LIMIT)
         made = cutter(budget)
         found = []
         while stream:
@@ -66,17 +66,17 @@ def test_an_impossible_length_is_an_error_at_once(length: int) -> None:
 
 
 def test_a_half_frame_waits_when_the_memory_of_the_broker_is_used_up() -> None:
-    """What has come is kept; reading goes on when somebody else is done."""
-    budget = ReceiveBudget(10_000)
+    """Received bytes are kept; reading continues when another connection is done."""
+    budget = MemoryPool(10_000)
     first, second = cutter(budget), cutter(budget)
     feed(first, framed(bytes(9000))[:100])
     room = second.writable()
     room[:100] = framed(bytes(8000))[:100]
     second.received(100)
     assert second.next_frame() is None
-    assert not second.keep_rest()
+    assert not second.compact()
     woken = []
-    budget.wait(lambda: woken.append(second.keep_rest()))
+    budget.wait(lambda: woken.append(second.compact()))
     first.close()
     assert woken == [True]
     rest = framed(bytes(8000))[100:]
@@ -85,27 +85,27 @@ def test_a_half_frame_waits_when_the_memory_of_the_broker_is_used_up() -> None:
 
 
 def test_one_frame_larger_than_the_budget_passes_when_it_is_alone() -> None:
-    """Its own limit is the frame size; without this it would wait for ever."""
-    assert feed(cutter(ReceiveBudget(10)), framed(bytes(50_000))) == [bytes(50_000)]
+    """Only the frame size limits it; without this rule it would wait for ever."""
+    assert feed(cutter(MemoryPool(10)), framed(bytes(50_000))) == [bytes(50_000)]
 
 
 def test_what_stands_in_line_has_room_for_a_little_more() -> None:
-    """And keeps its order; when the room is used up, nothing more may be lent."""
-    budget = ReceiveBudget(10_000)
+    """The order is kept; when the extra memory is used up, no more is granted."""
+    budget = MemoryPool(10_000)
     made = cutter(budget)
     first, more = framed(b"first") * 3, framed(b"second")
     made.writable()[: len(first)] = first
     made.received(len(first))
-    assert made.keep_rest(len(more))
+    assert made.compact(len(more))
     assert made.has_frame
-    assert made.has_room
+    assert made.has_space
     assert budget.used_bytes == len(first) + len(more)
     made.writable()[:] = more
     made.received(len(more))
-    assert not made.has_room
+    assert not made.has_space
     frames = []
     while (frame := made.next_frame()) is not None:
         frames.append(bytes(frame))
     assert frames == [b"first", b"first", b"first", b"second"]
-    assert made.keep_rest()
+    assert made.compact()
     assert budget.used_bytes == 0

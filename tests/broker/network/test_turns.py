@@ -1,4 +1,4 @@
-"""Who works when: everybody's turn comes, and a broker's is never far."""
+"""Scheduling of connections: each gets its turn, brokers soon."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from broker.network.limits import ROUND_S, TURN_S
 from broker.network.turns import Turns
 
 
-class World:
-    """A clock that work moves, and a loop that comes round when it is told to."""
+class TurnsWorld:
+    """A clock that work moves, and a loop whose rounds the test starts."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -29,10 +29,10 @@ class World:
 class Worker:
     """A connection whose every turn takes as long as is said."""
 
-    def __init__(self, world: World, name: str, cost_s: float = TURN_S) -> None:
+    def __init__(self, world: TurnsWorld, name: str, cost_s: float = TURN_S) -> None:
         self.world, self.name, self.cost_s = world, name, cost_s
 
-    def take_turn(self, now: float) -> None:
+    def run_turn(self, now: float) -> None:
         assert now == self.world.now
         self.world.order.append(self.name)
         self.world.now += self.cost_s
@@ -40,7 +40,7 @@ class Worker:
 
 def test_those_with_more_to_do_take_turns_one_in_each_round() -> None:
     """Between two turns the sockets of all others are looked at."""
-    world = World()
+    world = TurnsWorld()
     for name in ("a", "b"):
         world.turns.wait_busy(world.turns.clients, Worker(world, name))
     assert [world.round() for _ in range(3)] == [["a"], ["b"], []]
@@ -49,7 +49,7 @@ def test_those_with_more_to_do_take_turns_one_in_each_round() -> None:
 
 def test_those_that_were_not_served_yet_go_first_until_the_round_is_over() -> None:
     """And the busy one is not forgotten for them."""
-    world = World()
+    world = TurnsWorld()
     clients, short = world.turns.clients, ROUND_S / 3
     world.turns.wait_busy(clients, Worker(world, "busy"))
     for name in "abcde":
@@ -61,8 +61,8 @@ def test_those_that_were_not_served_yet_go_first_until_the_round_is_over() -> No
 
 
 def test_what_arrives_is_served_at_once_until_a_round_has_taken_too_long() -> None:
-    """Then it waits for the loop to come round; before that nobody pays for being counted."""
-    world = World()
+    """Then it waits for the next round of the loop; before that no request pays for accounting."""
+    world = TurnsWorld()
     clients = world.turns.clients
     assert world.turns.may_work(clients, world.now)
     assert world.turns.may_work(clients, world.now + ROUND_S / 2)
@@ -74,8 +74,8 @@ def test_what_arrives_is_served_at_once_until_a_round_has_taken_too_long() -> No
 
 
 def test_brokers_are_served_in_a_round_in_which_clients_have_used_theirs_up() -> None:
-    """And clients in one in which somebody who calls himself a broker has."""
-    world = World()
+    """And clients in a round that a client claiming to be a broker has used up."""
+    world = TurnsWorld()
     clients, brokers = world.turns.clients, world.turns.brokers
     for used_up, other in ((clients, brokers), (brokers, clients)):
         assert world.turns.may_work(used_up, world.now)
@@ -92,6 +92,6 @@ def test_brokers_are_served_in_a_round_in_which_clients_have_used_theirs_up() ->
 
 def test_nobody_overtakes_those_that_wait_already() -> None:
     """An arrival goes behind them."""
-    world = World()
+    world = TurnsWorld()
     world.turns.wait_fresh(world.turns.clients, Worker(world, "first"))
     assert not world.turns.may_work(world.turns.clients, world.now)

@@ -62,7 +62,7 @@ def test_time_out_is_answered_once_and_not_early() -> None:
 
 def test_an_answered_request_releases_its_memory_even_if_its_watch_is_kept() -> None:
     class Request:
-        """Stands for the buffers a request holds."""
+        """Represents the buffers that a request holds."""
 
     async def story() -> None:
         purgatory = Purgatory("fetch", Timer(RealClock()))
@@ -162,8 +162,8 @@ def test_a_callback_that_fails_is_heard_by_the_loop() -> None:
 
 
 def test_who_stays_hears_that_time_is_up_once_and_keeps_its_place() -> None:
-    """Waited for anew, an older append would stand behind younger ones; a coordinator then took
-    an older committed offset for the newest."""
+    """If it were registered again, an older append would follow newer ones. Regression: a
+    coordinator treated an older committed offset as the newest."""
 
     async def story() -> None:
         timer = Timer(RealClock())
@@ -177,7 +177,9 @@ def test_who_stays_hears_that_time_is_up_once_and_keeps_its_place() -> None:
                 done.append(name)
             return is_stored
 
-        purgatory.watch(["a"], 1, lambda: stored("old"), lambda: late.set_result(None), stays=True)
+        purgatory.watch(
+            ["a"], 1, lambda: stored("old"), lambda: late.set_result(None), keep_after_timeout=True
+        )
         purgatory.watch(["a"], 60_000, lambda: stored("young"), lambda: None)
         await asyncio.wait_for(late, 60)
         assert len(purgatory) == 2

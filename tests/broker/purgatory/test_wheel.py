@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.purgatory.wheel import WHEEL_SIZE, Entry, TimingWheel
+from broker.purgatory.wheel import WHEEL_SIZE, TimingWheel, WheelEntry
 
 
 class NaiveWheel:
@@ -30,7 +30,7 @@ def test_the_wheel_agrees_with_a_naive_model(seed: int) -> None:
     dice = random.Random(seed)
     now_ms = dice.randrange(0, 10**9)
     wheel, naive = TimingWheel(now_ms), NaiveWheel()
-    kept: dict[int, Entry] = {}
+    kept: dict[int, WheelEntry] = {}
     for name in range(400):
         action = dice.random()
         if action < 0.55:

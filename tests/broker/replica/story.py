@@ -33,12 +33,12 @@ from broker.metadata.image import (
     frozen,
 )
 from broker.metrics.registry import Metrics
-from broker.peer.errors import PeerError, PeerErrorKind
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
-from broker.replica.port import Cluster
+from broker.replica.port import ClusterAccess
 from broker.security.authorizer import Authorizer
+from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.errors import ErrorCode
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import encode_request, encode_response, request_header
@@ -65,7 +65,7 @@ from bus.records.batch import NO_PRODUCER_ID
 from bus.records.build import build_batch
 from bus.records.record import Record
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import Life, VirtualLoop
+from tests.simulation.loop import ProcessLife, VirtualLoop
 
 TOPIC, TOPIC_ID = "t", bytes(range(16))
 NOW_MS = 1_760_000_000_000
@@ -79,15 +79,15 @@ HANDLERS: dict[int, Any] = {
 
 
 @dataclass
-class Node:
-    """One broker's storage side. ``hears`` metadata; ``reachable`` by followers and clients."""
+class ReplicaNode:
+    """One broker's storage side. ``gets_metadata``: not cut off from it; ``reachable``: by followers."""
 
     number: int
     replicas: ReplicaManager
     logs: LogManager
     clock: SimClock
     services: Any = None
-    hears: bool = True
+    gets_metadata: bool = True
     reachable: bool = True
     requests: list[Any] = field(default_factory=list)
 
@@ -141,7 +141,7 @@ class BreakableDisk(RealDisk):
 class LocalChannel:
     """What a PeerChannel is, without a socket: codec, order, and a line that may be cut."""
 
-    def __init__(self, story: Story, source: int, target: int) -> None:
+    def __init__(self, story: ReplicaStory, source: int, target: int) -> None:
         self._story, self._source, self._target = story, source, target
         self._waiting: asyncio.Future[Any] | None = None
         self.closed = False
@@ -149,7 +149,7 @@ class LocalChannel:
     async def request(self, api_key: int, body: object, *, timeout_ms: int) -> Any:
         if self.closed or not self._story.is_connected(self._source, self._target):
             await asyncio.sleep(0.02)
-            raise PeerError(PeerErrorKind.REFUSED, "nobody there")
+            raise PeerError(PeerErrorKind.REFUSED, "no broker there")
         self._waiting = asyncio.get_running_loop().create_future()
         waiting = self._waiting
 
@@ -170,7 +170,7 @@ class LocalChannel:
         self.disconnect()
 
 
-def call(node: Node, api_key: int, body: object, fill: Callable[[Any], None]) -> None:
+def call(node: ReplicaNode, api_key: int, body: object, fill: Callable[[Any], None]) -> None:
     """One request through encoder, handler and decoder."""
     info = APIS[api_key]
     version = info.latest
@@ -178,7 +178,7 @@ def call(node: Node, api_key: int, body: object, fill: Callable[[Any], None]) ->
     _, offset = request_header(frame[4:])
     request, _ = info.request_decoder(version)(memoryview(frame)[4:], offset)
 
-    def take(chunks: Any) -> None:
+    def send(chunks: Any) -> None:
         raw = b"".join(bytes(chunk) for chunk in chunks)
         if raw:
             begin = 9 if info.is_flexible(version) else 8
@@ -186,17 +186,17 @@ def call(node: Node, api_key: int, body: object, fill: Callable[[Any], None]) ->
 
     context = RequestContext(
         node.services, Session("local"), version, 7, "story",
-        lambda number, response: encode_response(api_key, version, number, response), take,
+        lambda number, response: encode_response(api_key, version, number, response), send,
     )  # fmt: skip
     response = HANDLERS[api_key].handle(request, context)
     if response is not None:
         context.reply(response)
 
 
-class Controller:
+class StoryController:
     """The story's controller: the image, and AlterPartition."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: ReplicaStory) -> None:
         self._story = story
         self.image = MetadataImage()
         self.mute = False
@@ -263,11 +263,11 @@ class Controller:
             brokers=self._story.brokers(),
         )
         for node in self._story.nodes.values():
-            if node.hears:
-                self._story.tell(node)
+            if node.gets_metadata:
+                self._story.send_metadata(node)
 
 
-class Story:
+class ReplicaStory:
     """Some brokers and their partition ``t-0``."""
 
     def __init__(
@@ -279,15 +279,15 @@ class Story:
         self.topic_config = TopicConfig()
         self.cut: set[frozenset[int]] = set()
         self.fenced: set[int] = set()
-        self.nodes: dict[int, Node] = {}
-        self.controller = Controller(self)
+        self.nodes: dict[int, ReplicaNode] = {}
+        self.controller = StoryController(self)
         for number in range(1, count + 1):
             self.nodes[number] = self._start(number)
 
-    def __getitem__(self, number: int) -> Node:
+    def __getitem__(self, number: int) -> ReplicaNode:
         return self.nodes[number]
 
-    def _start(self, number: int) -> Node:
+    def _start(self, number: int) -> ReplicaNode:
         texts = {"replica.fetch.wait.max.ms": "200"} | {
             name.replace("_", "."): value for name, value in self._broker_config.items()
         }
@@ -302,22 +302,22 @@ class Story:
         )
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        clock = SimClock(loop, Life(f"broker-{number}"), random.Random(number))
+        clock = SimClock(loop, ProcessLife(f"broker-{number}"), random.Random(number))
         logs = LogManager(config=config, disk=self._disk(number), clock=clock)
         logs.prepare("story")
         logs.load(lambda topic: self.topic_config)
         replicas = ReplicaManager(
             broker_id=number, log_manager=logs, clock=clock, timer=Timer(clock), metrics=Metrics()
         )
-        replicas.join(
-            Cluster(
+        replicas.attach_cluster(
+            ClusterAccess(
                 channel=lambda target, name: self._channel(number, target),
                 controllers=self.controller,
                 broker_epoch=lambda: 100 + number,
                 image=lambda: self.controller.image,
             )
         )
-        node = Node(number, replicas, logs, clock)
+        node = ReplicaNode(number, replicas, logs, clock)
         node.services = SimpleNamespace(
             replicas=replicas, logs=logs, config=config, clock=clock, authorizer=Authorizer(),
             quorum=None, node_id=number,
@@ -339,7 +339,7 @@ class Story:
 
     def isolate(self, number: int) -> None:
         """Cut a broker off from all others and from the metadata."""
-        self.nodes[number].hears = False
+        self.nodes[number].gets_metadata = False
         for other in self.nodes:
             if other != number:
                 self.cut.add(frozenset((number, other)))
@@ -348,11 +348,11 @@ class Story:
                 channel.disconnect()
 
     def heal(self) -> None:
-        """Everybody reaches everybody and hears what there is to hear."""
+        """All brokers reach each other and get the newest metadata."""
         self.cut.clear()
         for node in self.nodes.values():
-            node.hears = True
-            self.tell(node)
+            node.gets_metadata = True
+            self.send_metadata(node)
 
     def brokers(self) -> Any:
         return frozen(
@@ -365,8 +365,8 @@ class Story:
             }
         )  # fmt: skip
 
-    def tell(self, node: Node) -> None:
-        """A broker hears the newest metadata."""
+    def send_metadata(self, node: ReplicaNode) -> None:
+        """Give a broker the newest metadata."""
         held = self.controller.partition
         node.services.image = self.controller.image
         if node.number not in held.replicas:
@@ -382,10 +382,10 @@ class Story:
             )  # fmt: skip
 
     async def restart(self, number: int) -> None:
-        """Stop a broker in order and start it on its directory; it hears the metadata."""
+        """Stop a broker cleanly and start it on its directory; it gets the metadata."""
         await self.stop_node(number)
         self.nodes[number] = self._start(number)
-        self.tell(self.nodes[number])
+        self.send_metadata(self.nodes[number])
 
     async def stop_node(self, number: int) -> None:
         node = self.nodes[number]
@@ -476,14 +476,14 @@ async def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def run(
-    tell: Callable[[Story], Awaitable[None]], count: int = 3, directories: int = 1, **config: str
+    tell: Callable[[ReplicaStory], Awaitable[None]], count: int = 3, directories: int = 1, **config: str
 ) -> None:
-    """Tell a story on fresh directories."""
+    """Runs a story on fresh directories."""
 
     async def all_of_it() -> None:
         base = "/dev/shm" if Path("/dev/shm").is_dir() else None
         with tempfile.TemporaryDirectory(prefix="databus-story-", dir=base) as directory:
-            story = Story(directory, count, directories, **config)
+            story = ReplicaStory(directory, count, directories, **config)
             try:
                 await tell(story)
             finally:

@@ -1,7 +1,7 @@
-"""One bad disk stops the replicas that lie on it, and nothing else: EIO at every call of a scenario.
+"""A bad disk stops only the replicas on it: EIO at every call of a scenario.
 
 A follower with two log directories copies four partitions from one leader: it rolls segments, is cut
-back by another history, begins one partition anew, runs retention and checkpoints, moves a replica
+back by another history, restarts one partition, runs retention and checkpoints, moves a replica
 between its directories and loses one to a deletion. One call of the disk in the first directory is
 refused, each in its turn, once or from then on.
 """
@@ -25,9 +25,17 @@ from broker.metadata.image import PartitionImage, TopicImage, frozen
 from broker.replica.partition import Partition
 from bus.errors import ErrorCode
 from bus.records.batch import iter_batches
-from tests.broker.replica.story import NOW_MS, TOPIC, TOPIC_ID, Node, Story, batch, until
+from tests.broker.replica.story import (
+    NOW_MS,
+    TOPIC,
+    TOPIC_ID,
+    ReplicaNode,
+    ReplicaStory,
+    batch,
+    until,
+)
 from tests.simulation.disk import ProcessDisk, SimDisk, input_output_error
-from tests.simulation.loop import Life, VirtualLoop
+from tests.simulation.loop import ProcessLife, VirtualLoop
 
 CONFIG = replace(TopicConfig(), segment_bytes=400, index_interval_bytes=0, file_delete_delay_ms=0)
 LEADER, FOLLOWER = 1, 2
@@ -47,15 +55,15 @@ def refusals() -> Iterator[None]:
             raise
 
 
-class BadDiskStory(Story):
+class BadDiskStory(ReplicaStory):
     """Two brokers with disks in memory, and four partitions instead of one."""
 
     def _disk(self, number: int) -> Disk:
         dice = random.Random(number)
-        return ProcessDisk(SimDisk(str(number), dice, lambda: NOW_MS), Life(str(number)), dice)
+        return ProcessDisk(SimDisk(str(number), dice, lambda: NOW_MS), ProcessLife(str(number)), dice)
 
     def lead(self, epoch: int) -> None:
-        """Broker 1 leads all in this epoch, and both have heard of it."""
+        """Broker 1 leads all partitions in this epoch, and both brokers know it."""
         parts = tuple(PartitionImage(i, (1, 2), (1, 2), LEADER, epoch, epoch) for i in range(COUNT))
         self.controller.image = replace(
             self.controller.image,
@@ -68,7 +76,7 @@ class BadDiskStory(Story):
             for index in range(COUNT):
                 self._put(node, index, epoch)
 
-    def _put(self, node: Node, index: int, epoch: int) -> None:
+    def _put(self, node: ReplicaNode, index: int, epoch: int) -> None:
         with refusals():  # as the subscriber does
             node.replicas.create_partition(
                 TOPIC, TOPIC_ID, index, leader_id=LEADER, leader_epoch=epoch,
@@ -123,25 +131,25 @@ async def scenario(world: BadDiskStory) -> None:
     world.leader(0).log.advance_high_watermark(40)
     world.put_each(2)
     await world.until_copied()
-    background = follower.logs._background
+    background = follower.logs._maintenance
     await background.flush_and_checkpoint()
     await background.checkpoint_starts()
     follower.replicas.checkpoint_high_watermarks()
     for index in range(COUNT):
         world.leader(index).delete_records(-1 if index == 2 else 0)
-    await background.retain_all()
+    await background.delete_old_segments()
     for index in range(COUNT):  # from the bad directory to the good one, and the other way
         log = world.log(FOLLOWER, index)
         if log is not None and index < 2:
             to = f"/d/2/{1 - int(parent_of(log)[-1])}"
             with refusals():
-                follower.replicas.moves.alter(TOPIC, index, to)
-    await until(lambda: not len(follower.replicas.moves), "the moves end")
+                follower.replicas.log_dir_mover.alter(TOPIC, index, to)
+    await until(lambda: not len(follower.replicas.log_dir_mover), "the moves end")
     follower.replicas.delete_partition(TOPIC, 3)
     world.put_each(1)
     world._put(follower, 3, 2)
     await world.until_copied()
-    await follower.logs.checkpoints.until_written(BAD)
+    await follower.logs.checkpoint_writer.until_written(BAD)
 
 
 async def one_life(call: int, *, for_good: bool) -> bool:
@@ -178,7 +186,7 @@ async def one_life(call: int, *, for_good: bool) -> bool:
             assert not offline or parent_of(log) != BAD, told
             ours, theirs = content(log), content(world.log(LEADER, index))
             assert ours, told
-            assert theirs.endswith(ours), told  # what retention took is gone at its start
+            assert theirs.endswith(ours), told  # retention has deleted records at its start
     await world.stop()
     assert not broken, f"{told}: {broken[0]}"
     return calls[0] >= call

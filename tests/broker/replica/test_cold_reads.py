@@ -1,4 +1,4 @@
-"""Reads of what is not in memory: beside other work, and right whatever becomes of the log meanwhile."""
+"""Reads of what is not in memory: off the loop, and correct after any change of the log meanwhile."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bus.protocol.generated.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.broker.replica.story import NOW_MS, TOPIC, TOPIC_ID, Story, batch, call, until
+from tests.broker.replica.story import NOW_MS, TOPIC, TOPIC_ID, ReplicaStory, batch, call, until
 from tests.simulation.disk import ProcessDisk, SimDisk, input_output_error
-from tests.simulation.loop import Life, VirtualLoop
+from tests.simulation.loop import ProcessLife, VirtualLoop
 
 READ_S = 3.0
 
@@ -30,7 +30,7 @@ class ColdDisk(ProcessDisk):
 
     def __init__(self, number: int) -> None:
         dice = random.Random(number)
-        super().__init__(SimDisk(str(number), dice, lambda: NOW_MS), Life(str(number)), dice)
+        super().__init__(SimDisk(str(number), dice, lambda: NOW_MS), ProcessLife(str(number)), dice)
         self.cold = ""
         self.warm: set[str] = set()
         self.reads = 0
@@ -47,7 +47,7 @@ class ColdDisk(ProcessDisk):
         return await super().run(function, *arguments, worker=worker)
 
 
-class ColdStory(Story):
+class ColdStory(ReplicaStory):
     def _disk(self, number: int) -> Disk:
         return ColdDisk(number)
 
@@ -74,7 +74,7 @@ class ColdStory(Story):
         )
 
 
-def tell(story: Callable[[ColdStory], Coroutine[Any, Any, None]]) -> None:
+def run_story(story: Callable[[ColdStory], Coroutine[Any, Any, None]]) -> None:
     """One broker; three records in each of two partitions; all is cold from then on."""
 
     async def all_of_it() -> None:
@@ -133,7 +133,7 @@ def test_a_cold_fetch_waits_for_the_disk_and_nobody_waits_for_it() -> None:
         assert asyncio.get_running_loop().time() - began >= READ_S
         assert world.disk.reads == 1
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_fetch_with_something_in_memory_is_answered_with_that() -> None:
@@ -148,7 +148,7 @@ def test_a_fetch_with_something_in_memory_is_answered_with_that() -> None:
         assert bytes(again.records) == world.content(1)
         assert world.disk.reads == 1
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("max_wait_ms", [0, 500])
@@ -160,7 +160,7 @@ def test_a_fetch_that_does_not_wait_long_enough_is_answered_empty(max_wait_ms: i
         (data,) = partitions(await world.ask_fetch(0, max_wait_ms=max_wait_ms))
         assert bytes(data.records) == world.content(1)
 
-    tell(story)
+    run_story(story)
 
 
 def delete(world: ColdStory) -> None:
@@ -186,7 +186,7 @@ def raise_start(world: ColdStory) -> None:
 def test_what_becomes_of_the_log_during_a_cold_read_is_what_the_client_hears(
     what: Callable[[ColdStory], None], error: ErrorCode, length: int
 ) -> None:
-    """The read goes on through its own handle; the answer is made of the log as it is then."""
+    """The read continues on its own file handle; the answer uses the log's current state."""
 
     async def story(world: ColdStory) -> None:
         log = world[1].partition.log
@@ -199,7 +199,7 @@ def test_what_becomes_of_the_log_during_a_cold_read_is_what_the_client_hears(
         assert len(data.records) == length * one_batch
         await until(lambda: not world[1].logs.cold_reads._under_way, "the read ends")
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_look_up_by_time_reads_beside_other_work() -> None:
@@ -213,7 +213,7 @@ def test_a_look_up_by_time_reads_beside_other_work() -> None:
         assert (found.error_code, found.offset) == (0, 0)
         assert asyncio.get_running_loop().time() - began >= READ_S
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_disk_that_cannot_be_read_takes_its_directory_offline() -> None:
@@ -230,7 +230,7 @@ def test_a_disk_that_cannot_be_read_takes_its_directory_offline() -> None:
         assert world[1].replicas.offline_dirs
         world.disk.fault = lambda kind, path: None
 
-    tell(story)
+    run_story(story)
 
 
 def test_what_never_stays_in_memory_is_read_all_the_same() -> None:
@@ -242,4 +242,4 @@ def test_what_never_stays_in_memory_is_read_all_the_same() -> None:
         assert bytes(data.records) == world.content(1)
         assert 1 < world.disk.reads < 10
 
-    tell(story)
+    run_story(story)

@@ -28,7 +28,7 @@ NOW_MS = 1_760_000_000_000
 ID = bytes(range(16))
 
 
-class World:
+class PartitionWorld:
     """One broker's storage side in a directory."""
 
     def __init__(self, directory: str) -> None:
@@ -66,8 +66,8 @@ def directory() -> Iterator[str]:
 
 
 @pytest.fixture
-def world(directory: str) -> World:
-    return World(directory)
+def world(directory: str) -> PartitionWorld:
+    return PartitionWorld(directory)
 
 
 def batch(count: int = 1) -> bytearray:
@@ -84,7 +84,7 @@ def refused(code: ErrorCode, action: Callable[[], object]) -> None:
     assert caught.value.code is code
 
 
-def test_with_one_replica_an_append_is_acknowledged_and_visible_at_once(world: World) -> None:
+def test_with_one_replica_an_append_is_acknowledged_and_visible_at_once(world: PartitionWorld) -> None:
     partition = world.partition()
     assert put(partition, 3) == 2
     assert partition.high_watermark == 3
@@ -92,7 +92,7 @@ def test_with_one_replica_an_append_is_acknowledged_and_visible_at_once(world: W
     assert partition.is_acknowledged(4) is None
 
 
-def test_with_followers_nothing_is_visible_before_all_in_sync_have_it(world: World) -> None:
+def test_with_followers_nothing_is_visible_before_all_in_sync_have_it(world: PartitionWorld) -> None:
     partition = world.partition(isr=(1, 2, 3))
     put(partition, 4)
     assert (partition.high_watermark, partition.is_acknowledged(4)) == (0, None)
@@ -108,7 +108,7 @@ def test_with_followers_nothing_is_visible_before_all_in_sync_have_it(world: Wor
     assert partition.high_watermark == 4, "it never falls"
 
 
-def test_a_shrunk_isr_lets_the_watermark_rise(world: World) -> None:
+def test_a_shrunk_isr_lets_the_watermark_rise(world: PartitionWorld) -> None:
     partition = world.partition(isr=(1, 2))
     put(partition, acks=1)
     assert partition.high_watermark == 0
@@ -116,21 +116,21 @@ def test_a_shrunk_isr_lets_the_watermark_rise(world: World) -> None:
     assert partition.high_watermark == 1
 
 
-def test_too_few_in_sync_replicas_refuse_acks_all_but_take_acks_1(world: World) -> None:
+def test_too_few_in_sync_replicas_refuse_acks_all_but_take_acks_1(world: PartitionWorld) -> None:
     partition = world.partition(min_insync_replicas=2, replicas=(1, 2))
     refused(ErrorCode.NOT_ENOUGH_REPLICAS, lambda: put(partition))
     assert partition.log.end_offset == 0
     assert put(partition, acks=1) == 0
 
 
-def test_a_minimum_above_the_number_of_replicas_means_all_of_them(world: World) -> None:
-    """As in Kafka since 4.0; else a topic of one replica could never be written."""
+def test_a_minimum_above_the_number_of_replicas_means_all_of_them(world: PartitionWorld) -> None:
+    """Kafka does so since 4.0; otherwise a topic with one replica could never be written."""
     partition = world.partition(min_insync_replicas=2)
     assert put(partition) == 0
     assert partition.high_watermark == 1
 
 
-def test_only_the_leader_of_the_right_epoch_serves(world: World) -> None:
+def test_only_the_leader_of_the_right_epoch_serves(world: PartitionWorld) -> None:
     partition = world.partition(epoch=5)
     partition.check_leader(5)
     partition.check_leader()
@@ -142,14 +142,14 @@ def test_only_the_leader_of_the_right_epoch_serves(world: World) -> None:
     assert partition.is_acknowledged(0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_old_news_from_the_controller_changes_nothing(world: World) -> None:
+def test_old_news_from_the_controller_changes_nothing(world: PartitionWorld) -> None:
     partition = world.partition(epoch=5, partition_epoch=9)
     world.partition(leader=2, epoch=4, partition_epoch=10)
     world.partition(leader=2, epoch=5, partition_epoch=8)
     assert partition.is_leader
 
 
-def test_batches_carry_the_leader_epoch_they_were_written_in(world: World) -> None:
+def test_batches_carry_the_leader_epoch_they_were_written_in(world: PartitionWorld) -> None:
     partition = world.partition(epoch=1)
     put(partition)
     world.partition(epoch=3, partition_epoch=1)
@@ -163,7 +163,7 @@ def test_waiting_fetches_wake_on_append_and_waiting_produces_on_the_watermark(
     directory: str,
 ) -> None:
     async def story() -> None:
-        world = World(directory)
+        world = PartitionWorld(directory)
         partition = world.partition(isr=(1, 2))
         answers: list[str] = []
 
@@ -186,7 +186,7 @@ def test_waiting_fetches_wake_on_append_and_waiting_produces_on_the_watermark(
 
 def test_whoever_waits_for_a_deleted_partition_is_tried_again_at_once(directory: str) -> None:
     async def story() -> None:
-        world = World(directory)
+        world = PartitionWorld(directory)
         partition = world.partition(isr=(1, 2))
         codes: list[ErrorCode] = []
 
@@ -203,7 +203,7 @@ def test_whoever_waits_for_a_deleted_partition_is_tried_again_at_once(directory:
     asyncio.run(story())
 
 
-def test_partitions_are_found_by_name(world: World) -> None:
+def test_partitions_are_found_by_name(world: PartitionWorld) -> None:
     partition = world.partition()
     assert world.replicas.get("t", 0) is partition
     refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, lambda: world.replicas.get("t", 1))
@@ -211,18 +211,18 @@ def test_partitions_are_found_by_name(world: World) -> None:
 
 
 def test_the_high_watermark_survives_a_restart_for_a_follower_too(directory: str) -> None:
-    world = World(directory)
+    world = PartitionWorld(directory)
     partition = world.partition(isr=(1, 2))
     put(partition, 2)
     put(partition, 2)
     partition.on_follower_fetch(2, 2)
     world.end()
     assert "t 0 2" in Path(f"{directory}/replication-offset-checkpoint").read_text()
-    again = World(directory).partition(isr=(1, 2), leader=2, epoch=1)
+    again = PartitionWorld(directory).partition(isr=(1, 2), leader=2, epoch=1)
     assert (again.high_watermark, again.log.end_offset) == (2, 4)
 
 
-def test_offsets_by_time_are_bounded_by_what_the_reader_may_see(world: World) -> None:
+def test_offsets_by_time_are_bounded_by_what_the_reader_may_see(world: PartitionWorld) -> None:
     partition = world.partition(isr=(1, 2))
     put(partition, 2)
     at = partition.offset_for_timestamp
@@ -237,7 +237,7 @@ def test_offsets_by_time_are_bounded_by_what_the_reader_may_see(world: World) ->
 
 
 def test_records_are_deleted_up_to_the_watermark_and_not_from_compacted_topics(
-    world: World,
+    world: PartitionWorld,
 ) -> None:
     partition = world.partition()
     put(partition, 5)
@@ -249,9 +249,9 @@ def test_records_are_deleted_up_to_the_watermark_and_not_from_compacted_topics(
 
 
 def test_an_idle_partition_asks_again_for_a_follower_that_was_fenced_when_it_fetched(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: PartitionWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by the simulation: a session does not repeat an idle partition, so nobody asked again
+    """Found by the simulation: a session does not repeat an idle partition, so no fetch asked again
     once the follower's broker was unfenced, and it stayed out of the in-sync set for ever."""
     proposed: list[tuple[int, ...]] = []
     unfenced: set[int] = set()

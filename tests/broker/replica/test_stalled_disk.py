@@ -1,4 +1,4 @@
-"""A disk whose every flush takes three seconds: whoever waits for that disk waits, nobody else does."""
+"""A disk whose every flush takes three seconds delays the requests that need it, and no others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.replica.story import NOW_MS, TOPIC, TOPIC_ID, Story, batch, call, until
+from tests.broker.replica.story import NOW_MS, TOPIC, TOPIC_ID, ReplicaStory, batch, call, until
 from tests.simulation.disk import ProcessDisk, SimDisk, input_output_error
-from tests.simulation.loop import Life, VirtualLoop
+from tests.simulation.loop import ProcessLife, VirtualLoop
 
 FLUSH_S = 3.0
 SOON_S = 0.2
@@ -27,7 +27,7 @@ class StalledDisk(ProcessDisk):
 
     def __init__(self, number: int) -> None:
         dice = random.Random(number)
-        super().__init__(SimDisk(str(number), dice, lambda: NOW_MS), Life(str(number)), dice)
+        super().__init__(SimDisk(str(number), dice, lambda: NOW_MS), ProcessLife(str(number)), dice)
         self.stalled = "-"
 
     async def run(self, function: Any, *arguments: Any, worker: str = "") -> Any:
@@ -36,7 +36,7 @@ class StalledDisk(ProcessDisk):
         return await super().run(function, *arguments, worker=worker)
 
 
-class StalledStory(Story):
+class StalledStory(ReplicaStory):
     """Two partitions, each in a log directory of its own; every record is flushed."""
 
     def _disk(self, number: int) -> Disk:
@@ -82,7 +82,7 @@ class StalledStory(Story):
         return future
 
 
-def tell(count: int, story: Callable[[StalledStory], Coroutine[Any, Any, None]]) -> None:
+def run_story(count: int, story: Callable[[StalledStory], Coroutine[Any, Any, None]]) -> None:
     async def all_of_it() -> None:
         world = StalledStory("/d", count, 2, replica_lag_time_max_ms="100000000")
         world.create(tuple(range(1, count + 1)))
@@ -103,7 +103,7 @@ def now() -> float:
 
 
 def test_acknowledgements_wait_for_their_own_disk_only() -> None:
-    """With acks=1 and acks=all alike; what is not flushed is shown to nobody."""
+    """With acks=1 and acks=all alike; what is not flushed is not visible."""
 
     async def story(world: StalledStory) -> None:
         world.disk(1).stalled = "/d/1/0"
@@ -119,7 +119,7 @@ def test_acknowledgements_wait_for_their_own_disk_only() -> None:
         assert now() - began >= FLUSH_S
         assert len((await world.ask(0)).records) > 0
 
-    tell(1, story)
+    run_story(1, story)
 
 
 def test_a_flush_that_fails_is_told_to_whoever_waits_for_it() -> None:
@@ -139,7 +139,7 @@ def test_a_flush_that_fails_is_told_to_whoever_waits_for_it() -> None:
         assert len(world[1].replicas.offline_dirs) == 1
         assert (await world.send(1, acks=-1)).error_code == 0
 
-    tell(1, story)
+    run_story(1, story)
 
 
 def test_a_followers_next_fetch_waits_for_its_flush() -> None:
@@ -164,7 +164,7 @@ def test_a_followers_next_fetch_waits_for_its_flush() -> None:
         assert now() - began >= FLUSH_S
         assert follower.recovery_point == 2
 
-    tell(2, story)
+    run_story(2, story)
 
 
 def test_a_truncation_on_a_stalled_disk_holds_up_no_other_partition() -> None:
@@ -190,7 +190,7 @@ def test_a_truncation_on_a_stalled_disk_holds_up_no_other_partition() -> None:
         assert now() - began >= FLUSH_S
         assert world.content(1) == world.content(2)
 
-    tell(2, story)
+    run_story(2, story)
 
 
 def test_checkpoints_of_a_stalled_disk_hold_up_nobody() -> None:
@@ -205,13 +205,13 @@ def test_checkpoints_of_a_stalled_disk_hold_up_nobody() -> None:
             assert (await world.send(1, acks=1)).error_code == 0
             node.logs.write_checkpoints()
             node.replicas.checkpoint_high_watermarks()
-            await node.logs.checkpoints.until_written("/d/1/1")
+            await node.logs.checkpoint_writer.until_written("/d/1/1")
             text = world.disk(1).read_text("/d/1/1/replication-offset-checkpoint")
             assert text == f"0\n1\nt 1 {at + 1}\n"
         assert now() - began < SOON_S
-        await node.logs.checkpoints.until_written("/d/1/0")
+        await node.logs.checkpoint_writer.until_written("/d/1/0")
         text = world.disk(1).read_text("/d/1/0/recovery-point-offset-checkpoint")
         assert text == "0\n1\nt 0 0\n"
         assert now() - began < 5 * FLUSH_S
 
-    tell(1, story)
+    run_story(1, story)

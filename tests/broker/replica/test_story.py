@@ -1,4 +1,4 @@
-"""Stories of one partition and its replicas, told without sockets."""
+"""Stories of one partition and its replicas, without sockets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.config.views import TopicConfig
 from broker.disk.port import DiskError, DiskFull
 from broker.log.errors import LogError
 from bus.errors import ErrorCode
-from tests.broker.replica.story import Story, batch, run, until
+from tests.broker.replica.story import ReplicaStory, batch, run, until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(180)
 def test_followers_copy_and_acks_all_is_answered() -> None:
     """Leader and followers hold the same bytes, and the watermark reaches all of them."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         for at in range(5):
             answer, _ = await world.produce(1, batch(f"record {at}"))
@@ -32,7 +32,7 @@ def test_followers_copy_and_acks_all_is_answered() -> None:
 def test_a_silent_follower_leaves_the_in_sync_set_and_comes_back() -> None:
     """acks=all waits for it until the controller has taken it out; it returns by catching up."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         await world.produce(1, batch("first"))
         world.isolate(3)
@@ -49,14 +49,14 @@ def test_a_silent_follower_leaves_the_in_sync_set_and_comes_back() -> None:
     run(story, replica_lag_time_max_ms="400")
 
 
-def last_isr(world: Story):  # type: ignore[no-untyped-def]
+def last_isr(world: ReplicaStory):  # type: ignore[no-untyped-def]
     return world.controller.asked[-1].topics[0].partitions[0].new_isr_with_epochs
 
 
 def test_a_fenced_broker_does_not_come_back_into_the_set() -> None:
-    """KIP-841: whoever is fenced copies, but is not in sync."""
+    """KIP-841: a fenced broker copies, but is not in sync."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.fenced.add(3)
         world.controller.create((1, 2, 3))
         world.controller.change(isr=(1, 2))
@@ -76,7 +76,7 @@ def test_a_fenced_broker_does_not_come_back_into_the_set() -> None:
 def test_a_deposed_leader_cuts_what_nobody_else_has() -> None:
     """The unreplicated tail of the old leader goes; what was acknowledged stays (KIP-101)."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         await world.produce(1, batch("acknowledged"))
         world.isolate(1)
@@ -95,7 +95,7 @@ def test_a_deposed_leader_cuts_what_nobody_else_has() -> None:
 def test_a_follower_never_cuts_to_its_own_watermark() -> None:
     """B-LDR-12 lost records: a follower whose watermark lags, restarted and then elected."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2))
         await world.produce(1, batch("acknowledged"))
         assert world[2].partition.log.end_offset == 1
@@ -111,9 +111,9 @@ def test_a_follower_never_cuts_to_its_own_watermark() -> None:
 
 
 def test_epochs_that_only_one_side_knows_are_walked_back_one_by_one() -> None:
-    """KIP-279: several short leaderships, each with a tail nobody else got."""
+    """KIP-279: several short leaderships, each with records that no other replica got."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2))
         await world.produce(1, batch("common"))
         for at in range(3):
@@ -122,11 +122,11 @@ def test_epochs_that_only_one_side_knows_are_walked_back_one_by_one() -> None:
             world[1].put(f"lost {at}")
             world.cut.clear()
             world.isolate(1)
-            world[2].hears = True
+            world[2].gets_metadata = True
             world.controller.change(leader=2, isr=(2,))  # unclean: the tail of 1 is given up
             world[2].put(f"kept {at}")
             world.cut.clear()
-            world[1].hears = True
+            world[1].gets_metadata = True
         world.heal()
         await until(lambda: world.content(1) == world.content(2), "both agree")
         texts = world.content(1)
@@ -139,7 +139,7 @@ def test_epochs_that_only_one_side_knows_are_walked_back_one_by_one() -> None:
 def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
     """What it would need next has been deleted on the leader."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2))
         for at in range(4):
             await world.produce(1, batch(f"old {at}"))
@@ -162,7 +162,7 @@ def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
 def test_deleted_records_are_deleted_on_followers_too() -> None:
     """The leader's log start comes with the next answer."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         for at in range(4):
             await world.produce(1, batch(f"old {at}"))
@@ -175,9 +175,9 @@ def test_deleted_records_are_deleted_on_followers_too() -> None:
 
 
 def test_acks_all_hears_that_another_leads_now() -> None:
-    """A waiting producer is told at once, with the new leader's name and address (KIP-951)."""
+    """A waiting producer gets an answer at once, with the new leader's name and address (KIP-951)."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         world.isolate(2)
         waiting = asyncio.ensure_future(world.produce(1, batch("waits")))
@@ -194,7 +194,7 @@ def test_acks_all_hears_that_another_leads_now() -> None:
 def test_a_zombie_does_not_call_a_batch_out_of_order() -> None:
     """It lacks the batches that the new leader has taken; only the followers can prove it right."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         await world.produce(1, batch("zero", producer=7, sequence=0))
         world.isolate(1)
@@ -211,7 +211,7 @@ def test_a_zombie_does_not_call_a_batch_out_of_order() -> None:
 def test_a_true_leader_calls_a_batch_out_of_order_soon() -> None:
     """The followers ask again at once, and that is the proof."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         await world.produce(1, batch("zero", producer=7, sequence=0))
         answer, _ = await world.produce(1, batch("five", producer=7, sequence=5))
@@ -223,7 +223,7 @@ def test_a_true_leader_calls_a_batch_out_of_order_soon() -> None:
 def test_a_stale_partition_epoch_waits_for_newer_metadata() -> None:
     """INVALID_UPDATE_VERSION: the controller knows more, so nothing is asked until we do too."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         await world.produce(1, batch("first"))
         world.controller.answers = [ErrorCode.INVALID_UPDATE_VERSION]
@@ -242,7 +242,7 @@ def test_a_silent_follower_that_is_behind_is_not_taken_in_again() -> None:
     """Below min.insync.replicas the watermark rests where the silent one is; it joined and was taken
     out again for ever."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.topic_config = TopicConfig(min_insync_replicas=2)
         world.controller.create((1, 2))
         await world.produce(1, batch("first"))
@@ -258,14 +258,14 @@ def test_a_silent_follower_that_is_behind_is_not_taken_in_again() -> None:
 
 
 def test_a_change_of_the_set_outlives_a_controller_that_is_away() -> None:
-    """The proposal goes again until somebody takes it."""
+    """The proposal is resent until a controller accepts it."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2))
         world.controller.mute = True
         world.isolate(2)
         world[1].put("first")
-        leadership = world[1].partition.leadership
+        leadership = world[1].partition.leader_state
         assert leadership is not None
         await until(lambda: leadership.pending is not None, "proposed")
         assert world[1].partition.high_watermark == 0
@@ -278,7 +278,7 @@ def test_a_change_of_the_set_outlives_a_controller_that_is_away() -> None:
 def test_an_idle_session_sends_nothing_but_its_number() -> None:
     """After the first request a follower names only what moved."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2))
         await world.produce(1, batch("first"))
         await until(lambda: len(world[1].requests) > 4, "some fetches")
@@ -290,9 +290,9 @@ def test_an_idle_session_sends_nothing_but_its_number() -> None:
 
 
 def test_deleting_records_is_answered_when_the_followers_have_heard_of_it() -> None:
-    """DeleteRecords tells the smallest log start over the live replicas."""
+    """DeleteRecords returns the smallest log start of the live replicas."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2))
         for at in range(4):
             await world.produce(1, batch(f"old {at}"))
@@ -306,7 +306,7 @@ def test_deleting_records_is_answered_when_the_followers_have_heard_of_it() -> N
 def test_a_failed_disk_takes_its_partitions_offline_and_is_reported() -> None:
     """The leader's write fails: its directory is given up, others go on (KIP-112)."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         heard: list[int] = []
         world.controller.create((1, 2, 3))
         await world.produce(1, batch("first"))
@@ -327,9 +327,9 @@ def test_a_failed_disk_takes_its_partitions_offline_and_is_reported() -> None:
 
 
 def test_a_full_disk_is_given_up_only_where_another_replica_can_take_over() -> None:
-    """A single replica answers errors and goes on when there is room again."""
+    """A single replica answers errors and continues when there is room again."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1,))
         world[1].disk.error = DiskFull("no space left")
         answer, _ = await world.produce(1, batch("no room"))
@@ -349,7 +349,7 @@ def test_a_full_disk_is_given_up_only_where_another_replica_can_take_over() -> N
 def test_the_controller_is_told_in_which_directory_a_replica_lies() -> None:
     """Only a broker with several directories says so, and only where the metadata differs."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2), directories=(bytes(16), bytes(16)))
         await until(lambda: len(world.controller.assigned) == 2, "both say it")
         told = {body.broker_id: body.directories[0] for body in world.controller.assigned}
@@ -360,15 +360,15 @@ def test_the_controller_is_told_in_which_directory_a_replica_lies() -> None:
 
 
 def test_fewer_in_sync_than_the_minimum_stop_the_watermark_too() -> None:
-    """Strict min ISR (KIP-966): what one replica alone has is not acknowledged to anybody."""
+    """Strict min ISR (KIP-966): records on a single replica are not acknowledged."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.topic_config = TopicConfig(min_insync_replicas=2)
         world.controller.create((1, 2, 3))
         await world.produce(1, batch("first"))
         world.isolate(2)
         world.isolate(3)
-        world[1].hears = True
+        world[1].gets_metadata = True
         world.controller.change(isr=(1,))
         answer, _ = await world.produce(1, batch("refused"))
         assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -383,13 +383,13 @@ def test_fewer_in_sync_than_the_minimum_stop_the_watermark_too() -> None:
 def test_a_throttled_replica_is_filled_slowly_until_it_is_in_sync() -> None:
     """KIP-73: the others are not slowed down."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         throttled = {"leader.replication.throttled.replicas": ("*",)}
         world.topic_config = TopicConfig(values=throttled)
         world.controller.create((1, 2))
         for _ in range(4):
             await world.produce(1, batch("x" * 50_000))
-        world[1].replicas.throttles.leader.bytes_per_second = 1000
+        world[1].replicas.replication_quotas.leader.bytes_per_second = 1000
         world.fenced.add(3)
         world.controller.change(replicas=(1, 2, 3), adding_replicas=(3,))
         await until(lambda: world[3].partition.log.end_offset > 0, "it begins")
@@ -397,7 +397,7 @@ def test_a_throttled_replica_is_filled_slowly_until_it_is_in_sync() -> None:
         log = world[3].partition.log
         await asyncio.sleep(0.3)
         assert log.end_offset < 5
-        world[1].replicas.throttles.leader.bytes_per_second = 1 << 40
+        world[1].replicas.replication_quotas.leader.bytes_per_second = 1 << 40
         await until(lambda: log.end_offset == 5, "no throttle any more")
 
     run(story, replica_fetch_max_bytes="1000")
@@ -406,7 +406,7 @@ def test_a_throttled_replica_is_filled_slowly_until_it_is_in_sync() -> None:
 def test_a_consumer_reads_from_the_replica_in_its_rack() -> None:
     """KIP-392: the leader names it, and it serves up to its own watermark."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2))
         await world.produce(1, batch("first"))
         await until(lambda: world[2].partition.high_watermark == 1, "the follower knows")
@@ -426,9 +426,9 @@ def test_a_consumer_reads_from_the_replica_in_its_rack() -> None:
 def test_an_answer_that_stumbles_makes_its_partition_rest_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It would come again after a restart; the fetcher of that leader goes on."""
+    """The answer would be the same after a restart; the fetcher of that leader continues."""
 
-    async def story(world: Story) -> None:
+    async def story(world: ReplicaStory) -> None:
         world.controller.create((1, 2, 3))
         await world.produce(1, batch("first"))
         append, times = type(world[2].partition).append_as_follower, [0]

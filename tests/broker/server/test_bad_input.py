@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.embedded import PROJECT_ROOT, begin_broker_process, log_path
-from broker.server.embedded_cluster import (
+from deploy.testservers.databus import PROJECT_ROOT, log_path, spawn_broker
+from deploy.testservers.databus_cluster import (
     RunningCluster,
     free_port,
     new_cluster_id,
@@ -33,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 
 def refused(directory: Path, properties: dict[str, str]) -> str:
-    """Run a broker that ends by itself with status 1; what it said, one line."""
+    """Runs a broker that ends with status 1; returns its message of one line."""
     words = [sys.executable, "-m", "broker.server", "--data-dir", str(directory / "logs")]
     given = {
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()},CONTROLLER://127.0.0.1:{free_port()}",
@@ -70,7 +70,7 @@ def joining(cluster: RunningCluster, node_id: int) -> dict[str, str]:
 
 
 def test_a_node_of_a_cluster_wants_formatted_directories(tmp_path: Path) -> None:
-    """Nobody guesses a cluster id."""
+    """A cluster id is never guessed."""
     said = refused(tmp_path, {"controller.quorum.voters": "1@127.0.0.1:1,2@127.0.0.1:2"})
     assert "cluster.id" in said
     assert "format" in said
@@ -79,7 +79,7 @@ def test_a_node_of_a_cluster_wants_formatted_directories(tmp_path: Path) -> None
 
 def test_a_directory_of_another_cluster_is_not_touched(tmp_path: Path) -> None:
     """Neither by another cluster's id nor by another node's."""
-    running = begin_broker_process(
+    running = spawn_broker(
         tmp_path, {"listeners": "PLAINTEXT://127.0.0.1:0", "metrics.port": "-1"}
     ).wait_until_ready()
     assert running.stop() == 0
@@ -134,7 +134,7 @@ def test_a_second_controller_with_the_same_id_gives_up(
 
 def test_a_broker_waits_for_its_controllers_and_can_be_stopped_meanwhile(tmp_path: Path) -> None:
     """It is not an error that they are not there yet."""
-    begun = begin_broker_process(
+    begun = spawn_broker(
         tmp_path,
         {
             "node.id": "5", "process.roles": "broker", "cluster.id": new_cluster_id(),
@@ -151,5 +151,5 @@ def test_a_broker_waits_for_its_controllers_and_can_be_stopped_meanwhile(tmp_pat
         begun.process.terminate()
         assert begun.process.wait(EXIT_TIMEOUT_S) == 0
     finally:
-        begun.end()
+        begun.kill()
     assert "Traceback" not in log_path(tmp_path).read_text()

@@ -1,4 +1,4 @@
-"""Three real brokers: they find each other, share what they are told, and survive each other."""
+"""Three real brokers: they find each other, share their metadata, and survive each other."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from typing import Any
 import pytest
 
 from broker.clock.real import RealClock
-from broker.log.directories import new_id
-from broker.server.embedded import begin_broker_process
-from broker.server.embedded_cluster import (
-    RunningCluster,
-    free_port,
-    new_cluster_id,
-    start_cluster,
-)
+from broker.log.log_dir_files import new_id
 from broker.server.process import format_directories
-from bus.client.nodes import Nodes
+from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
@@ -36,6 +29,13 @@ from bus.protocol.generated.incremental_alter_configs import (
 )
 from bus.protocol.generated.init_producer_id import InitProducerIdRequest
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from deploy.testservers.databus import spawn_broker
+from deploy.testservers.databus_cluster import (
+    RunningCluster,
+    free_port,
+    new_cluster_id,
+    start_cluster,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -54,7 +54,7 @@ def cluster(
 
 
 def until(condition: Callable[[], bool], cluster: RunningCluster) -> None:
-    """Poll; on failure the brokers' logs say why."""
+    """Polls; on failure the message has the brokers' logs."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline, cluster.logs()
@@ -62,8 +62,8 @@ def until(condition: Callable[[], bool], cluster: RunningCluster) -> None:
 
 
 def answered(ask: Callable[[], Any], code_of: Callable[[Any], int]) -> Any:
-    """The answer, asked again while a slow machine holds an election: retriable errors, lost
-    connections."""
+    """The answer, with retries after retriable errors and lost connections: a slow machine may
+    still hold an election."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         try:
@@ -78,10 +78,10 @@ def answered(ask: Callable[[], Any], code_of: Callable[[Any], int]) -> Any:
         time.sleep(0.1)
 
 
-def create(nodes: Nodes, name: str, broker_id: int) -> None:
-    """Ask one certain broker, controller or not."""
+def create(nodes: SyncClient, name: str, broker_id: int) -> None:
+    """Creates a topic through one given broker, controller or not."""
     answer = answered(
-        lambda: nodes.ask_node(
+        lambda: nodes.request_node(
             broker_id,
             ApiKey.CREATE_TOPICS,
             CreateTopicsRequest(
@@ -95,10 +95,11 @@ def create(nodes: Nodes, name: str, broker_id: int) -> None:
     assert answer.topics[0].error_code in made, answer
 
 
-def in_sync(nodes: Nodes, name: str, broker_id: int) -> list[int]:
-    """How many replicas of each partition are in sync, as one broker says; none if it is away."""
+def in_sync(nodes: SyncClient, name: str, broker_id: int) -> list[int]:
+    """The number of in-sync replicas of each partition at one broker; empty if it is
+    unavailable."""
     try:
-        answer = nodes.ask_node(
+        answer = nodes.request_node(
             broker_id,
             ApiKey.METADATA,
             MetadataRequest(
@@ -112,8 +113,8 @@ def in_sync(nodes: Nodes, name: str, broker_id: int) -> list[int]:
 
 
 def test_any_broker_takes_a_request_for_the_controller(cluster: RunningCluster) -> None:
-    """It is carried in an envelope; every broker knows the topic soon."""
-    with Nodes(cluster.bootstrap, "test") as nodes:
+    """The request is forwarded in an envelope; every broker knows the topic soon."""
+    with SyncClient(cluster.bootstrap, "test") as nodes:
         for broker_id in (1, 2, 3):
             create(nodes, f"forwarded-{broker_id}", broker_id)
         for asked in (1, 2, 3):
@@ -124,12 +125,12 @@ def test_any_broker_takes_a_request_for_the_controller(cluster: RunningCluster) 
 
 def test_topics_come_into_being_by_use_on_every_broker(cluster: RunningCluster) -> None:
     """`__consumer_offsets` too, with the configured number of replicas."""
-    with Nodes(cluster.bootstrap, "test") as nodes:
+    with SyncClient(cluster.bootstrap, "test") as nodes:
         for broker_id in (1, 2, 3):
             name = f"by-use-{broker_id}"
 
             def made(broker_id: int = broker_id, name: str = name) -> bool:
-                answer = nodes.ask_node(
+                answer = nodes.request_node(
                     broker_id,
                     ApiKey.METADATA,
                     MetadataRequest(
@@ -141,7 +142,7 @@ def test_topics_come_into_being_by_use_on_every_broker(cluster: RunningCluster) 
             until(made, cluster)
 
         def found() -> bool:
-            answer = nodes.ask_node(
+            answer = nodes.request_node(
                 2,
                 ApiKey.FIND_COORDINATOR,
                 FindCoordinatorRequest(key_type=0, coordinator_keys=["group"]),
@@ -153,11 +154,11 @@ def test_topics_come_into_being_by_use_on_every_broker(cluster: RunningCluster) 
 
 
 def test_every_broker_hands_out_producer_ids_and_none_twice(cluster: RunningCluster) -> None:
-    """More than one block of each broker."""
-    with Nodes(cluster.bootstrap, "test") as nodes:
+    """Each broker uses more than one block."""
+    with SyncClient(cluster.bootstrap, "test") as nodes:
         ids = [
             answered(
-                lambda asked=broker_id: nodes.ask_node(
+                lambda asked=broker_id: nodes.request_node(
                     asked,
                     ApiKey.INIT_PRODUCER_ID,
                     InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000),
@@ -172,14 +173,14 @@ def test_every_broker_hands_out_producer_ids_and_none_twice(cluster: RunningClus
 
 
 def test_what_is_set_for_all_brokers_is_in_force_on_all(cluster: RunningCluster) -> None:
-    """Without a restart."""
-    with Nodes(cluster.bootstrap, "test") as nodes:
+    """The setting takes effect without a restart."""
+    with SyncClient(cluster.bootstrap, "test") as nodes:
         change = AlterableConfig(name="log.retention.ms", config_operation=0, value="123456789")
         resource = AlterConfigsResource(
             resource_type=BROKER, resource_name="", configs=[change]
         )
         answer = answered(
-            lambda: nodes.ask_node(
+            lambda: nodes.request_node(
                 3,
                 ApiKey.INCREMENTAL_ALTER_CONFIGS,
                 IncrementalAlterConfigsRequest(resources=[resource]),
@@ -189,7 +190,7 @@ def test_what_is_set_for_all_brokers_is_in_force_on_all(cluster: RunningCluster)
         assert answer.responses[0].error_code == ErrorCode.NONE
 
         def in_force(broker_id: int) -> bool:
-            described = nodes.ask_node(
+            described = nodes.request_node(
                 broker_id,
                 ApiKey.DESCRIBE_CONFIGS,
                 DescribeConfigsRequest(
@@ -209,9 +210,9 @@ def test_what_is_set_for_all_brokers_is_in_force_on_all(cluster: RunningCluster)
 
 
 def test_a_node_that_was_killed_or_stopped_comes_back(cluster: RunningCluster) -> None:
-    """Each node of the cluster in turn; the others know, and take it in again."""
+    """Covers each node of the cluster in turn; the others notice and accept it again."""
     name = f"survives-{time.monotonic_ns()}"
-    with Nodes(cluster.bootstrap, "test") as nodes:
+    with SyncClient(cluster.bootstrap, "test") as nodes:
         create(nodes, name, 1)
         for node_id in sorted(cluster.plan):
             end = cluster.kill if node_id % 2 else cluster.terminate
@@ -219,23 +220,23 @@ def test_a_node_that_was_killed_or_stopped_comes_back(cluster: RunningCluster) -
             asked = next(one for one in (1, 2, 3) if one != node_id)
             if node_id <= 3:
                 until(lambda a=asked: in_sync(nodes, name, a) == [2, 2, 2], cluster)
-            cluster.start_again(node_id)
+            cluster.restart(node_id)
             until(lambda a=asked: in_sync(nodes, name, a) == [3, 3, 3], cluster)
     for running in cluster.nodes.values():
         assert "Traceback" not in running.log_path.read_text()
 
 
 def test_at_their_own_listener_controllers_tell_of_controllers(cluster: RunningCluster) -> None:
-    """KIP-919: a tool that may reach them needs no broker."""
+    """KIP-919: a tool that can reach them needs no broker."""
     expected = {node.node_id for node in cluster.controllers}
-    with Nodes(cluster.controller_bootstrap, "test") as nodes:
+    with SyncClient(cluster.controller_bootstrap, "test") as nodes:
 
-        def told() -> bool:
-            answer = nodes.ask(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(endpoint_type=2))
+        def controllers_listed() -> bool:
+            answer = nodes.request(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(endpoint_type=2))
             found = {one.broker_id for one in answer.brokers}
             return found == expected and answer.controller_id in expected
 
-        until(told, cluster)
+        until(controllers_listed, cluster)
 
 
 def test_a_quorum_may_begin_with_formatted_voters(
@@ -266,13 +267,13 @@ def test_a_quorum_may_begin_with_formatted_voters(
                 )
                 == 0
             )
-            begun.append(begin_broker_process(directory, properties, node_id=node_id))
+            begun.append(spawn_broker(directory, properties, node_id=node_id))
         running = [one.wait_until_ready(DEADLINE_S) for one in begun]
         assert {one.cluster_id for one in running} == {cluster_id}
-        with Nodes(running[0].bootstrap, "test") as nodes:
+        with SyncClient(running[0].bootstrap, "test") as nodes:
             create(nodes, "dynamic", 2)
         assert [one.stop() for one in running] == [0, 0, 0]
     finally:
         for one in begun:
-            one.end()
+            one.kill()
     assert "formatted" in capsys.readouterr().out

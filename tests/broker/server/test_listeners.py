@@ -16,7 +16,7 @@ MAP = "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"
 
 
 def test_without_a_host_a_listener_is_this_machine_only() -> None:
-    """Ours is stricter than Kafka's: nothing is open unless somebody said so."""
+    """Ours is stricter than Kafka's: nothing is open unless it is configured."""
     assert parse_listeners(["PLAINTEXT://:9092"])[0].host == "127.0.0.1"
     assert parse_listeners(["PLAINTEXT://[::1]:1"]) == [ListenerAddress("PLAINTEXT", "::1", 1)]
 
@@ -39,7 +39,7 @@ def test_what_cannot_be_served_is_said_at_the_start(texts: list[str]) -> None:
 
 
 def test_clients_are_told_what_is_advertised_else_where_we_are_bound() -> None:
-    """Never 0.0.0.0, which nobody can connect to."""
+    """Never 0.0.0.0, to which no client can connect."""
     bound = ListenerAddress("INSIDE", "0.0.0.0", 9092)
     assert advertised(bound, None).host == "127.0.0.1"
     told = advertised(bound, ["INSIDE://bus.example:19092"])

@@ -1,4 +1,4 @@
-"""A broker whose metadata are gone deletes nothing (`faults.md` D1), nor one whose file rots (D2)."""
+"""A broker deletes nothing if its metadata are lost (`faults.md` D1) or a file is damaged (D2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker.server.embedded import BrokerDidNotStart, RunningBroker, start_broker_process
+from deploy.testservers.databus import BrokerStartError, RunningBroker, start_broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 WAIT_S = 30.0
@@ -41,7 +41,7 @@ def end_of(running: RunningBroker, topic: str, partition: int) -> int:
 
 
 def segments(directory: Path) -> bytes:
-    """Every batch of every topic here, by whatever name."""
+    """Every batch of every topic here, under any name."""
     found = (p for p in (directory / "logs").rglob("*.log") if METADATA not in str(p))
     return b"".join(sorted(path.read_bytes() for path in found if path.stat().st_size))
 
@@ -63,20 +63,20 @@ def test_the_only_voter_without_its_metadata_log_refuses_and_all_is_there_when_i
     broker_dir: Path,
 ) -> None:
     """It said "ready" and marked every partition for deletion."""
-    running = start_broker_process(broker_dir)
+    running = start_broker(broker_dir)
     make(running, "t", 4)
     write(running, "t", 2, 100)
     running.stop()
     before = segments(broker_dir)
     aside = (broker_dir / "logs" / METADATA).rename(broker_dir.parent / f"{broker_dir.name}-aside")
-    with pytest.raises(BrokerDidNotStart, match=r"only voter.*put the directory back"):
-        start_broker_process(broker_dir)
+    with pytest.raises(BrokerStartError, match=r"only voter.*put the directory back"):
+        start_broker(broker_dir)
     assert segments(broker_dir) == before
     assert len(list((broker_dir / "logs").glob("t-?"))) == 4, sorted(
         (broker_dir / "logs").iterdir()
     )
     aside.rename(broker_dir / "logs" / METADATA)
-    running = start_broker_process(broker_dir)
+    running = start_broker(broker_dir)
     try:
         assert end_of(running, "t", 2) == 100
     finally:
@@ -87,19 +87,19 @@ def test_topics_that_an_older_copy_of_the_metadata_does_not_know_are_kept(
     broker_dir: Path, tmp_path: Path
 ) -> None:
     """A backup from before they were made is put back: they are strays, shown, counted, and
-    removed when somebody says so."""
-    running = start_broker_process(broker_dir)
+    removed on request."""
+    running = start_broker(broker_dir)
     make(running, "old")
     running.stop()
     subprocess.run(["cp", "-a", broker_dir / "logs" / METADATA, tmp_path / "backup"], check=True)
-    running = start_broker_process(broker_dir)
+    running = start_broker(broker_dir)
     make(running, "new", 2)
     write(running, "new", 1, 50)
     running.stop()
     before = segments(broker_dir)
     (broker_dir / "logs" / METADATA).rename(broker_dir / "newer")
     subprocess.run(["cp", "-a", tmp_path / "backup", broker_dir / "logs" / METADATA], check=True)
-    running = start_broker_process(broker_dir, {"metrics.port": "0"})
+    running = start_broker(broker_dir, {"metrics.port": "0"})
     try:
         config = tmp_path / "server.properties"
         config.write_text(f"log.dirs={broker_dir / 'logs'}\n")
@@ -120,8 +120,9 @@ def test_topics_that_an_older_copy_of_the_metadata_does_not_know_are_kept(
 def test_a_flipped_bit_in_a_topic_id_takes_one_partition_offline_and_no_other(
     broker_dir: Path,
 ) -> None:
-    """It deleted that partition. Its clients hear of a storage error, the log names the file."""
-    running = start_broker_process(broker_dir)
+    """Regression: it deleted that partition. Clients get a storage error, and the log names the
+    file."""
+    running = start_broker(broker_dir)
     make(running, "t", 2)
     write(running, "t", 0, 10)
     write(running, "t", 1, 10)
@@ -129,7 +130,7 @@ def test_a_flipped_bit_in_a_topic_id_takes_one_partition_offline_and_no_other(
     path = broker_dir / "logs" / "t-0" / "partition.metadata"
     data = path.read_bytes()
     path.write_bytes(data[:25] + bytes([data[25] ^ 1]) + data[26:])
-    running = start_broker_process(broker_dir)
+    running = start_broker(broker_dir)
     try:
         assert end_of(running, "t", 1) == 10
         with pytest.raises(KafkaException):
@@ -138,7 +139,7 @@ def test_a_flipped_bit_in_a_topic_id_takes_one_partition_offline_and_no_other(
     finally:
         running.stop()
     path.write_bytes(data)
-    running = start_broker_process(broker_dir)
+    running = start_broker(broker_dir)
     try:
         assert end_of(running, "t", 0) == 10
     finally:

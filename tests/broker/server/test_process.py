@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from broker.server.embedded import PROJECT_ROOT, RunningBroker, start_broker_process
 from broker.settings import SettingError, split
+from deploy.testservers.databus import PROJECT_ROOT, RunningBroker, start_broker
 
 READ_TIMEOUT_S = 60  # a machine under load reads a hundred thousand records slowly
 
@@ -57,7 +57,7 @@ def test_sigterm_ends_cleanly_and_everything_is_there_again(broker: RunningBroke
     assert len(acknowledged) == 100
     assert broker.stop() == 0
     assert (broker.data_dir / "logs" / ".kafka_cleanshutdown").exists()
-    again = broker.start_again()
+    again = broker.restart()
     try:
         assert again.cluster_id == broker.cluster_id
         assert read_all(again.bootstrap, "t", 100) == dict(acknowledged)
@@ -69,7 +69,7 @@ def test_sigterm_ends_cleanly_and_everything_is_there_again(broker: RunningBroke
 def test_kill_9_while_producing_loses_nothing_that_was_acknowledged(
     broker: RunningBroker,
 ) -> None:
-    """Three lives; every acknowledged record is at its offset, once."""
+    """Over three runs every acknowledged record is at its offset, once."""
     expected: dict[int, bytes] = {}
     running = broker
     for life in range(3):
@@ -95,7 +95,7 @@ def test_kill_9_while_producing_loses_nothing_that_was_acknowledged(
         running.kill()
         producer.flush(3)
         expected |= dict(acknowledged)
-        running = running.start_again()
+        running = running.restart()
     try:
         found = read_all(running.bootstrap, "t", max(expected) + 1)
         lost = {offset for offset, value in expected.items() if found.get(offset) != value}
@@ -114,7 +114,7 @@ def test_committed_offsets_and_groups_survive_kill_9(broker: RunningBroker) -> N
     consumer.commit(offsets=[place], asynchronous=False)
     consumer.close()
     broker.kill()
-    again = broker.start_again()
+    again = broker.restart()
     try:
         consumer = Consumer(settings)
         held = consumer.committed([TopicPartition("t", 0)], timeout=10)[0]
@@ -192,9 +192,9 @@ def test_our_own_keys_are_taken_apart_from_kafkas() -> None:
 
 @pytest.mark.slow
 def test_a_restart_with_the_same_data_needs_no_other_settings(tmp_path: Path) -> None:
-    """A second start goes on; node and cluster are read from the directory."""
-    first = start_broker_process(tmp_path)
+    """The second start continues; node and cluster ids are read from the directory."""
+    first = start_broker(tmp_path)
     first.stop()
-    second = start_broker_process(tmp_path)
+    second = start_broker(tmp_path)
     second.stop()
     assert second.cluster_id == first.cluster_id

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker.server.embedded import RunningBroker
-from broker.server.process_logs import File, close_logs, open_logs
+from broker.server.process_logs import ModuleLogFile, close_logs, open_logs
 from bus.log_format import FORMAT, PerLineFormatter
+from deploy.testservers.databus import RunningBroker
 
 
 def test_each_module_has_its_file_and_the_rest_goes_to_the_server_log(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_lines_for_a_full_disk_are_counted_and_cost_no_trace_each(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Python's own handler wrote a trace per line, 486 kB of them, to the disk that was full."""
-    file = File(Path("/dev/full"))
+    file = ModuleLogFile(Path("/dev/full"))
     try:
         for number in range(50):
             record = logging.LogRecord("broker", logging.ERROR, "", 0, "%d", (number,), None)
@@ -60,7 +60,7 @@ def test_a_mistake_in_a_line_keeps_its_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is the program's fault, not the disk's."""
-    file = File(tmp_path / "a.log")
+    file = ModuleLogFile(tmp_path / "a.log")
     file.handle(logging.LogRecord("broker", logging.ERROR, "", 0, "%d", ("no number",), None))
     file.close()
     assert "Traceback" in capsys.readouterr().err

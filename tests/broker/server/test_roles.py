@@ -23,7 +23,7 @@ def roles(**properties: str) -> Roles:
 def test_without_a_word_a_process_is_a_whole_cluster() -> None:
     """No quorum to look for, no listener for controllers."""
     found = roles()
-    assert (found.broker, found.controller, found.alone) == (True, True, True)
+    assert (found.broker, found.controller, found.is_alone) == (True, True, True)
     assert found.controller_listeners == ()
     assert [one.name for one in found.broker_listeners] == ["PLAINTEXT"]
 
@@ -31,8 +31,8 @@ def test_without_a_word_a_process_is_a_whole_cluster() -> None:
 def test_a_process_with_a_controllers_listener_may_be_joined() -> None:
     """It makes its own quorum, and is not alone."""
     found = roles(listeners=BOTH)
-    assert found.founds
-    assert not found.alone
+    assert found.founds_cluster
+    assert not found.is_alone
 
 
 def test_each_role_takes_its_own_listeners() -> None:
@@ -45,7 +45,7 @@ def test_each_role_takes_its_own_listeners() -> None:
     )
     assert only.broker_listeners == ()
     assert not only.broker
-    assert not both.alone
+    assert not both.is_alone
 
 
 def test_what_cannot_serve_is_said_in_a_sentence() -> None:
@@ -68,7 +68,7 @@ def test_under_zookeeper_there_is_no_quorum() -> None:
     """Every listener is a broker's."""
     found = roles(zookeeper_connect="127.0.0.1:2181", listeners="PLAINTEXT://:19092")
     assert found.zookeeper == "127.0.0.1:2181"
-    assert (found.broker, found.controller, found.alone) == (True, False, False)
+    assert (found.broker, found.controller, found.is_alone) == (True, False, False)
 
 
 @pytest.mark.parametrize(

@@ -18,18 +18,18 @@ from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, fro
 from broker.metadata.publisher import Publisher
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
+from broker.replica.creation_queue import PER_ITERATION
 from broker.replica.manager import ReplicaManager
-from broker.replica.new_replicas import PER_TURN
 from broker.server.subscribers import ReplicaSubscriber
 from bus.errors import ErrorCode
 
 ME, OTHER = 1, 2
-LARGE = 2 * PER_TURN + 3
+LARGE = 2 * PER_ITERATION + 3
 OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
 
 
-class World:
-    """The storage side of broker 1, told of topics by hand; turns are those of a real loop."""
+class SubscriberWorld:
+    """The storage side of broker 1, which tests notify of topics; it runs on a real event loop."""
 
     def __init__(self, directory: str) -> None:
         config = BrokerConfig.from_mapping({"log.dirs": directory})
@@ -40,13 +40,13 @@ class World:
         self.replicas = ReplicaManager(
             broker_id=ME, log_manager=self.logs, clock=clock, timer=Timer(clock), metrics=Metrics()
         )
-        self.replicas.new.is_spread = True
+        self.replicas.creation_queue.is_spread = True
         self.publisher = Publisher()
         self.subscriber = ReplicaSubscriber(
-            ME, self.replicas, lambda _: TopicConfig(), self.publisher.failed
+            ME, self.replicas, lambda _: TopicConfig(), self.publisher.on_apply_error
         )
 
-    def tell(self, *topics: TopicImage, deleted: tuple[TopicImage, ...] = ()) -> None:
+    def publish(self, *topics: TopicImage, deleted: tuple[TopicImage, ...] = ()) -> None:
         """One change of the metadata: these topics as a whole."""
         image = MetadataImage(topics=frozen({topic.name: topic for topic in topics}))
         changed = tuple((topic, each) for topic in topics for each in topic.partitions)
@@ -64,16 +64,16 @@ class World:
     async def until_made(self) -> None:
         """Let the loop turn until nothing waits any more; more turns than needed are a failure."""
         for _ in range(LARGE):
-            if not len(self.replicas.new):
+            if not len(self.replicas.creation_queue):
                 return
             await asyncio.sleep(0)
         raise AssertionError("replicas still wait")
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr("broker.replica.new_replicas.TURN_S", 3600.0)  # however busy the machine
-    world = World(str(tmp_path))
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SubscriberWorld]:
+    monkeypatch.setattr("broker.replica.creation_queue.ITERATION_S", 3600.0)  # however busy the machine
+    world = SubscriberWorld(str(tmp_path))
     yield world
     for lock in world.logs.dirs._locks:
         lock.release()
@@ -91,35 +91,35 @@ def topic(topic_id: bytes = OLD_ID, count: int = LARGE, *, leader: int = ME, epo
     return TopicImage("t", topic_id, partitions)
 
 
-def test_a_large_topic_comes_in_turns_and_whole(world: World) -> None:
+def test_a_large_topic_comes_in_turns_and_whole(world: SubscriberWorld) -> None:
     """The first turn makes its share, the loop is free in between, the rest follows."""
 
     async def story() -> None:
-        world.tell(topic())
-        assert world.here() == list(range(PER_TURN))
+        world.publish(topic())
+        assert world.here() == list(range(PER_ITERATION))
         await world.until_made()
         assert world.here() == list(range(LARGE))
 
     asyncio.run(story())
 
 
-def test_a_request_finds_a_replica_that_waits(world: World) -> None:
+def test_a_request_finds_a_replica_that_waits(world: SubscriberWorld) -> None:
     """The metadata names this broker already, so it serves."""
 
     async def story() -> None:
-        world.tell(topic())
+        world.publish(topic())
         assert world.replicas.get("t", LARGE - 1).is_leader
         assert LARGE - 1 in world.here()
 
     asyncio.run(story())
 
 
-def test_a_new_leader_is_news_to_one_that_waits(world: World) -> None:
+def test_a_new_leader_is_news_to_one_that_waits(world: SubscriberWorld) -> None:
     """It is made as what the newest metadata says, made or asked for."""
 
     async def story() -> None:
-        world.tell(topic(replicas=(ME, OTHER)))
-        world.tell(topic(replicas=(ME, OTHER), leader=OTHER, epoch=1))
+        world.publish(topic(replicas=(ME, OTHER)))
+        world.publish(topic(replicas=(ME, OTHER), leader=OTHER, epoch=1))
         assert world.replicas.get("t", LARGE - 1).leader_id == OTHER
         await world.until_made()
         assert {each.leader_id for each in world.replicas.partitions()} == {OTHER}
@@ -127,12 +127,12 @@ def test_a_new_leader_is_news_to_one_that_waits(world: World) -> None:
     asyncio.run(story())
 
 
-def test_a_deleted_topic_leaves_nothing_that_waits(world: World) -> None:
+def test_a_deleted_topic_leaves_nothing_that_waits(world: SubscriberWorld) -> None:
     """What was made goes, what was not is never made."""
 
     async def story() -> None:
-        world.tell(topic())
-        world.tell(deleted=(topic(),))
+        world.publish(topic())
+        world.publish(deleted=(topic(),))
         await world.until_made()
         assert world.here() == []
         assert world.on_disk() == set()
@@ -143,12 +143,12 @@ def test_a_deleted_topic_leaves_nothing_that_waits(world: World) -> None:
     asyncio.run(story())
 
 
-def test_a_topic_made_anew_under_its_name_follows_the_deletion(world: World) -> None:
+def test_a_topic_made_anew_under_its_name_follows_the_deletion(world: SubscriberWorld) -> None:
     """No replica of the old one is left, those that waited included."""
 
     async def story() -> None:
-        world.tell(topic())
-        world.tell(topic(NEW_ID), deleted=(topic(),))
+        world.publish(topic())
+        world.publish(topic(NEW_ID), deleted=(topic(),))
         await world.until_made()
         assert world.here() == list(range(LARGE))
         assert {each.topic_id for each in world.replicas.partitions()} == {NEW_ID}
@@ -156,42 +156,42 @@ def test_a_topic_made_anew_under_its_name_follows_the_deletion(world: World) -> 
     asyncio.run(story())
 
 
-def test_a_replica_that_is_reassigned_away_while_it_waits_is_never_made(world: World) -> None:
+def test_a_replica_that_is_reassigned_away_while_it_waits_is_never_made(world: SubscriberWorld) -> None:
     """The newest metadata says that it is another broker's."""
 
     async def story() -> None:
-        world.tell(topic())
-        world.tell(topic(replicas=(OTHER,), leader=OTHER, epoch=1))
+        world.publish(topic())
+        world.publish(topic(replicas=(OTHER,), leader=OTHER, epoch=1))
         await world.until_made()
         assert world.here() == []
 
     asyncio.run(story())
 
 
-def test_a_stop_while_many_wait_leaves_no_work_behind(world: World) -> None:
+def test_a_stop_while_many_wait_leaves_no_work_behind(world: SubscriberWorld) -> None:
     """The next start makes what the metadata names then."""
 
     async def story() -> None:
-        world.tell(topic())
+        world.publish(topic())
         await world.replicas.stop()
         await asyncio.sleep(0)
-        world.tell(topic())
+        world.publish(topic())
         await asyncio.sleep(0)
-        assert world.here() == list(range(PER_TURN))
-        assert len(world.on_disk()) == PER_TURN
+        assert world.here() == list(range(PER_ITERATION))
+        assert len(world.on_disk()) == PER_ITERATION
 
     asyncio.run(story())
 
 
 def test_a_replica_the_disk_refuses_does_not_keep_the_others(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: SubscriberWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its clients hear that it is not here; it is tried no second time."""
+    """Its clients get an error; its creation is not retried."""
     in_its_way = Path(world.logs.directories[0]) / f"t-{LARGE - 2}"
     in_its_way.write_text("a file where the directory ought to be")
 
     async def story() -> None:
-        world.tell(topic())
+        world.publish(topic())
         with pytest.raises(LogError) as refused:
             world.replicas.get("t", LARGE - 2)
         assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -203,8 +203,8 @@ def test_a_replica_the_disk_refuses_does_not_keep_the_others(
     assert caplog.text.count("no replica of") == 1
 
 
-def test_the_first_image_is_there_when_its_publication_returns(world: World) -> None:
+def test_the_first_image_is_there_when_its_publication_returns(world: SubscriberWorld) -> None:
     """A broker that starts serves nothing before its replicas are made."""
-    world.replicas.new.is_spread = False
-    world.tell(topic())
+    world.replicas.creation_queue.is_spread = False
+    world.publish(topic())
     assert world.here() == list(range(LARGE))

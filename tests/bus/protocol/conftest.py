@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bus.protocol.generator.layout import Layout, Slot, layout_of
-from bus.protocol.generator.model import Message
+from bus.protocol.generator.layout import FieldSlot, Layout, layout_of
+from bus.protocol.generator.model import SchemaMessage
 from bus.protocol.generator.parse import read_apis, read_logs
 from bus.protocol.generator.types import snake
 
@@ -22,7 +22,7 @@ BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "uint32"
 class Codec(NamedTuple):
     """One message with its generated class and functions."""
 
-    message: Message
+    message: SchemaMessage
     module: ModuleType
     decoders: dict[int, Callable[[Any, int], tuple[Any, int]]]
     encoders: dict[int, Callable[[Any, Any], None]]
@@ -72,7 +72,7 @@ class Maker:
                 values[slot.name] = None if is_default else value
         return getattr(module, layout.name)(**values)
 
-    def _slot(self, module: ModuleType, slot: Slot, salt: int) -> Any:
+    def _slot(self, module: ModuleType, slot: FieldSlot, salt: int) -> Any:
         if slot.nullable and self.dice.random() < 0.25:
             return None
         if slot.field.is_array:
@@ -80,7 +80,7 @@ class Maker:
             return [self._one(module, slot, number) for number in range(count)]
         return self._one(module, slot, salt)
 
-    def _one(self, module: ModuleType, slot: Slot, salt: int) -> Any:
+    def _one(self, module: ModuleType, slot: FieldSlot, salt: int) -> Any:
         if slot.struct is not None:
             return self._struct(module, slot.struct, salt)
         return self._scalar(slot.field.type, salt, slot.name)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bus.protocol.generator.layout import Layout, Slot, layout_of
-from bus.protocol.generator.model import LENGTHS, SCALARS, Message
+from bus.protocol.generator.layout import FieldSlot, Layout, layout_of
+from bus.protocol.generator.model import LENGTHS, SCALARS, SchemaMessage
 from bus.protocol.generator.types import snake
 
 pytestmark = pytest.mark.java
@@ -59,7 +59,7 @@ def test_every_version_has_the_layout_of_the_jars(
     codecs: list[Any], descriptions: dict[str, Any]
 ) -> None:
     for codec in codecs:
-        message: Message = codec.message
+        message: SchemaMessage = codec.message
         theirs = descriptions[message.name]
         first, last = _range(theirs["validVersions"])
         assert (message.versions.first, message.versions.last) == (first, last), message.name
@@ -74,7 +74,7 @@ def _our_layout(layout: Layout) -> list[Any]:
     return [layout.flexible, *plain, *(_our_slot(slot) for slot in layout.tagged)]
 
 
-def _our_slot(slot: Slot) -> tuple[Any, ...]:
+def _our_slot(slot: FieldSlot) -> tuple[Any, ...]:
     nested = _our_layout(slot.struct) if slot.struct else None
     kind = None if slot.struct else slot.field.type.removeprefix("legacy_")
     tag, default = slot.field.tag, _default(slot.field.default or "", kind, slot.field.is_array)
@@ -145,7 +145,7 @@ def test_the_classes_of_kafka_read_what_we_write_and_write_the_same(
     _reread(old, maker, run_java, [*jars_of_kafka_39, *others])
 
 
-def _is_old(message: Message) -> bool:
+def _is_old(message: SchemaMessage) -> bool:
     of_old_api = message.kind in ("request", "response") and message.key in ZOOKEEPER_ERA
     return of_old_api or message.name == REQUEST_HEADER
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bus.client.admin import Admin
-from bus.client.consumer import BEGINNING, Consumer
-from bus.client.model import Place
-from bus.client.producer import Producer
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.kafka.producer import Producer
+from bus.client.model import TopicPartition
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.frames import decode_response, encode_request
@@ -64,9 +64,9 @@ def test_librdkafka_reads_our_batches(bus: BusSettings, codec: Compression) -> N
     read = []
     deadline = time.monotonic() + 20
     with Consumer(bus, client_id="test", overrides={"check.crcs": True}) as consumer:
-        consumer.assign({Place(topic, 0): BEGINNING})
+        consumer.assign({TopicPartition(topic, 0): BEGINNING})
         while len(read) < len(RECORDS) and time.monotonic() < deadline:
-            read += consumer.take(10, 0.5)
+            read += consumer.poll(10, 0.5)
     assert [(r.key, r.value, list(r.headers), r.timestamp_ms) for r in read] == [
         (r.key, r.value, r.headers, r.timestamp_ms) for r in RECORDS
     ]

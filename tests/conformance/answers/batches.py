@@ -1,6 +1,6 @@
 """Batches as no well-behaved client sends them, and the requests that carry them.
 
-In: nothing. Out: bytes, steps. Never: a batch's meaning; each is one field changed and sealed again.
+In: nothing. Out: bytes, steps. Never: a batch's meaning; each has one changed field and a new CRC.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bus.records.record import Record
 from tests.conformance.answers.case import Ask, ask
 
 NOW_MS = int(time.time() * 1000)
-"""Kafka refuses times that are far from its own; what a batch says of time is not compared."""
+"""Kafka refuses timestamps that are far from its own; a batch's timestamps are not compared."""
 
 VERSIONS = (3, 7, 9, 11, 13)
 """Produce: the oldest, record sizes and zstd, flexible, leaders in the answer, topic ids."""
@@ -31,13 +31,13 @@ _LAYOUT = {
 
 
 def batch(count: int = 1, *, key: bytes | None = b"k", value: bytes = b"v", **fields: int) -> bytes:
-    """A sound one."""
+    """A valid batch."""
     records = [Record(key, value, timestamp_ms=NOW_MS) for _ in range(count)]
     return bytes(build_batch(records, **fields))
 
 
 def with_field(records: bytes, *changes: tuple[int, int], sealed: bool = True) -> bytes:
-    """The batch with the field at each place changed."""
+    """The batch with the field at each position changed."""
     made = bytearray(records)
     for at, value in changes:
         struct.pack_into(_LAYOUT[at], made, at, value)
@@ -54,12 +54,12 @@ def produce(version: int, records: bytes | None, *, index: int = 0, acks: int = 
 
 
 def produced(records: bytes | None, **more: int) -> list[Ask]:
-    """The same in every version, and where the log ends then."""
+    """Produces the batch in every version, then requests the log's end."""
     return [*(produce(version, records, **more) for version in VERSIONS), log_end()]
 
 
 def log_end() -> Ask:
-    """Where `{topic}`-0 ends."""
+    """The end offset of `{topic}`-0."""
     partition = {"partition_index": 0, "timestamp": -1}
     return ask(
         "ListOffsets", 6, replica_id=-1, topics=[{"name": "{topic}", "partitions": [partition]}]
@@ -67,5 +67,5 @@ def log_end() -> Ask:
 
 
 def writable() -> Ask:
-    """Until the leader of `{topic}`-0 has its log: it is named in Metadata a moment before."""
+    """Waits until the leader of `{topic}`-0 has its log: Metadata names it slightly earlier."""
     return replace(log_end(), until={"topics.0.partitions.0.error_code": 0})

@@ -1,4 +1,4 @@
-"""What one comparison is: requests in their order, and which answers are compared.
+"""One comparison: requests in order, and which of their answers are compared.
 
 In: nothing. Out: values only. Never: a connection. One deviation is one `row(...)`.
 """
@@ -21,8 +21,8 @@ class Ask:
     """One request. Fields that are left out have the protocol's default.
 
     `version` None: the row's. `on`: the name of the connection it goes over. `keep`: placeholder ->
-    path into the answer (`topics.0.topic_id`). `until`: asked again until these paths have these
-    values; for what happens by and by. `later`: the answer is read by an `answer(on)` further down.
+    path into the answer (`topics.0.topic_id`). `until`: repeated until these paths have these
+    values, for changes that take time. `later`: the answer is read by a later `answer(on)`.
     """
 
     api: str
@@ -40,7 +40,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReceiveLate:
     """The answer to the oldest request on this connection that was sent with `later`."""
 
     on: str
@@ -49,18 +49,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Hang:
-    """A client goes away: its connection is closed."""
+    """A client leaves: its connection is closed."""
 
     on: str
 
 
-Step = Ask | Answer | Hang
+Step = Ask | ReceiveLate | Hang
 
 
 @dataclass(frozen=True)
-class Row:
+class Deviation:
     """One deviation. `given` must succeed and is not compared; every answer to `steps` is;
-    `afterwards` is always carried out and never compared: a row leaves the broker as it was.
+    `afterwards` always runs and is never compared: it restores the broker's state.
 
     `only`: leaf fields that are compared (empty: all). `may_differ`: names of `normalise.BY_NAME`.
     """
@@ -80,7 +80,7 @@ class Row:
 
 
 def ask(api: str, version: int | None, /, **fields: Any) -> Ask:
-    """A request by its fields."""
+    """A request with these fields."""
     return Ask(api, version, fields)
 
 
@@ -93,9 +93,9 @@ def row(
     versions: Sequence[int] = (),
     only: Sequence[str] = (),
     may_differ: Sequence[str] = (),
-) -> list[Row]:
+) -> list[Deviation]:
     """One row per version; requests without a version of their own have the row's."""
-    made = Row(id, name, steps, tuple(given), tuple(afterwards), tuple(only), tuple(may_differ))
+    made = Deviation(id, name, steps, tuple(given), tuple(afterwards), tuple(only), tuple(may_differ))
     if not versions:
         return [made]
     return [

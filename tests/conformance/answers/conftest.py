@@ -1,4 +1,4 @@
-"""Our broker as Apache Kafka is started for comparison: nothing set that an answer would show."""
+"""Our broker, configured like the Apache Kafka of the comparison: no setting shows in an answer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.embedded import RunningBroker, start_broker_process
+from deploy.testservers.databus import RunningBroker, start_broker
 
 MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture(scope="session")
 def answering_broker() -> Iterator[RunningBroker]:
-    """Our broker with its data in memory where there is any."""
+    """Our broker, with its data in memory if possible."""
     root = tempfile.mkdtemp(prefix="databus-", dir=MEMORY if MEMORY.is_dir() else None)
-    running = start_broker_process(root, {"group.initial.rebalance.delay.ms": "0", "node.id": "1"})
+    running = start_broker(root, {"group.initial.rebalance.delay.ms": "0", "node.id": "1"})
     yield running
     running.stop()
     shutil.rmtree(root, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""A row carried out against one broker: its requests in order, its answers as plain values.
+"""Runs a row against one broker: its requests in sequence, its answers as plain values.
 
-In: a row, an address. Out: what was answered. Never: a judgement; the test compares.
+In: a row, an address. Out: the answers. Never: a comparison; the test does that.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from typing import Any
 
 from msgspec import Struct
 
-from tests.conformance.answers.case import Answer, Ask, Hang, Row, Step
+from tests.conformance.answers.case import Ask, Deviation, Hang, ReceiveLate, Step
 from tests.conformance.answers.normalise import BY_NAME, kept, plain, unordered
-from tests.conformance.answers.wire import Closed, Connection, request_of
+from tests.conformance.answers.wire import Closed, KioConnection, request_of
 
 CLOSED = "the connection is closed"
 NOT_ANSWERED = "no answer"
 UNTIL_TIMEOUT_S = 20.0
-"""What a row waits for (a leader, an expired session of 6 s) has happened by then or does not."""
+"""Long enough for what rows wait for (a leader, an expired session of 6 s)."""
 ASK_AGAIN_S = 0.05
 
 _NAME = re.compile(r"\{(\w+)\}")
 _numbers = itertools.count(1)
 
 
-def answers(row: Row, address: str) -> list[Any]:
-    """What this broker answers to the row's steps."""
+def answers(row: Deviation, address: str) -> list[Any]:
+    """This broker's answers to the row's steps."""
     return _Conversation(row, address).run()
 
 
 class _Conversation:
     """One row at one broker. Invariant: `_values` has every placeholder used or kept so far."""
 
-    def __init__(self, row: Row, address: str) -> None:
+    def __init__(self, row: Deviation, address: str) -> None:
         self._row = row
         self._address = address
         self._suffix = f"{os.getpid()}x{next(_numbers)}"
         self._values: dict[str, Any] = {}
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, KioConnection] = {}
         self._left_out = {name for one in row.may_differ for name in BY_NAME[one]}
 
     def run(self) -> list[Any]:
@@ -64,7 +64,7 @@ class _Conversation:
             case Hang(on):
                 self._connections.pop(on).close()
                 return None
-            case Answer(on, keep):
+            case ReceiveLate(on, keep):
                 return self._received(on, keep)
             case Ask(until=until) if until:
                 return self._asked_until(step)
@@ -103,13 +103,13 @@ class _Conversation:
         self._connections.pop(on).close()
         return CLOSED
 
-    def _connection(self, name: str) -> Connection:
+    def _connection(self, name: str) -> KioConnection:
         if name not in self._connections:
-            self._connections[name] = Connection(self._address)
+            self._connections[name] = KioConnection(self._address)
         return self._connections[name]
 
     def _with_values(self, value: Any) -> Any:
-        """`{name}` alone becomes the value kept under it, within a text its text."""
+        """Replaces `{name}` alone by its kept value, and within a text by the value's text."""
         if isinstance(value, str):
             alone = _NAME.fullmatch(value)
             if alone:
@@ -135,7 +135,7 @@ class _Conversation:
 
 
 def _at(answer: Any, path: str) -> Any:
-    """The value at `topics.0.topic_id`; None where the answer does not go that far."""
+    """The value at a path such as `topics.0.topic_id`; None if the answer has no such path."""
     for part in path.split("."):
         if part.isdecimal() and isinstance(answer, list):
             answer = answer[int(part)] if int(part) < len(answer) else None
@@ -145,7 +145,7 @@ def _at(answer: Any, path: str) -> Any:
 
 
 def _succeeded(step: Step, answer: Struct | str | None) -> None:
-    """What a row stands on must have worked, or the row would compare two failures."""
+    """Checks that the `given` steps succeeded; otherwise the row would compare two failures."""
     if answer is not None:
         assert not isinstance(answer, str), f"{step}: {answer}"
         assert not _errors(answer), f"{step}: {answer}"

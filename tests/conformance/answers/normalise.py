@@ -1,7 +1,7 @@
-"""What two clusters may answer differently: ids, addresses, times; everything else is compared.
+"""Values that may differ between two clusters: ids, addresses, times; everything else is compared.
 
-In: an answer as plain values. Out: the same with such values replaced by a word. Never: a field
-that a row did not ask to leave out.
+In: an answer as plain values. Out: the same with such values replaced by a word. Never: an omitted
+field that the row did not exclude.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ BY_NAME: Mapping[str, Collection[str]] = {
     "order": (),
     "ours": (),
 }  # fmt: skip
-"""What a row may leave out by name, where it is not what the row is about. `order`: of entries in
-lists, which Kafka itself shuffles in some answers and takes from a hash map in others."""
+"""Parts that a row may exclude by name because it does not test them. `order`: the order of list
+entries, which Kafka shuffles in some answers and takes from a hash map in others."""
 
 
 def plain(value: Any, names: Mapping[Any, str], left_out: Collection[str] = ()) -> Any:
-    """An answer as JSON has it. `names`: value -> what stands for it, longest texts first."""
+    """An answer as JSON values. `names`: value -> its placeholder, longest texts first."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _bytes(bytes(value), names)
     if isinstance(value, str):
@@ -52,7 +52,7 @@ def plain(value: Any, names: Mapping[Any, str], left_out: Collection[str] = ()) 
 
 
 def kept(value: Any, only: Collection[str]) -> Any:
-    """Of messages, the fields in `only` and what leads to them; all where `only` is empty."""
+    """The fields in `only` of all messages, and their parents; all fields if `only` is empty."""
     if not only:
         return value
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """What Apache Kafka 4.3 answered, one line of JSON per row.
 
-In: rows and answers. Out: `recorded/AREA.jsonl`, in the order of the rows' names. Never: written by
-hand; `DATABUS_RECORD=1` writes what Kafka said.
+In: rows and answers. Out: `recorded/AREA.jsonl`, in the order of the rows' names. Never: edited
+manually; `DATABUS_RECORD=1` writes Kafka's answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def recorded(area: str) -> Mapping[str, Any]:
 
 
 def record(area: str, label: str, said: Any, known: frozenset[str]) -> None:
-    """Replace one row's answers; rows that are not known any more leave the file."""
+    """Replaces one row's answers; rows that no longer exist are removed from the file."""
     lines = {**_read(area), label: said}
     text = "".join(
         json.dumps({"row": one, "answers": lines[one]}, ensure_ascii=False) + "\n"

@@ -1,17 +1,17 @@
-"""Metadata, the cluster, its features, quotas and rights: what Kafka answers."""
+"""Metadata, the cluster, its features, quotas and ACLs: what Kafka answers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.answers.case import Ask, Row, ask, row
+from tests.conformance.answers.case import Ask, Deviation, ask, row
 from tests.conformance.answers.steps import led, new_topic
 
 NO_SUCH_ID = bytes(15) + b"\7"
 
 
 def metadata(*topics: dict[str, Any], version: int | None = None, **more: Any) -> Ask:
-    """Metadata of topics, making none."""
+    """Metadata of topics, without creating any."""
     return ask("Metadata", version, topics=topics, allow_auto_topic_creation=False, **more)
 
 
@@ -153,4 +153,4 @@ VERSIONS = [
          ask("AlterClientQuotas", 0, validate_only=True, entries=[{"entity": [], "ops": []}])),
 ]  # fmt: skip
 
-ROWS: list[Row] = [*METADATA, *CLUSTER, *VERSIONS]
+ROWS: list[Deviation] = [*METADATA, *CLUSTER, *VERSIONS]

@@ -1,11 +1,11 @@
-"""Configurations: what Kafka answers to who sets, unsets and reads them."""
+"""Configurations: what Kafka answers when they are set, unset and read."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from tests.conformance.answers.case import Ask, Row, Step, ask, row
+from tests.conformance.answers.case import Ask, Deviation, Step, ask, row
 from tests.conformance.answers.steps import (
     APPEND,
     BROKER,
@@ -39,14 +39,14 @@ def on_all(key: str, operation: int, value: str | None = None, **more: Any) -> A
 
 
 def shows(name: str, key: str, value: str | None) -> Ask:
-    """One key of a broker, once it has this value: what was altered is in force a little later."""
+    """One key of a broker, once it has this value: a change takes effect a little later."""
     shown = describe(BROKER, name, key)
     path = "results.0.configs.0"
     return replace(shown, until={f"{path}.name": key, f"{path}.value": value})
 
 
 def tried(error: int) -> Ask:
-    """CreateTopics that makes nothing, once it is answered so: the controller hears of a broker's
+    """CreateTopics with validate_only, once it has this error: the controller gets a broker's
     directories with its next heartbeat."""
     topic = {"name": "{tried}", "num_partitions": 1, "replication_factor": 1}
     asked = ask("CreateTopics", 5, topics=[topic], validate_only=True)
@@ -54,7 +54,7 @@ def tried(error: int) -> Ask:
 
 
 def unset(*keys: str) -> list[Step]:
-    """Leave broker 1 and all brokers as they were."""
+    """Unsets keys of broker 1 and of all brokers."""
     return [on(key, DELETE) for key in keys for on in (on_broker, on_all)]
 
 
@@ -273,4 +273,4 @@ VERSIONS = [
          ask("ListConfigResources", 1, resource_types=[0])),
 ]  # fmt: skip
 
-ROWS: list[Row] = [*TOPICS, *BROKERS, *SHOWN, *VERSIONS]
+ROWS: list[Deviation] = [*TOPICS, *BROKERS, *SHOWN, *VERSIONS]

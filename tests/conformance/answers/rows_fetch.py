@@ -1,4 +1,4 @@
-"""Fetch, ListOffsets: what Kafka answers to readers who ask for what there is not."""
+"""Fetch, ListOffsets: what Kafka answers to readers who request something that does not exist."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.conformance.answers.batches import batch, produce, writable
-from tests.conformance.answers.case import Ask, Row, Step, ask, row
+from tests.conformance.answers.case import Ask, Deviation, Step, ask, row
 from tests.conformance.answers.steps import new_topic
 
 FETCH_VERSIONS = (4, 7, 11, 12, 13, 18)
@@ -45,17 +45,17 @@ def offsets(*topics: tuple[str, list[dict[str, int]]], isolation_level: int = 0)
     )  # fmt: skip
 
 
-def fetched(id: str, name: str, *steps: Step) -> list[Row]:
+def fetched(id: str, name: str, *steps: Step) -> list[Deviation]:
     """Fetches of a topic with three records; the records themselves are not compared."""
     return row(id, name, *steps, given=READY, versions=FETCH_VERSIONS, may_differ=["records"])
 
 
-def listed(id: str, name: str, *steps: Step) -> list[Row]:
-    """Questions about a topic with three records."""
+def listed(id: str, name: str, *steps: Step) -> list[Deviation]:
+    """ListOffsets requests for a topic with three records."""
     return row(id, name, *steps, given=READY, versions=LIST_VERSIONS, may_differ=["times", "order"])
 
 
-ROWS: list[Row] = [
+ROWS: list[Deviation] = [
     *fetched("10", "a topic that is not there", fetch([part()], **NOT_THERE)),
     *fetched("10", "a partition that is not there", fetch([part(9)]), fetch([part(-1)])),
     *fetched("10", "beyond the end", fetch([part(offset=9)]), fetch([part(offset=-5)])),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.conformance.answers.case import Answer, Ask, Row, Step, ask, row
+from tests.conformance.answers.case import Ask, Deviation, ReceiveLate, Step, ask, row
 from tests.conformance.answers.steps import led, new_topic
 
 NO_GROUP = "nobody-made-it"
 
 
 def coordinated() -> Ask:
-    """Until `{group}` has a coordinator that has read its log."""
+    """Waits until `{group}` has a coordinator that has read its log."""
     found = ask("FindCoordinator", 3, key="{group}", key_type=0)
     return replace(found, until={"error_code": 0})
 
@@ -50,7 +50,7 @@ def heartbeat(member: str, instance: str | None = None, on: str = "main") -> Ask
 
 
 def kept(step: Ask, **places: str) -> Ask:
-    """The step; what its answer says at these places has these names later."""
+    """The step, whose answer's values at these paths get these names."""
     return replace(step, keep=places)
 
 
@@ -66,7 +66,7 @@ def alone(metadata: bytes = b"m", **more: Any) -> list[Step]:
 
 
 def two_static() -> list[Step]:
-    """A stable group of the static members `a`, which leads, and `b`, over connections of theirs."""
+    """A stable group of the static members `a`, the leader, and `b`, on separate connections."""
     return [
         *alone(),
         replace(join("b", on="b"), later=True),
@@ -75,17 +75,18 @@ def two_static() -> list[Step]:
 
 
 def rejoined() -> list[Step]:
-    """What follows `two_static`, whose last answer is an error on purpose."""
+    """The steps after `two_static`, whose last answer is an error on purpose."""
     return [
         kept(join("a", "{a}"), generation="generation_id"),
-        Answer("b", keep={"b": "member_id"}),
+        ReceiveLate("b", keep={"b": "member_id"}),
         replace(sync("{a}", assignments={"{a}": b"A", "{b}": b"B"}), on="main"),
         sync("{b}", on="b"),
     ]
 
 
-def comes_back(who: str, metadata: bytes, version: int) -> list[Row]:
-    """A static member restarts: its join, its sync, a heartbeat of the other one and of itself."""
+def comes_back(who: str, metadata: bytes, version: int) -> list[Deviation]:
+    """Restart of a static member: its join and sync, then heartbeats of the other one and of
+    itself."""
     other, on = ("b", "b") if who == "a" else ("a", "main")
     how = "as it was" if metadata == b"m" else "with other metadata"
     return row(
@@ -127,9 +128,9 @@ def forget(group: str, *indexes: int, topic: str = "{topic}") -> Ask:
 
 
 SUBSCRIBED = b"\0\1\0\0\0\1\0\4read\xff\xff\xff\xff\0\0\0\0"
-"""A consumer's metadata: it reads the topic `read`."""
+"""A consumer's metadata: it reads the topic `read_topic_totals`."""
 
-ROWS: list[Row] = [
+ROWS: list[Deviation] = [
     *(one for who in "ab" for metadata in (b"m", b"n") for version in (5, 9)
       for one in comes_back(who, metadata, version)),
     *row("11", "a commit with a generation to a group that is not there",

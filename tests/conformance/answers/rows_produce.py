@@ -24,7 +24,7 @@ from tests.conformance.answers.batches import (
     with_field,
     writable,
 )
-from tests.conformance.answers.case import Row, Step, ask, row
+from tests.conformance.answers.case import Deviation, Step, ask, row
 from tests.conformance.answers.steps import new_topic
 
 GZIP, ZSTD = Compression.GZIP, Compression.ZSTD
@@ -32,21 +32,21 @@ AHEAD_MS = NOW_MS + 2 * 86_400_000
 PRODUCER = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
 TRANSACTIONAL, CONTROL, LOG_APPEND, UNUSED = 0x10, 0x20, 0x08, 0x80
 IDLE_HEADER = bytes(LENGTH) + b"\0\0\0\x40\0\0\0\0\2"
-"""As much of a further batch as tells that it would be of format 2 and is cut off."""
+"""The start of a further batch: enough to show that it has format 2 and is truncated."""
 
 
-def case(id: str, name: str, records: bytes | None, **topic: str) -> list[Row]:
+def case(id: str, name: str, records: bytes | None, **topic: str) -> list[Deviation]:
     """One batch in every version of Produce, on a topic with these settings."""
     return sent(id, name, *produced(records), **topic)
 
 
-def sent(id: str, name: str, *steps: Step, **topic: str) -> list[Row]:
+def sent(id: str, name: str, *steps: Step, **topic: str) -> list[Deviation]:
     """Requests to a topic of their own."""
     given = [new_topic(**topic), writable()]
     return row(id, name, *steps, given=given, may_differ=["times", "epochs"])
 
 
-def in_sequence(name: str, *batches: tuple[int, int]) -> list[Row]:
+def in_sequence(name: str, *batches: tuple[int, int]) -> list[Deviation]:
     """Batches of one idempotent producer: (sequence, epoch) in their order."""
     steps = [
         produce(9, batch(producer_id=7, producer_epoch=epoch, base_sequence=sequence))
@@ -55,7 +55,7 @@ def in_sequence(name: str, *batches: tuple[int, int]) -> list[Row]:
     return sent("produce", name, *steps, log_end())
 
 
-ROWS: list[Row] = [
+ROWS: list[Deviation] = [
     *case("K6", "a codec that does not exist", with_field(batch(), (ATTRIBUTES, 7))),
     *case("K6", "base offset 77", batch(base_offset=77)),
     *case("K6", "base offset 77, gzip", batch(base_offset=77, compression=GZIP)),
@@ -123,7 +123,7 @@ ROWS: list[Row] = [
                  *((sequence, 0) for sequence in range(7)), (2, 0), (1, 0)),
 ]  # fmt: skip
 
-VALIDATED: list[Row] = [
+VALIDATED: list[Deviation] = [
     *case("K6", "no gzip under the gzip flag", with_field(batch(), (ATTRIBUTES, GZIP))),
     *case("K6", "no lz4 under the lz4 flag", with_field(batch(), (ATTRIBUTES, 3))),
     *case("K6", "no zstd under the zstd flag", with_field(batch(), (ATTRIBUTES, ZSTD))),
@@ -136,5 +136,5 @@ VALIDATED: list[Row] = [
     *case("produce", "gzip", batch(3, compression=GZIP)),
     *case("produce", "plain", batch(3)),
 ]  # fmt: skip
-"""What our broker answers like Kafka only with produce.records.validation.enable; see
+"""Rows that our broker answers like Kafka only with produce.records.validation.enable; see
 docs/differences-from-kafka.md."""

@@ -1,11 +1,12 @@
-"""Topics and their partitions: what Kafka answers to who makes, grows, moves and deletes them."""
+"""Topics and their partitions: what Kafka answers when they are created, grown, moved and
+deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tests.conformance.answers.case import Ask, Row, ask, row
+from tests.conformance.answers.case import Ask, Deviation, ask, row
 from tests.conformance.answers.steps import led, new_topic, seen
 
 NO_SUCH_ID = bytes(15) + b"\7"
@@ -23,7 +24,7 @@ def create(*topics: dict[str, Any], version: int | None = 5, **more: Any) -> Ask
 
 
 def assigned(*partitions: tuple[int, Sequence[int]], **more: Any) -> Ask:
-    """CreateTopics with replicas by hand: (partition, its replicas)."""
+    """CreateTopics with manual assignment: (partition, its replicas)."""
     hands = [{"partition_index": index, "broker_ids": ids} for index, ids in partitions]
     return create({**wanted(partitions=-1, factor=-1, assignments=hands), **more})
 
@@ -203,4 +204,4 @@ VERSIONS = [
          given=[new_topic(), led()], versions=range(3), may_differ=["order"]),
 ]  # fmt: skip
 
-ROWS: list[Row] = [*TOPICS, *PARTITIONS, *VERSIONS]
+ROWS: list[Deviation] = [*TOPICS, *PARTITIONS, *VERSIONS]

@@ -1,4 +1,4 @@
-"""Requests that many rows begin or end with."""
+"""Requests with which many rows begin or end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def new_topic(name: str = "{topic}", partitions: int = 1, **configs: str) -> Ask:
-    """A topic; `{name}_id` is its id. Underscores of config keys are dots."""
+    """Creates a topic; `{name}_id` is its id. Underscores in config keys become dots."""
     entry = {
         "name": name,
         "num_partitions": partitions,
@@ -25,14 +25,14 @@ def new_topic(name: str = "{topic}", partitions: int = 1, **configs: str) -> Ask
 
 
 def seen(name: str = "{topic}") -> Ask:
-    """The topic in Metadata, once it has a leader there."""
+    """Metadata of the topic, once it has a leader."""
     fields = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
     until = {"topics.0.error_code": 0, "topics.0.partitions.0.error_code": 0}
     return Ask("Metadata", 9, fields, until=until)
 
 
 def led(name: str = "{topic}") -> Ask:
-    """Until its leader serves: Kafka's brokers show a topic a little before they lead it."""
+    """Waits until its leader serves: Kafka's brokers show a topic a little before they lead it."""
     wanted = {"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]}
     until = {"topics.0.partitions.0.error_code": 0}
     return Ask("ListOffsets", 7, {"replica_id": -1, "topics": [wanted]}, until=until)

@@ -1,4 +1,4 @@
-"""Every row: ours is Apache Kafka's recorded answer, and the recording is what Kafka answers."""
+"""Every row: our answer equals Apache Kafka's recorded one, and Kafka still answers as recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from broker.server.embedded import RunningBroker
+from deploy.testservers.databus import RunningBroker
 from deploy.testservers.process import JavaServer
 from tests.conformance.answers import (
     rows_cluster,
@@ -16,7 +16,7 @@ from tests.conformance.answers import (
     rows_produce,
     rows_topics,
 )
-from tests.conformance.answers.case import Row
+from tests.conformance.answers.case import Deviation
 from tests.conformance.answers.conversation import answers
 from tests.conformance.answers.normalise import differences
 from tests.conformance.answers.recordings import record, recorded
@@ -31,7 +31,7 @@ AREAS = {
     "validated": rows_produce.VALIDATED,
 }
 ASKED = {"validated": "validating_broker"}
-"""The fixture of the broker of ours that is asked, where it is not `answering_broker`."""
+"""The fixture of our broker for an area, if it is not `answering_broker`."""
 KAFKA_ASKED_AGAIN = 15
 RECORDING = os.environ.get("DATABUS_RECORD") == "1"
 
@@ -54,9 +54,9 @@ def agree(said: object, wanted: object) -> None:
 
 @every_row
 def test_ours_is_what_apache_kafka_was_recorded_to_answer(
-    request: pytest.FixtureRequest, area: str, row: Row
+    request: pytest.FixtureRequest, area: str, row: Deviation
 ) -> None:
-    """The same requests, field by field."""
+    """The same requests get the same answers, field by field."""
     ours: RunningBroker = request.getfixturevalue(ASKED.get(area, "answering_broker"))
     assert row.label in recorded(area), "not recorded yet: see this folder's README"
     agree(answers(row, ours.bootstrap), recorded(area)[row.label])
@@ -65,11 +65,12 @@ def test_ours_is_what_apache_kafka_was_recorded_to_answer(
 @pytest.mark.java
 @pytest.mark.slow
 @every_row
-def test_apache_kafka_answers_as_recorded(apache_kafka: JavaServer, area: str, row: Row) -> None:
-    """Asked again, so that a recording cannot be wrong or old; `DATABUS_RECORD=1` replaces it.
+def test_apache_kafka_answers_as_recorded(apache_kafka: JavaServer, area: str, row: Deviation) -> None:
+    """Kafka is asked again, so that no recording is wrong or outdated; `DATABUS_RECORD=1` replaces
+    it.
 
-    Kafka answers a change before all of it knows the change: a question right behind it may meet
-    what was before, so a row that differs is asked again, with names of its own.
+    Kafka answers a change before all its parts know the change: the next request may see the old
+    state, so a row that differs is repeated with new names.
     """
     said = answers(row, apache_kafka.address)
     if RECORDING:
@@ -84,13 +85,13 @@ def test_apache_kafka_answers_as_recorded(apache_kafka: JavaServer, area: str, r
 
 @pytest.mark.parametrize("area", AREAS)
 def test_every_recording_has_its_row(area: str) -> None:
-    """A row's name stands once, and nothing is recorded that is not asked."""
+    """Row names are unique, and every recording belongs to a row."""
     labels = [row.label for row in AREAS[area]]
     assert sorted(labels) == sorted(recorded(area))
 
 
 def test_one_differing_field_is_named() -> None:
-    """Whatever is around it; and a list of another length is one difference."""
+    """It is named at any depth; a list of another length is one difference."""
     ours = [{"topics": [{"name": "a", "error_code": 0}], "more": []}]
     theirs = [{"topics": [{"name": "a", "error_code": 42}], "more": [1]}]
     assert differences(ours, theirs) == [

@@ -1,7 +1,7 @@
-"""Fields to a request, and one blocking connection that sends it and reads what comes back.
+"""Builds requests from fields, and sends them over one blocking connection that reads the answers.
 
-In: an address, requests by field names. Out: decoded answers. Never: retries, negotiation: the
-version is the one that was asked for.
+In: an address, requests by field names. Out: decoded answers. Never: retries or negotiation: the
+version is the requested one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from bus.protocol.apis import api
 from bus.protocol.frames import LENGTH, decode_response, encode_request
 
 ANSWER_TIMEOUT_S = 15.0
-"""A broker that has not answered by then does not; Kafka's own waits in these rows are shorter."""
+"""A broker without an answer by then will not answer; Kafka's own waits in these rows are
+shorter."""
 
 TIMEOUT_MS = 10_000
-"""With the protocol's default of 0 Kafka would answer REQUEST_TIMED_OUT to much of what it does."""
+"""With the protocol's default of 0 Kafka would answer REQUEST_TIMED_OUT to many changes that it
+makes."""
 
 CLIENT_ID = "answers"
 
@@ -31,9 +33,9 @@ class Closed(Exception):
 
 
 def request_of(key: int, fields: typing.Mapping[str, Any]) -> Struct:
-    """The request of an API with these fields; a time-out that is left out is long enough.
+    """The request of an API with these fields; a missing timeout gets a sufficient default.
 
-    Raises TypeError for a name it does not have.
+    Raises TypeError for an unknown field.
     """
     module = api(key).module
     [kind] = [getattr(module, name) for name in vars(module) if name == f"{_title(module)}Request"]
@@ -47,7 +49,7 @@ def _title(module: types.ModuleType) -> str:
 
 
 def _filled(kind: Any, value: Any) -> Any:
-    """`value` as `kind`: mappings become messages, whatever is around them."""
+    """Converts `value` to `kind`: mappings become messages at any depth."""
     if value is None:
         return None
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
@@ -60,8 +62,9 @@ def _filled(kind: Any, value: Any) -> Any:
     return value
 
 
-class Connection:
-    """One client's connection. Invariant: `_asked` is what awaits its answer, oldest first."""
+class KioConnection:
+    """One client's connection. Invariant: `_asked` has the requests without answer, oldest
+    first."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -71,7 +74,7 @@ class Connection:
         self._next_id = 1
 
     def send(self, key: int, version: int, request: Struct) -> None:
-        """A request; its answer is read by `receive`. Raises Closed."""
+        """Sends a request; `receive` reads its answer. Raises Closed."""
         frame = b"".join(encode_request(key, version, self._next_id, CLIENT_ID, request))
         self._next_id += 1
         self._asked.append((key, version))
@@ -81,7 +84,7 @@ class Connection:
             raise Closed from None
 
     def receive(self) -> Struct:
-        """The answer to the oldest request. Raises Closed, TimeoutError."""
+        """Reads the answer to the oldest request. Raises Closed, TimeoutError."""
         key, version = self._asked.popleft()
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
         _, message = decode_response(key, version, self._exactly(length))
@@ -89,7 +92,7 @@ class Connection:
         return answer
 
     def close(self) -> None:
-        """End it."""
+        """Closes the connection."""
         self._socket.close()
 
     def _exactly(self, size: int) -> bytes:

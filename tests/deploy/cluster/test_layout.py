@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cluster.children import cluster_children, cluster_id, cluster_settings
 from deploy.cluster.layout import ControllerKind, plan
-from deploy.cluster.look import plan_of
+from deploy.cluster.processes import cluster_id, cluster_processes, cluster_settings
 from deploy.cluster.run import about
+from deploy.cluster.status import plan_of
 from deploy.roles import DEMO, children
 from deploy.settings import load
 from deploy.state_file import StateFile
@@ -63,7 +63,7 @@ def test_the_cluster_s_id_is_made_once(tmp_path: Path) -> None:
     wanted = plan(tmp_path, brokers=3, controller=ControllerKind.KRAFT)
     made = cluster_id(wanted)
     assert (len(made), cluster_id(wanted)) == (22, made)
-    for child in cluster_children(load(None, [f"site.data_dir={tmp_path}"]), wanted):
+    for child in cluster_processes(load(None, [f"site.data_dir={tmp_path}"]), wanted):
         assert f"broker.cluster.id={made}" in child.command
 
 
@@ -71,7 +71,7 @@ def test_the_product_waits_for_every_broker_of_its_cluster(tmp_path: Path) -> No
     """And finds all of them in its settings."""
     settings = load(None, [f"site.data_dir={tmp_path}"])
     wanted = plan(tmp_path, brokers=3, controller=ControllerKind.KRAFT)
-    brokers = cluster_children(settings, wanted)
+    brokers = cluster_processes(settings, wanted)
     product = {
         child.name: child
         for child in children(cluster_settings(settings, wanted), DEMO, brokers=brokers)
@@ -86,11 +86,11 @@ def test_the_product_waits_for_every_broker_of_its_cluster(tmp_path: Path) -> No
 def test_status_finds_a_running_cluster_by_the_words_it_was_started_with(
     tmp_path: Path, controller: ControllerKind, zookeeper_connect: str
 ) -> None:
-    """The words stand in the supervisor's state; what is given now counts first."""
+    """The arguments are in the supervisor's state; those given now take precedence."""
     wanted = plan(tmp_path, brokers=5, controller=controller, first_port=19092, zookeepers=3,
                   zookeeper_connect=zookeeper_connect, first_zookeeper_port=12181)  # fmt: skip
     state = StateFile(tmp_path, about(wanted))
-    state.take()
+    state.acquire()
     state.write({})
     assert plan_of(tmp_path, {"brokers": None}) == wanted
     assert len(plan_of(tmp_path, {"brokers": 4}).nodes) == 4

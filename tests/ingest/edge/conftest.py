@@ -8,15 +8,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from broker.server.embedded import RunningBroker, start_broker_process
-from bus.client.admin import Admin
+from bus.client.kafka.admin import Admin
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
+from deploy.testservers.databus import RunningBroker, start_broker
 from ingest.edge.app import open_edge
 from ingest.edge.routes import Edge, create_app
 from ingest.settings import EdgeSettings, PictureSettings
 
-NOBODY = BusSettings(bootstrap_servers="127.0.0.1:1")  # the bus is away; the edge must not care
+NO_BUS = BusSettings(bootstrap_servers="127.0.0.1:1")  # the bus is away; the edge must not care
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def edge_settings() -> EdgeSettings:
 async def edge(tmp_path: Path, edge_settings: EdgeSettings) -> AsyncIterator[Edge]:
     """An edge whose bus is away."""
     site = SiteSettings(name="west", data_dir=str(tmp_path))
-    async with open_edge(site, NOBODY, edge_settings, PictureSettings()) as opened:
+    async with open_edge(site, NO_BUS, edge_settings, PictureSettings()) as opened:
         yield opened
 
 
@@ -44,7 +44,7 @@ async def http(edge: Edge) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture(scope="session")
 def bus_of_edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     """A broker process with the topics of the contract."""
-    broker = start_broker_process(tmp_path_factory.mktemp("broker"))
+    broker = start_broker(tmp_path_factory.mktemp("broker"))
     create_topics(broker)
     yield broker
     broker.stop()

@@ -13,19 +13,19 @@ from ingest.edge.app import open_edge
 from ingest.edge.routes import create_app
 from ingest.settings import EdgeSettings, PictureSettings
 
-NOBODY = BusSettings(bootstrap_servers="127.0.0.1:1")
+NO_BUS = BusSettings(bootstrap_servers="127.0.0.1:1")
 
 RECORD = {"卡口编号": "c1", "抓拍时间": "2017-08-24 17:25:34.123", "抓拍设备地址": "10.0.0.1"}
 SENDER = {"authorization": "Bearer secret of a sender"}
 READER = {"authorization": "Bearer secret of a reader"}
-WRONG = {"authorization": "Bearer secret of nobody"}
+WRONG = {"authorization": "Bearer unknown"}
 
 
 @pytest.fixture(autouse=True)
-def courier_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def forwarder_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no bus here."""
-    monkeypatch.setattr("ingest.edge.courier.Courier.start", lambda self: None)
-    monkeypatch.setattr("ingest.edge.courier.Courier.stop", lambda self: None)
+    monkeypatch.setattr("ingest.edge.forwarder.SpoolForwarder.start", lambda self: None)
+    monkeypatch.setattr("ingest.edge.forwarder.SpoolForwarder.stop", lambda self: None)
 
 
 async def answers(
@@ -33,7 +33,7 @@ async def answers(
 ) -> dict[str, int]:
     """A record and its picture are there; then one request of each kind, by who asks."""
     site = SiteSettings(name="west", data_dir=str(tmp_path))
-    async with open_edge(site, NOBODY, settings, PictureSettings()) as edge:
+    async with open_edge(site, NO_BUS, settings, PictureSettings()) as edge:
         transport = httpx.ASGITransport(app=create_app(edge), client=("10.1.2.3", 1234))
         async with httpx.AsyncClient(transport=transport, base_url="http://edge") as http:
             put = await http.put("/v1/pictures/a.jpg", content=b"\xff\xd8\xff", headers=SENDER)
@@ -65,7 +65,8 @@ TOKENS = EdgeSettings(
 async def test_a_stranger_sees_no_picture_and_no_address_of_a_camera(
     tmp_path: Path, headers: dict[str, str]
 ) -> None:
-    """Before, both were open to everybody, also with tokens set. The pulse and totals stay open."""
+    """Regression: both were public, also with tokens set. The health check and totals stay
+    public."""
     found = await answers(tmp_path, TOKENS, headers)
     assert (found["send"], found["picture"], found["guessed"]) == (401, 401, 401)
     assert (found["metrics"], found["addresses"]) == (200, 0)

@@ -1,4 +1,4 @@
-"""The multipart form: whatever its parts hold, it is read byte for byte or refused by name."""
+"""The multipart form: any content of its parts is read byte for byte or refused by name."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_no_content_type_and_no_bytes_bring_it_down(kind: str, body: bytes) -> N
 
 @pytest.mark.parametrize("charset", ["", "; charset=gb18030", "; charset=utf-16", "; charset=no"])
 def test_a_record_in_another_encoding_stays_what_it_is(charset: str) -> None:
-    """Before, one in GB18030 came out as letters of another alphabet, as valid UTF-8: nobody could
+    """Before, one in GB18030 came out as letters of another alphabet, as valid UTF-8: no one could
     say what was wrong with it, and its bytes were lost."""
     record = '{"卡口编号": "c"}'.encode("gb18030")
     body = part("record", record, None, None) + part("车辆图片", b"x", "a.jpg", None)

@@ -1,5 +1,5 @@
-"""The edge as a process before a real broker: everything acknowledged is on the bus, whatever is
-killed."""
+"""The edge as a process with a real broker: everything acknowledged is on the bus, also if either
+is killed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from broker.server.embedded import RunningBroker, start_broker_process
-from bus.client.consumer import BEGINNING, Consumer
-from bus.client.model import Place, Received
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings
+from deploy.testservers.databus import RunningBroker, start_broker
 from deploy.testservers.process import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,7 +35,7 @@ uvloop.run(serve(SiteSettings(data_dir=data_dir), BusSettings(bootstrap_servers=
 
 
 class EdgeProcess:
-    """One edge on a free port that it keeps across restarts."""
+    """One edge process on a free port, which it keeps across restarts."""
 
     def __init__(self, bootstrap: str, data_dir: Path) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -69,7 +69,7 @@ class EdgeProcess:
             self.stop()
 
     def drained(self, timeout_s: float = 60) -> dict[str, object]:
-        """Its status once nothing waits for the bus."""
+        """Waits until no record waits for the bus; returns the status."""
         deadline = time.monotonic() + timeout_s
         while True:
             status: dict[str, object] = httpx.get(f"{self.url}/v1/status").json()
@@ -82,9 +82,9 @@ class EdgeProcess:
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[RunningBroker]:
     """A broker that the test may kill."""
-    from bus.client.admin import Admin
+    from bus.client.kafka.admin import Admin
 
-    broker = start_broker_process(tmp_path / "broker")
+    broker = start_broker(tmp_path / "broker")
     Admin(BusSettings(bootstrap_servers=broker.bootstrap), client_id="test").ensure_topics(
         TOPICS.values()
     )
@@ -93,16 +93,16 @@ def own_broker(tmp_path: Path) -> Iterator[RunningBroker]:
         broker.stop()
 
 
-def on_topic(bootstrap: str, topic: str) -> list[Received]:
-    """Everything on a topic, per partition in order."""
+def on_topic(bootstrap: str, topic: str) -> list[ConsumedRecord]:
+    """All records of a topic, per partition by offset."""
     consumer = Consumer(BusSettings(bootstrap_servers=bootstrap), client_id="test")
-    places = [Place(topic, partition) for partition in range(TOPICS[topic].partitions)]
+    places = [TopicPartition(topic, partition) for partition in range(TOPICS[topic].partitions)]
     ends = {place: consumer.bounds(place)[1] for place in places}
     consumer.assign(dict.fromkeys(places, BEGINNING))
-    found: list[Received] = []
+    found: list[ConsumedRecord] = []
     deadline = time.monotonic() + 60
     while len(found) < sum(ends.values()):
-        found += consumer.take(1000, 0.5)
+        found += consumer.poll(1000, 0.5)
         assert time.monotonic() < deadline
     consumer.close()
     return found
@@ -115,8 +115,8 @@ def record(plate: str, number: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-class Sender(threading.Thread):
-    """One recognition server: posts one plate's records in order, again until they are
+class RecordPoster(threading.Thread):
+    """One recognition server: posts one plate's records one after the other, each until it is
     acknowledged."""
 
     def __init__(self, url: str, plate: str) -> None:
@@ -141,10 +141,10 @@ class Sender(threading.Thread):
                     number += 5
 
 
-def check(senders: list[Sender], found: list[Received]) -> None:
-    """Everything acknowledged is there; first arrivals of one plate are on one partition and in
-    order."""
-    first: dict[str, Received] = {}
+def check(senders: list[RecordPoster], found: list[ConsumedRecord]) -> None:
+    """Checks that everything acknowledged is on the topic, and that the first arrivals of one plate
+    are on one partition in the order sent."""
+    first: dict[str, ConsumedRecord] = {}
     for one in found:
         first.setdefault(str(one.header("record-id"), "ascii"), one)
     for sender in senders:
@@ -160,14 +160,14 @@ def check(senders: list[Sender], found: list[Received]) -> None:
 
 def post_for(
     edge: EdgeProcess, seconds: float, disturb: list[tuple[float, object]]
-) -> list[Sender]:
-    """Six senders; `disturb` are (after seconds, what to do)."""
-    senders = [Sender(edge.url, f"浙A0000{i}") for i in range(6)]
+) -> list[RecordPoster]:
+    """Runs six senders; `disturb` are (after seconds, what to do)."""
+    senders = [RecordPoster(edge.url, f"浙A0000{i}") for i in range(6)]
     started = time.monotonic()
     for sender in senders:
         sender.start()
     for after, action in [*disturb, (seconds, lambda: None)]:
-        # The load runs on; this is its length
+        # The load continues; this is its duration
         time.sleep(max(0, started + after - time.monotonic()))
         action()  # type: ignore[operator]
     for sender in senders:
@@ -181,7 +181,7 @@ def post_for(
 def test_records_rejects_and_counters_reach_their_topics(
     bus_of_edge: RunningBroker, tmp_path: Path
 ):
-    """One of each, with Kafka's time stamp = arrival, and a clean stop."""
+    """Sends one of each, with Kafka's timestamp = arrival, and stops cleanly."""
     with EdgeProcess(bus_of_edge.bootstrap, tmp_path) as edge:
         check_all_topics(bus_of_edge, edge)
 
@@ -228,7 +228,7 @@ def check_all_topics(bus_of_edge: RunningBroker, edge: EdgeProcess) -> None:
 def test_nothing_acknowledged_is_lost_when_the_edge_is_killed(
     own_broker: RunningBroker, tmp_path: Path
 ):
-    """kill -9 twice while six servers post; retries keep their identity."""
+    """It is killed twice with -9 while six servers post; retries keep their identity."""
     with EdgeProcess(own_broker.bootstrap, tmp_path / "edge") as edge:
 
         def kill_and_start() -> None:
@@ -247,16 +247,16 @@ def test_nothing_acknowledged_is_lost_when_the_edge_is_killed(
 def test_nothing_is_lost_and_nobody_refused_while_the_broker_is_dead(
     own_broker: RunningBroker, tmp_path: Path
 ):
-    """kill -9 of the broker: the edge goes on acknowledging, and delivers all in order when it is
-    back."""
+    """After kill -9 of the broker the edge goes on acknowledging, and delivers all in sequence when
+    the broker is back."""
     backlog: list[int] = []
     with EdgeProcess(own_broker.bootstrap, tmp_path / "edge") as edge:
 
-        def look() -> None:
+        def read_backlog() -> None:
             backlog.append(httpx.get(f"{edge.url}/v1/status").json()["backlog"])
 
-        senders = post_for(edge, 3.5, [(1.0, own_broker.kill), (3.0, look)])
-        again = own_broker.start_again()
+        senders = post_for(edge, 3.5, [(1.0, own_broker.kill), (3.0, read_backlog)])
+        again = own_broker.restart()
         edge.drained()
     found = on_topic(again.bootstrap, "data.vehicle")
     check(senders, found)

@@ -1,4 +1,4 @@
-"""Requests as vendors really send them: packed, of another interface, begun and not finished."""
+"""Requests as vendors really send them: compressed, for another interface, unfinished."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from ingest.edge import protocol
-from ingest.edge.answers import MAX_EXPLAINED
 from ingest.edge.protocol import EdgeProtocol
+from ingest.edge.responses import MAX_EXPLAINED
 from ingest.edge.routes import ROUTES, Edge, create_app
-from ingest.normalise.explain import explain
+from ingest.normalise.diagnostics import explain
 from ingest.settings import EdgeSettings
 
 URL = "/v1/records/vehicle"
@@ -28,10 +28,10 @@ RECORD = json.dumps({"卡口编号": "c1", "抓拍时间": "2017-08-24 17:25:34.
 
 
 @pytest.fixture(autouse=True)
-def courier_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def forwarder_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no bus here."""
-    monkeypatch.setattr("ingest.edge.courier.Courier.start", lambda self: None)
-    monkeypatch.setattr("ingest.edge.courier.Courier.stop", lambda self: None)
+    monkeypatch.setattr("ingest.edge.forwarder.SpoolForwarder.start", lambda self: None)
+    monkeypatch.setattr("ingest.edge.forwarder.SpoolForwarder.stop", lambda self: None)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def post(http: httpx.AsyncClient, body: bytes, **headers: str) -> httpx.Re
 async def test_a_packed_body_is_unpacked(
     http: httpx.AsyncClient, encoding: str, body: bytes
 ) -> None:
-    """Before, it was "not UTF-8, perhaps GB18030"."""
+    """Regression: it was rejected as "not UTF-8, perhaps GB18030"."""
     reply = await post(http, body, content_encoding=encoding)
     assert (reply.status_code, reply.json()["accepted"]) == (200, 1)
 
@@ -79,7 +79,7 @@ async def test_a_packed_body_is_unpacked(
 async def test_unpacking_has_a_bound_and_what_cannot_be_unpacked_is_told(
     http: httpx.AsyncClient, edge: Edge, encoding: str, body: bytes, status: int, error: str
 ) -> None:
-    """A few kilobytes may unpack to gigabytes; no more than the bound is ever in memory."""
+    """A few kilobytes may unpack to gigabytes; memory never holds more than the bound."""
     reply = await post(http, body, content_encoding=encoding)
     assert (reply.status_code, reply.json().get("error", "")) == (status, error)
     assert edge.spool.end_sequence == (1 if status == 422 else 0)
@@ -109,7 +109,7 @@ async def test_any_kind_of_json_is_json(http: httpx.AsyncClient, kind: str) -> N
 async def test_what_is_not_understood_points_to_how_to_send(
     http: httpx.AsyncClient, method: str, path: str, headers: dict[str, str], status: int, says: str
 ) -> None:
-    """In the shape of every other answer, not the framework's own."""
+    """The answer has the same form as all others, not the framework's."""
     reply = await http.request(method, path, content=b"<a/>", headers=headers)
     found = reply.json()
     assert (reply.status_code, found["see"]) == (status, "docs/how-to-send.md")
@@ -128,7 +128,7 @@ async def test_an_xml_alert_is_known_for_whose_it_is(http: httpx.AsyncClient) ->
 
 
 def test_every_route_names_its_operation() -> None:
-    """None is open by being forgotten."""
+    """No route is public because its operation was forgotten."""
     assert {(method, path): operation.value for method, path, _, operation in ROUTES} == {
         ("POST", "/v1/records/{kind}"): "send",
         ("POST", "/v1/counters"): "send",
@@ -142,8 +142,8 @@ def test_every_route_names_its_operation() -> None:
 
 @pytest.fixture
 async def port(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
-    """The edge behind a real socket, looking a hundred times as often."""
-    monkeypatch.setattr(protocol, "LOOK_S", 0.05)
+    """The edge on a real socket, with checks a hundred times as frequent."""
+    monkeypatch.setattr(protocol, "CHECK_S", 0.05)
     config = uvicorn.Config(create_app(edge), http=EdgeProtocol, access_log=False)
     config.load()
     state = ServerState()
@@ -163,7 +163,7 @@ async def port(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int
      b"GET /healthz HTTP/1.1\r\nHost: e\r\n\r\nPOST /v1/records/vehicle HTTP/1.1\r\n"],
 )  # fmt: skip
 async def test_a_request_that_is_not_finished_ends(port: int, begun: bytes) -> None:
-    """Before, it stayed open for as long as the sender liked."""
+    """Regression: it stayed open as long as the sender wanted."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(begun)
     answer = await asyncio.wait_for(reader.read(), 30)  # to the end of the connection
@@ -173,13 +173,13 @@ async def test_a_request_that_is_not_finished_ends(port: int, begun: bytes) -> N
 
 
 async def test_a_slow_sender_is_not_a_silent_one(port: int) -> None:
-    """A byte now and then keeps the request alive; it is answered when it is whole."""
+    """Occasional bytes keep the request open; it is answered when complete."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = f"POST {URL} HTTP/1.1\r\nHost: e\r\nConnection: close\r\nContent-Length: {len(RECORD)}"
     whole = head.encode() + b"\r\n\r\n" + RECORD
     for start in range(0, len(whole), 16):
         writer.write(whole[start : start + 16])
-        await asyncio.sleep(protocol.LOOK_S / 2)
+        await asyncio.sleep(protocol.CHECK_S / 2)
     assert (await asyncio.wait_for(reader.read(), 30)).startswith(b"HTTP/1.1 200")
     writer.close()
 
@@ -187,7 +187,7 @@ async def test_a_slow_sender_is_not_a_silent_one(port: int) -> None:
 async def test_a_client_that_leaves_is_counted_and_writes_no_traceback(
     edge: Edge, port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Before, twenty lines of it."""
+    """Regression: it wrote twenty lines."""
     caplog.set_level(logging.DEBUG)
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /v1/records/vehicle HTTP/1.1\r\nHost: e\r\nContent-Length: 100\r\n\r\n{")
@@ -215,8 +215,8 @@ async def test_what_is_no_http_is_told_in_the_shape_of_every_answer(
 
 
 async def test_a_sender_of_too_much_reads_why(edge: Edge, port: int) -> None:
-    """Before, the connection was closed over what had not been read: the kernel then resets it,
-    and the sender saw that instead of the answer."""
+    """Regression: the connection was closed with unread bytes, so the kernel reset it and the
+    sender never saw the answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     size = edge.settings.max_body_bytes * 15 // 10
     head = f"POST {URL} HTTP/1.1\r\nHost: e\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
@@ -230,7 +230,7 @@ async def test_a_sender_of_too_much_reads_why(edge: Edge, port: int) -> None:
 
 
 async def test_who_asks_first_is_refused_without_sending(port: int) -> None:
-    """With `Expect: 100-continue` nothing of a body that is too large is asked for."""
+    """With `Expect: 100-continue` no part of an oversized body is requested."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(
         f"POST {URL} HTTP/1.1\r\nHost: e\r\nConnection: close\r\n"
@@ -243,7 +243,7 @@ async def test_who_asks_first_is_refused_without_sending(port: int) -> None:
 async def test_what_only_grows_is_a_counter_and_what_goes_up_and_down_is_none(
     http: httpx.AsyncClient,
 ) -> None:
-    """Before, totals were gauges: `rate()` over them is wrong at every restart."""
+    """Regression: totals were gauges, for which `rate()` is wrong at every restart."""
     text = (await http.get("/metrics")).text
     kinds = dict(re.findall(r"^# TYPE databus_edge_(\w+) (\w+)$", text, re.MULTILINE))
     totals = {name for name in kinds if name.endswith("_total")}
@@ -257,16 +257,16 @@ async def test_what_only_grows_is_a_counter_and_what_goes_up_and_down_is_none(
 async def test_of_ten_thousand_broken_records_only_the_first_are_looked_into(
     edge: Edge, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is rejected and kept; where it is damaged costs more than the verdict, and before, one
-    such request held up all others for three seconds."""
-    looked = []
+    """Each is rejected and kept, but finding the damage costs more than the rejection. Regression:
+    one such request blocked all others for three seconds."""
+    explained = []
 
-    def look(value: bytes, *more: Any) -> Any:
-        looked.append(value)
+    def recording_explain(value: bytes, *more: Any) -> Any:
+        explained.append(value)
         return explain(value, *more)
 
-    monkeypatch.setattr("ingest.edge.answers.explain", look)
+    monkeypatch.setattr("ingest.edge.responses.explain", recording_explain)
     reply = await post(http, b"[" + b",".join([b"{}"] * 10_000) + b"]")
     assert reply.status_code == 422
     assert len(reply.json()["rejected"]) == 10_000
-    assert len(looked) == MAX_EXPLAINED
+    assert len(explained) == MAX_EXPLAINED

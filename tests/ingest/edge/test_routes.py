@@ -13,7 +13,7 @@ import pytest
 from bus.contracts.keys import RECOGNITION, UNREADABLE
 from ingest.edge.routes import Edge, create_app
 from ingest.settings import EdgeSettings
-from ingest.spool import Entry
+from ingest.spool import SpoolEntry
 
 GOOD = {
     "卡口编号": "c1",
@@ -29,20 +29,20 @@ def text(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def spooled(edge: Edge) -> list[Entry]:
-    """What lies in the spool; the courier waits for its bus."""
+def spooled(edge: Edge) -> list[SpoolEntry]:
+    """The content of the spool; the forwarder waits for its bus."""
     edge.spool.rewind()
     return [queued.entry for queued in edge.spool.read(1000)]
 
 
 @pytest.fixture(autouse=True)
-def courier_does_not_read(monkeypatch: pytest.MonkeyPatch):
-    """One reader at a time: these tests look into the spool themselves."""
-    monkeypatch.setattr("ingest.edge.courier.Courier.start", lambda self: None)
-    monkeypatch.setattr("ingest.edge.courier.Courier.stop", lambda self: None)
+def forwarder_does_not_read(monkeypatch: pytest.MonkeyPatch):
+    """One reader at a time: these tests read the spool themselves."""
+    monkeypatch.setattr("ingest.edge.forwarder.SpoolForwarder.start", lambda self: None)
+    monkeypatch.setattr("ingest.edge.forwarder.SpoolForwarder.stop", lambda self: None)
 
 
-def headers_of(entry: Entry) -> dict[str, str]:
+def headers_of(entry: SpoolEntry) -> dict[str, str]:
     return {key: value.decode() for key, value in entry.headers}
 
 
@@ -226,7 +226,7 @@ async def test_what_is_put_is_judged_as_any_other_picture(http: httpx.AsyncClien
 
 
 async def test_counters_go_to_their_topic(http: httpx.AsyncClient, edge: Edge):
-    """One or a list; a wrong one is told where."""
+    """One or a list; the answer to a wrong one says where."""
     sent = {
         "producer": "s1",
         "epoch": 1,
@@ -332,7 +332,7 @@ async def test_a_request_that_stumbles_is_answered_500_and_counted(
     def stumble(*_: object) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr("ingest.edge.routes.take", stumble)
+    monkeypatch.setattr("ingest.edge.routes.admit", stumble)
     transport = httpx.ASGITransport(app=create_app(edge), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://edge") as client:
         answer = await client.post("/v1/records/vehicle", json={"车牌号码": "京A12345"})

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from ingest.edge.routes import Edge
-from ingest.normalise.explain import explain
+from ingest.normalise.diagnostics import explain
 from ingest.settings import EdgeSettings
-from ingest.spool import Entry
+from ingest.spool import SpoolEntry
 
 URL = "/v1/records/vehicle"
 GOOD = {"卡口编号": "c1", "抓拍时间": "2017-08-24 17:25:34.123", "车牌号码": "浙AWL999", "抓拍设备地址": "10.0.0.1"}  # fmt: skip
@@ -22,10 +22,10 @@ JPEG = b"\xff\xd8\xff\xe0 a picture"
 
 
 @pytest.fixture(autouse=True)
-def courier_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests look into the spool themselves."""
-    monkeypatch.setattr("ingest.edge.courier.Courier.start", lambda self: None)
-    monkeypatch.setattr("ingest.edge.courier.Courier.stop", lambda self: None)
+def forwarder_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests read the spool themselves."""
+    monkeypatch.setattr("ingest.edge.forwarder.SpoolForwarder.start", lambda self: None)
+    monkeypatch.setattr("ingest.edge.forwarder.SpoolForwarder.stop", lambda self: None)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def text(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def spooled(edge: Edge) -> list[Entry]:
+def spooled(edge: Edge) -> list[SpoolEntry]:
     edge.spool.rewind()
     return [queued.entry for queued in edge.spool.read(1000)]
 
@@ -59,7 +59,7 @@ async def test_a_sound_record_is_answered_without_warnings(http: httpx.AsyncClie
 async def test_a_clock_fault_is_named_counted_and_kept_as_written(
     http: httpx.AsyncClient, edge: Edge, captured: str
 ) -> None:
-    """The record goes on; its time on the bus is the arrival."""
+    """The record is forwarded; its time on the bus is the arrival."""
     (warning,) = await warned(http, text([GOOD, {**GOOD, "抓拍时间": captured}]))
     assert (warning["index"], warning["field"]) == (1, "抓拍时间")
     assert "arrival" in warning["message"]
@@ -81,8 +81,8 @@ async def test_a_clock_fault_is_named_counted_and_kept_as_written(
 async def test_a_picture_that_is_none_or_too_large_is_told(
     http: httpx.AsyncClient, edge: Edge, picture: str, says: str
 ) -> None:
-    """The record is accepted all the same; before, the answer was a plain 200. The words are those
-    of `check-message`."""
+    """The record is accepted with a warning in the words of `check-message`. Regression: the answer
+    was a plain 200."""
     body = text({**GOOD, "车辆图片": picture})
     (warning,) = await warned(http, body)
     assert warning["field"] == "车辆图片"
@@ -117,13 +117,13 @@ async def test_a_picture_of_no_bytes_is_called_empty(http: httpx.AsyncClient) ->
 async def test_a_plate_of_another_type_does_not_vanish_without_a_word(
     http: httpx.AsyncClient, plate: object
 ) -> None:
-    """It is no plate, and the sender hears so."""
+    """It is not a plate, and the sender gets a warning."""
     (warning,) = await warned(http, text({**GOOD, "车牌号码": plate}))
     assert (warning["field"], "ignored" in warning["message"]) == ("车牌号码", True)
 
 
 async def test_a_key_that_stands_there_twice_is_told(http: httpx.AsyncClient) -> None:
-    """The last one counts; before, nobody heard that there was a choice."""
+    """The last one counts; before, the sender did not learn of it."""
     twice = b'{"\xe5\x8d\xa1\xe5\x8f\xa3\xe7\xbc\x96\xe5\x8f\xb7": "c0", ' + text(GOOD)[1:]
     (warning,) = await warned(http, twice)
     assert warning["field"] == "卡口编号"
@@ -146,7 +146,7 @@ async def test_a_key_that_stands_there_twice_is_told(http: httpx.AsyncClient) ->
 async def test_an_unreadable_record_is_told_where_it_is_damaged(
     http: httpx.AsyncClient, body: bytes, says: str
 ) -> None:
-    """`not-json` alone sends nobody to the right place; the Chinese says the place in Chinese."""
+    """`not-json` alone does not say where; the Chinese says the place in Chinese."""
     reply = await http.post(URL, content=body)
     assert reply.status_code == 422
     (rejected,) = reply.json()["rejected"]
@@ -158,7 +158,7 @@ async def test_an_unreadable_record_is_told_where_it_is_damaged(
 
 
 async def test_warnings_of_one_request_are_bounded(http: httpx.AsyncClient) -> None:
-    """All records are taken; the first hundred tell what the others would say again."""
+    """All records are accepted; only the first hundred get warnings."""
     body = text([{**GOOD, "车牌号码": ["x"]}] * 150)
     reply = (await http.post(URL, content=body)).json()
     assert (reply["accepted"], len(reply["warnings"])) == (150, 100)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from bus.domain.times import local_time
 from bus.settings import SiteSettings
 from ingest.normalise import ClockLimits, Envelope, clock_limits, normalise
-from ingest.normalise.explain import explain
-from ingest.normalise.local_time import local_time
+from ingest.normalise.diagnostics import explain
 from ingest.store.port import RecordRow
 
 ZONE = "Asia/Shanghai"
@@ -33,7 +33,7 @@ def row(captured: str, *, clock: ClockLimits = ClockLimits(), replayed: bool = F
      "1980-01-06 00:00:00", "2000-01-01 00:12:00"],
 )  # fmt: skip
 def test_an_impossible_capture_time_is_ordered_by_arrival(captured: str) -> None:
-    """Before, the record of year 9999 stood first for everybody. What the device wrote is kept."""
+    """Regression: the record of year 9999 was always listed first. The device's value is kept."""
     found = row(captured)
     assert found.captured_at_ms == NOW_MS
     assert found.claimed_at_ms == local_time(ZONE).to_ms(captured)

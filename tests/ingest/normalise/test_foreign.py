@@ -1,4 +1,5 @@
-"""Messages of other makers are known by their shape, and their senders hear so."""
+"""Messages of other makers are recognised by their shape, and their senders get an answer that says
+so."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import json
 import pytest
 
 from ingest.normalise import Envelope, normalise
-from ingest.normalise.explain import explain
+from ingest.normalise.diagnostics import explain
 from ingest.normalise.foreign import (
     AXIS,
     DAHUA,
@@ -64,5 +65,5 @@ def test_an_alert_in_xml_is_known_too() -> None:
      '{"卡口编号": "c", "Face": 1, "FaceListObject": {}}'.encode()],
 )  # fmt: skip
 def test_ours_and_nobodys_are_not_taken_for_somebodys(value: bytes) -> None:
-    """A key of ours makes a message ours, whatever else a device adds."""
+    """A key of ours makes a message ours, with any other key."""
     assert maker_of(value) == ""

@@ -10,7 +10,7 @@ import pytest
 from bus.contracts.keys import RECOGNITION, UNREADABLE
 from bus.contracts.register import Checkpoint, District, Register
 from ingest.normalise import Envelope, normalise, partition_key, rejected_row
-from ingest.normalise.explain import explain, guess_kind
+from ingest.normalise.diagnostics import explain, guess_kind
 from ingest.store.port import RecordRow, RejectedRow
 
 ZONE = "Asia/Shanghai"
@@ -92,7 +92,7 @@ REJECTED = [
 
 @pytest.mark.parametrize(("message", "reason", "field"), REJECTED)
 def test_what_is_not_valid_is_rejected_with_its_reason(message: object, reason: str, field: str):
-    """The exact list of Q-0, and nothing besides."""
+    """The reasons are exactly those of Q-0."""
     row = read(message)
     assert isinstance(row, RejectedRow)
     assert (row.reason, row.field, row.record_id, row.source) == (reason, field, "r-1", "10.1.1.1")
@@ -130,7 +130,7 @@ def test_partly_read_records_are_marked():
 
 @pytest.mark.parametrize("key", ["人脸图片地址", "场景图片地址", "人脸特征", "人脸图片"])
 def test_a_face_needs_a_picture_or_a_feature(key: str):
-    """Any one of them is enough; 识别异常 is none."""
+    """Each of them is enough; 识别异常 does not count."""
     without = changed(FACE, 人脸图片地址=...)
     assert isinstance(read({**without, key: "abc"}, "face"), RecordRow)
     assert read({**without, key: UNREADABLE}, "face").reason == "no-picture-or-feature"
@@ -155,7 +155,7 @@ def test_a_face_without_recognition_fields_is_not_all_unreadable():
     ("target", "kind"), [("person", "person"), ("行人", "person"), ("unknown", "mover")]
 )
 def test_a_track_is_a_person_or_a_mover(target: str, kind: str):
-    """By its class; what is no person moves."""
+    """Its class decides; all but persons are movers."""
     row = read(changed(VIDEO, 目标类别=target), "video")
     assert isinstance(row, RecordRow)
     assert row.kind == kind
@@ -169,7 +169,7 @@ def test_without_a_header_the_place_on_the_bus_is_the_identity():
 
 
 def test_a_garbled_record_still_tells_its_device_and_time():
-    """A server that cuts its JSON short must be found (Q-3)."""
+    """A server that truncates its JSON must be identified (Q-3)."""
     text = json.dumps(BOOK, ensure_ascii=False)
     row = read(text[:-5].encode())
     assert isinstance(row, RejectedRow)
@@ -183,7 +183,7 @@ def test_a_garbled_record_still_tells_its_device_and_time():
 
 
 def test_a_quarantined_record_keeps_the_reason_of_its_headers():
-    """What the edge rejected is not judged again."""
+    """Records rejected by the edge are not checked again."""
     row = rejected_row(b"{", "vehicle", ENVELOPE, "too-large", "", ZONE)
     assert (row.reason, row.body, row.captured_at_ms) == ("too-large", b"{", 0)
 
@@ -200,8 +200,8 @@ VALUES: list[object] = [
 
 
 def test_any_message_gives_a_verdict_and_the_explanation_agrees(dice: random.Random):
-    """Random objects and random damage: never an exception, and errors are explained exactly when
-    rejected."""
+    """Random objects with random damage never raise, and errors are explained exactly for rejected
+    ones."""
     keys = [*BOOK, "人脸特征", "人脸图片", "目标类别", "车速", "记录编号", "x"]
     for _ in range(700):
         message = dict(BOOK) if dice.random() < 0.7 else {}
@@ -220,8 +220,8 @@ def test_any_message_gives_a_verdict_and_the_explanation_agrees(dice: random.Ran
 
 
 def test_the_parser_takes_exactly_what_json_is(dice: random.Random):
-    """Against the standard library: the fast reader, which skips what it does not need, is no more
-    lenient."""
+    """The fast reader, which skips unneeded fields, is not more lenient than the standard
+    library."""
     whole = json.dumps({**BOOK, "x": [1, {"y": [None, "z\\n"]}]}, ensure_ascii=False).encode()
     for _ in range(700):
         value = bytearray(whole)

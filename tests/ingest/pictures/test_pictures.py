@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ingest.pictures import PictureKeeper, PictureStore, picture_name
+from ingest.pictures import PictureStore, PictureWriter, picture_name
 from ingest.pictures.names import content_type, extension, is_safe_name, safe
 
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 
 
 def test_names_are_safe_and_the_same_for_every_retry():
-    """Whatever the checkpoint is called."""
+    """With any checkpoint id."""
     name = picture_name("20261010", "110110#1#0#0/../x", "own-12", "vehicle", JPEG)
     assert name == "20261010/110110_1_0_0_x/own-12-vehicle.jpg"
     assert is_safe_name(name)
@@ -34,14 +34,14 @@ def test_names_from_outside_do_not_leave_the_store(name: str, tmp_path: Path):
 
 
 def test_any_text_becomes_a_safe_segment(dice: random.Random):
-    """Whatever characters a device uses."""
+    """With any characters of a device."""
     for _ in range(300):
         text = "".join(chr(dice.randrange(1, 0x2FFF)) for _ in range(dice.randrange(200)))
         assert is_safe_name(safe(text))
 
 
 def test_a_picture_is_what_its_bytes_are():
-    """The name of the sender has no say; anything else is only bytes."""
+    """The sender's file name is ignored; unknown content is only bytes."""
     assert extension(JPEG) == "jpg"
     assert extension(b"\x89PNG\r\n\x1a\n...") == "png"
     assert extension(b"RIFF1234WEBPVP8 ") == "webp"
@@ -62,9 +62,9 @@ def test_the_store_gives_back_what_it_took(tmp_path: Path):
     assert [p.name for p in (tmp_path / "20261010/c").iterdir()] == ["r-vehicle.jpg"]
 
 
-def keeper(store: PictureStore, folder: Path, **changes: int) -> PictureKeeper:
+def keeper(store: PictureStore, folder: Path, **changes: int) -> PictureWriter:
     bounds = {"write_timeout_ms": 2000, "waiting_max_bytes": 1 << 20, **changes}
-    return PictureKeeper(store, folder, **bounds)
+    return PictureWriter(store, folder, **bounds)
 
 
 def broken_store(tmp_path: Path) -> tuple[PictureStore, Path]:
@@ -78,10 +78,10 @@ async def test_an_unreachable_store_holds_nothing_up_and_gets_the_picture_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The picture waits on the local disk, is served from there, and is carried over."""
-    monkeypatch.setattr("ingest.pictures.keeper._PAUSE_S", 0.05)
+    monkeypatch.setattr("ingest.pictures.writer._PAUSE_S", 0.05)
     store, place = broken_store(tmp_path)
     kept = keeper(store, tmp_path / "waiting")
-    assert await kept.keep("d/c/r.jpg", JPEG)
+    assert await kept.write("d/c/r.jpg", JPEG)
     assert await kept.read("d/c/r.jpg") == JPEG
     assert kept.waiting_bytes == len(JPEG)
     place.unlink()
@@ -96,10 +96,10 @@ async def test_an_unreachable_store_holds_nothing_up_and_gets_the_picture_later(
 
 async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The next process carries it over."""
-    monkeypatch.setattr("ingest.pictures.keeper._PAUSE_S", 0.05)
+    monkeypatch.setattr("ingest.pictures.writer._PAUSE_S", 0.05)
     store, place = broken_store(tmp_path)
     first = keeper(store, tmp_path / "waiting")
-    await first.keep("d/c/r.jpg", JPEG)
+    await first.write("d/c/r.jpg", JPEG)
     first.close()
     place.unlink()
     second = keeper(store, tmp_path / "waiting")
@@ -111,11 +111,11 @@ async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest
 
 
 async def test_past_the_bound_a_picture_is_lost_and_counted(tmp_path: Path):
-    """The record still goes on; the loss is a number, not a surprise."""
+    """The record is still forwarded; the loss is counted."""
     store, _ = broken_store(tmp_path)
     kept = keeper(store, tmp_path / "waiting", waiting_max_bytes=20)
-    assert await kept.keep("d/1.jpg", JPEG)
-    assert not await kept.keep("d/2.jpg", JPEG)
+    assert await kept.write("d/1.jpg", JPEG)
+    assert not await kept.write("d/2.jpg", JPEG)
     assert (kept.kept, kept.lost) == (1, 1)
     assert await kept.read("d/2.jpg") is None
     kept.close()
@@ -132,7 +132,7 @@ async def test_a_slow_store_does_not_hold_up_the_record(tmp_path: Path):
     kept = keeper(Slow((tmp_path / "s").as_uri(), ""), tmp_path / "waiting", write_timeout_ms=50)
     started = time.monotonic()
     for number in range(5):
-        assert await kept.keep(f"d/{number}.jpg", JPEG)
+        assert await kept.write(f"d/{number}.jpg", JPEG)
     assert time.monotonic() - started < 0.5
     assert kept.waiting_bytes == 5 * len(JPEG)
     kept.close()

@@ -1,4 +1,4 @@
-"""The spool: durable, in order, bounded, and whole after a crash at any byte."""
+"""The spool: durable, in sequence, bounded, and whole after a crash at any byte."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from ingest.spool import Entry, Spool, SpoolFull
+from ingest.spool import Spool, SpoolEntry, SpoolFull
 
 MANY = 1 << 30
 
 
-def entry(number: int, size: int = 20, tally: str = "vehicle/accepted") -> Entry:
-    return Entry(
+def entry(number: int, size: int = 20, tally: str = "vehicle/accepted") -> SpoolEntry:
+    return SpoolEntry(
         topic="data.vehicle", key=None if number % 3 else b"key", value=f"{number}:".encode() + b"x" * size,
         headers=[("record-id", str(number).encode())], timestamp_ms=number, tally=tally,
     )  # fmt: skip
 
 
-def drain(spool: Spool) -> list[Entry]:
-    found: list[Entry] = []
+def drain(spool: Spool) -> list[SpoolEntry]:
+    found: list[SpoolEntry] = []
     while queued := spool.read(7):
         assert [q.sequence for q in queued] == list(
             range(queued[0].sequence, queued[0].sequence + len(queued))
@@ -93,7 +93,7 @@ async def test_a_rewind_gives_everything_unacknowledged_once_more(tmp_path: Path
 
 
 async def test_a_message_larger_than_a_read_is_read_whole(tmp_path: Path):
-    """Five megabytes come back in one piece."""
+    """Five megabytes are returned in one piece."""
     spool = Spool(tmp_path, max_bytes=MANY)
     await spool.append([entry(1), entry(2, size=5_000_000), entry(3)])
     assert [len(e.value) for e in drain(spool)] == [22, 5_000_002, 22]
@@ -101,7 +101,7 @@ async def test_a_message_larger_than_a_read_is_read_whole(tmp_path: Path):
 
 
 async def test_a_full_spool_refuses_whole_requests_until_it_is_drained(tmp_path: Path):
-    """At the stated bound nothing of the request is taken; draining makes room."""
+    """At the stated bound no part of the request is accepted; draining makes room."""
     spool = Spool(tmp_path, max_bytes=20_000)
     taken = 0
     with pytest.raises(SpoolFull) as refused:
@@ -119,7 +119,7 @@ async def test_a_full_spool_refuses_whole_requests_until_it_is_drained(tmp_path:
 
 
 async def test_too_little_free_disk_refuses_too(tmp_path: Path):
-    """The spool leaves the others on the disk their room."""
+    """The spool leaves free space for other users of the disk."""
     spool = Spool(tmp_path, max_bytes=MANY, min_free_bytes=1 << 60)
     with pytest.raises(SpoolFull, match="free"):
         await spool.append([entry(1)])
@@ -131,8 +131,8 @@ def test_a_disk_error_refuses_the_group_and_the_next_one_goes_on(tmp_path: Path)
     script = """
 import asyncio, resource, sys
 from pathlib import Path
-from ingest.spool import Entry, Spool, SpoolFull
-def entry(n, size): return Entry(topic="t", key=None, value=b"x" * size, headers=[], timestamp_ms=n, tally="a")
+from ingest.spool import SpoolEntry, Spool, SpoolFull
+def entry(n, size): return SpoolEntry(topic="t", key=None, value=b"x" * size, headers=[], timestamp_ms=n, tally="a")
 async def main():
     spool = Spool(Path(sys.argv[1]), max_bytes=1 << 30)
     await spool.append([entry(1, 10)])
@@ -171,7 +171,7 @@ async def _whole_spool(folder: Path) -> bytes:
 
 
 async def test_a_torn_tail_is_cut_at_any_byte(tmp_path: Path):
-    """Whatever length the newest file has after a crash: whole messages stay, and it can be
+    """With any length of the newest file after a crash: whole messages stay, and it can be
     appended to."""
     data = await _whole_spool(tmp_path / "whole")
     name = next((tmp_path / "whole").glob("*.spool")).name
@@ -253,11 +253,11 @@ def test_two_processes_cannot_share_a_spool(tmp_path: Path):
 _APPENDER = """
 import asyncio, sys
 from pathlib import Path
-from ingest.spool import Entry, Spool
+from ingest.spool import SpoolEntry, Spool
 async def one(spool, lane):
     n = 0
     while True:
-        await spool.append([Entry(topic="t", key=None, value=b"y" * 300, headers=[], timestamp_ms=n,
+        await spool.append([SpoolEntry(topic="t", key=None, value=b"y" * 300, headers=[], timestamp_ms=n,
                                   tally=f"lane-{lane}") for _ in range(2)])
         print(lane, n, flush=True)
         n += 1

@@ -9,7 +9,7 @@ from bus.contracts.meters import MAX_NAME_CHARACTERS, MAX_SENT, MAX_WHOLE, Laten
 from ingest.store import open_store
 from ingest.store.port import (
     LatencySummary,
-    Page,
+    PageRequest,
     Position,
     PositionsOverlap,
     Query,
@@ -23,7 +23,7 @@ def test_rows_come_back_as_they_were_with_the_store_time(store: RecordStore):
     """What is applied is what is read, and only the store sets the store time."""
     given = row(1)
     applied = store.apply(StoreBatch(rows=[given]), [position(1)])
-    rows, cursor = store.query(Query(), Page())
+    rows, cursor = store.query(Query(), PageRequest())
     assert (applied.stored, applied.duplicates, cursor) == (1, 0, "")
     assert rows == [given]
     assert rows[0].stored_at_ms == applied.stored_at_ms > 0
@@ -38,11 +38,11 @@ def test_a_replayed_batch_changes_nothing_and_counts_nothing(store: RecordStore)
         quality=[quality(arrived=3)],
     )
     store.apply(batch, [position(3, 0)])
-    before = (store.query(Query(), Page()), store.counts(), store.quality(from_ms=0, until_ms=0))
+    before = (store.query(Query(), PageRequest()), store.counts(), store.quality(from_ms=0, until_ms=0))
     again = store.apply(batch, [position(3, 0)])
     assert again.already_applied
     assert (
-        store.query(Query(), Page()),
+        store.query(Query(), PageRequest()),
         store.counts(),
         store.quality(from_ms=0, until_ms=0),
     ) == before
@@ -51,11 +51,11 @@ def test_a_replayed_batch_changes_nothing_and_counts_nothing(store: RecordStore)
 def test_a_record_sent_twice_is_a_duplicate_once_per_arrival(store: RecordStore):
     """New offsets with known identities are counted as duplicates; the first store time stays."""
     store.apply(StoreBatch(rows=[row(1)]), [position(1, 0)])
-    first = store.query(Query(), Page())[0][0].stored_at_ms
+    first = store.query(Query(), PageRequest())[0][0].stored_at_ms
     applied = store.apply(StoreBatch(rows=[row(1), row(2), row(2)]), [position(4, 1)])
     assert (applied.stored, applied.duplicates) == (1, 2)
     assert store.counts().duplicates == {"vehicle": 2}
-    assert store.query(Query(record_id="id-1"), Page())[0][0].stored_at_ms == first
+    assert store.query(Query(record_id="id-1"), PageRequest())[0][0].stored_at_ms == first
 
 
 def test_the_latency_callback_sees_exactly_the_new_rows(store: RecordStore):
@@ -151,7 +151,7 @@ def test_applications_and_clusters_have_their_own_positions(store: RecordStore):
     store.apply(StoreBatch(), [position(2, application="quality")])
     assert [p.end_offset for p in store.positions("ingest")] == [5]
     assert [p.end_offset for p in store.positions("quality")] == [2]
-    assert store.positions("nobody") == []
+    assert store.positions("unknown") == []
 
 
 def test_a_rejected_record_counts_once_by_reason(store: RecordStore):
@@ -162,7 +162,7 @@ def test_a_rejected_record_counts_once_by_reason(store: RecordStore):
     counts = store.counts()
     assert counts.rejected == {"vehicle": {"not-json": 1, "no-time": 1}}
     assert counts.rejected_duplicates == {"vehicle": 1}
-    found, _ = store.rejected(kind="vehicle", reason="no-time", page=Page())
+    found, _ = store.rejected(kind="vehicle", reason="no-time", page=PageRequest())
     assert [r.record_id for r in found] == ["bad-2"]
     assert found[0].stored_at_ms > 0
 

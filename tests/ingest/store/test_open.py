@@ -1,4 +1,4 @@
-"""The URL of a store: a wrong one is told, with the right form."""
+"""The URL of a store: the error for a wrong one shows the right form."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def test_an_unknown_kind_shows_both_right_forms(url: str) -> None:
      "host/name?keep_days=x", "host/name?keep_days=-1", "host/name?keep=1", "host/name?keep_days"],
 )  # fmt: skip
 def test_a_wrong_url_of_hbase_shows_the_right_form(rest: str) -> None:
-    """Also options that nobody knows."""
+    """Also unknown options."""
     with pytest.raises(StoreError, match=r"expected hbase://host:9090/name\?keep_days=90"):
         open_store(f"hbase://{rest}")

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from bus.contracts.plates import folded
+from bus.domain.plates import folded
 from ingest.store import open_store
-from ingest.store.port import Page, Query, RecordRow, RecordStore, RejectedRow, StoreBatch
+from ingest.store.port import PageRequest, Query, RecordRow, RecordStore, RejectedRow, StoreBatch
 
 HOUR = 3_600_000
 PLATES = ["", "浙A11111", "浙A11112", "浙B22222", "沪A1[1]1", "沪A?"]
@@ -65,7 +65,7 @@ def pages(store: RecordStore, query: Query, limit: int) -> list[RecordRow]:
     found: list[RecordRow] = []
     cursor = ""
     while True:
-        page, cursor = store.query(query, Page(limit=limit, cursor=cursor))
+        page, cursor = store.query(query, PageRequest(limit=limit, cursor=cursor))
         found += page
         if not cursor:
             return found
@@ -100,12 +100,12 @@ def test_pages_stay_right_while_rows_arrive(
     store: RecordStore, rows: list[RecordRow], dice: random.Random
 ):
     """Keyset pages: nothing is shown twice or skipped because newer rows came in between."""
-    first, cursor = store.query(Query(), Page(limit=100))
+    first, cursor = store.query(Query(), PageRequest(limit=100))
     newer = [make_row(1000 + i, dice) for i in range(50)]
     store.apply(StoreBatch(rows=newer), [])
     rest: list[RecordRow] = []
     while cursor:
-        page, cursor = store.query(Query(), Page(limit=100, cursor=cursor))
+        page, cursor = store.query(Query(), PageRequest(limit=100, cursor=cursor))
         rest += page
     seen = [r.record_id for r in (*first, *rest)]
     assert len(seen) == len(set(seen))
@@ -121,7 +121,7 @@ def test_a_plate_is_found_in_any_spelling(store: RecordStore, rows: list[RecordR
 def test_plates_that_contain_a_part_are_found_the_latest_first(
     store: RecordStore, rows: list[RecordRow]
 ):
-    """In any spelling; signs that are special elsewhere are themselves; a plate stands there once."""
+    """It matches any spelling and special characters literally; each plate is listed once."""
     for part in ("111", "浙 ａ", "B22", "[1]", "?", "2", "*", "无车牌", "", " "):
         key = folded(part)
         last: dict[str, int] = {}
@@ -154,7 +154,7 @@ def test_a_search_for_a_part_looks_at_a_bounded_number_and_says_since_when(
 def test_a_reader_sees_what_the_writer_committed_and_nothing_before_there_is_a_store(url: str):
     """The console may start first."""
     reader = open_store(url)
-    assert reader.query(Query(), Page()) == ([], "")
+    assert reader.query(Query(), PageRequest()) == ([], "")
     assert reader.count(Query(kind="face")) == 0
     assert reader.counts().stored == {}
     writer = open_store(url, "write")
@@ -177,7 +177,7 @@ def test_rejected_records_are_paged_newest_first(url: str):
         store.apply(StoreBatch(rejected=bad[at : at + 5]), [])
     cursor, seen, times = "", [], []
     while True:
-        page, cursor = store.rejected(kind="face", reason="", page=Page(limit=4, cursor=cursor))
+        page, cursor = store.rejected(kind="face", reason="", page=PageRequest(limit=4, cursor=cursor))
         seen += [r.record_id for r in page]
         times += [r.stored_at_ms for r in page]
         if not cursor:

@@ -14,7 +14,7 @@ from account_process import assert_sound, file_of, go, sessions_of, start
 
 from monitor.accounts.database import VERSION, AccountDatabase
 from monitor.accounts.errors import AccountsUnavailable
-from monitor.accounts.roles import EVERYBODY, Principal, Role
+from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
 from monitor.accounts.store import AccountStore
 
 
@@ -39,7 +39,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_a_process_killed_at_any_moment_leaves_a_sound_file_with_all_it_said(
     tmp_path: Path, dice: random.Random
 ) -> None:
-    """What was acknowledged before the kill is there; the next process goes on."""
+    """Everything acknowledged before the kill is stored; the next process continues."""
     said: list[str] = []
     for _ in range(6):
         process = start(tmp_path, "open-for-ever")
@@ -52,7 +52,7 @@ def test_a_process_killed_at_any_moment_leaves_a_sound_file_with_all_it_said(
         said += rest.split("\n")[:-1]  # the last one may be torn
         assert_sound(tmp_path)
     with closing(AccountStore(tmp_path)) as store:
-        # Those before may have made room for later ones.
+        # Earlier ones may have been removed for later ones.
         missing = [s for s in said[-900:] if sessions_of(store).principal(s) is None]
     assert missing == []
 
@@ -63,20 +63,20 @@ def test_while_one_process_changes_something_others_read(
     """A second change waits, and says so when it has waited long enough."""
     monkeypatch.setattr("monitor.accounts.database.WRITE_TIMEOUT_S", 0.1)
     with closing(AccountStore(tmp_path)) as store, closing(AccountStore(tmp_path)) as other:
-        store.add("li", "correct horse", [Role.VIEWER])
+        store.add("li", "correct horse", [AccountRole.VIEWER])
         with other.database.transaction() as connection:
             connection.execute("DELETE FROM accounts")
             assert store.find("li") is not None
             with pytest.raises(AccountsUnavailable, match="locked by another process"):
-                store.add("wang", "correct horse", [Role.VIEWER])
+                store.add("wang", "correct horse", [AccountRole.VIEWER])
         assert store.find("li") is None
-        store.add("wang", "correct horse", [Role.VIEWER])
+        store.add("wang", "correct horse", [AccountRole.VIEWER])
 
 
 def test_a_change_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
     """And the next one finds no transaction open."""
     with closing(AccountStore(tmp_path)) as store:
-        store.add("li", "correct horse", [Role.VIEWER])
+        store.add("li", "correct horse", [AccountRole.VIEWER])
         with pytest.raises(ZeroDivisionError), store.database.transaction() as connection:
             connection.execute("DELETE FROM accounts")
             _ = 1 // 0
@@ -85,7 +85,7 @@ def test_a_change_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
-    """Those that SQLite adds too, and a copy that was put back for everybody to read."""
+    """So are the files that SQLite adds, and a restored copy that was readable by all users."""
 
     def modes() -> dict[str, int]:
         found = file_of(tmp_path).parent.glob("accounts.db*")
@@ -94,7 +94,7 @@ def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
     for _ in range(2):
         with closing(AccountStore(tmp_path)) as store:
             if store.find("li") is None:
-                store.add("li", "correct horse", [Role.VIEWER])
+                store.add("li", "correct horse", [AccountRole.VIEWER])
             private = dict.fromkeys(("accounts.db", "accounts.db-wal", "accounts.db-shm"), 0o600)
             assert modes() == private
         file_of(tmp_path).chmod(0o644)
@@ -103,10 +103,10 @@ def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
 def test_a_removed_hash_is_not_in_the_file_any_more(tmp_path: Path) -> None:
     """Nor was the password or a session's id ever."""
     with closing(AccountStore(tmp_path)) as store:
-        store.add("li", "correct horse", [Role.VIEWER])
+        store.add("li", "correct horse", [AccountRole.VIEWER])
         found = store.find("li")
         assert found is not None
-        sid = sessions_of(store).open(Principal(name="li", roles=frozenset()))
+        sid = sessions_of(store).open(ConsolePrincipal(name="li", roles=frozenset()))
     before = file_of(tmp_path).read_bytes()
     assert found.password.encode() in before
     assert b"correct horse" not in before
@@ -119,10 +119,10 @@ def test_a_removed_hash_is_not_in_the_file_any_more(tmp_path: Path) -> None:
 def filled(data_path: Path) -> tuple[bytes, str]:
     """A sound file and the id of a session in it."""
     with closing(AccountStore(data_path)) as store:
-        store.add("li", "correct horse", [Role.VIEWER])
+        store.add("li", "correct horse", [AccountRole.VIEWER])
         for i in range(8):
-            store.add(f"other-{i}", "another horse", [Role.VIEWER])
-        sid = sessions_of(store).open(Principal(name="li", roles=frozenset()))
+            store.add(f"other-{i}", "another horse", [AccountRole.VIEWER])
+        sid = sessions_of(store).open(ConsolePrincipal(name="li", roles=frozenset()))
     return file_of(data_path).read_bytes(), sid
 
 
@@ -149,7 +149,7 @@ def test_no_damage_lets_anybody_in(tmp_path: Path, dice: random.Random) -> None:
                 assert store.verify("admin", "") is None
                 assert sessions_of(store).principal("invented") is None
                 right = store.verify("li", "correct horse")
-                assert right is None or right.roles == {Role.VIEWER}
+                assert right is None or right.roles == {AccountRole.VIEWER}
             except AccountsUnavailable as error:
                 refused += 1
                 said.add("put back" in str(error))
@@ -181,9 +181,9 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes, says: st
 
 
 def test_roles_and_tables_of_another_program_are_refused(tmp_path: Path) -> None:
-    """A sound database that is not ours lets nobody in."""
+    """A sound database that is not ours admits no one."""
     with closing(AccountStore(tmp_path)) as store:
-        store.add("li", "correct horse", [Role.VIEWER])
+        store.add("li", "correct horse", [AccountRole.VIEWER])
         with store.database.transaction() as connection:
             connection.execute("UPDATE accounts SET roles = 'root'")
         with pytest.raises(AccountsUnavailable, match="'root'"):
@@ -218,7 +218,7 @@ def test_a_file_that_is_put_back_counts_at_once_and_so_does_a_missing_one(tmp_pa
     _, sid = filled(tmp_path / "backup")
     with closing(AccountStore(tmp_path)) as store:
         sessions = sessions_of(store)
-        guest = sessions.open(Principal(name="guest", roles=EVERYBODY), guest=True)
+        guest = sessions.open(ConsolePrincipal(name="guest", roles=EVERYBODY), guest=True)
         assert store.accounts() == ()
         store.close()
         file_of(tmp_path / "backup").replace(file_of(tmp_path))

@@ -35,7 +35,7 @@ def test_success_forgets_failures() -> None:
 
 
 def test_never_more_than_the_limit_in_any_window() -> None:
-    """Property: whoever tries whenever the door is open fails at most `limit` times per window."""
+    """Property: an attacker who tries as often as allowed fails at most `limit` times per window."""
     seed = random.SystemRandom().randrange(1 << 32)
     dice = random.Random(seed)
     limit, window_ms = dice.randint(1, 6), dice.randint(10, 5000)
@@ -69,7 +69,7 @@ def refused(limiter: LoginLimiter, name: str, address: str, now_ms: int) -> int:
 
 
 def test_attempts_made_at_once_cannot_pass_the_limit_together() -> None:
-    """An attempt counts from its beginning, not from its judgement."""
+    """An attempt counts from its start, not from its result."""
     limiter = LoginLimiter(per_account=2, per_address=100, window_ms=1000)
     waits = [refused(limiter, "li", "10.0.0.1", 5) for _ in range(4)]
     assert waits == [0, 0, 1000, 1000]
@@ -95,7 +95,7 @@ def test_one_address_cannot_take_all_judgements() -> None:
 
 
 def test_a_right_password_takes_back_its_own_failures_only() -> None:
-    """Whoever has one account does not buy guesses at others with it."""
+    """An owner of one account does not buy guesses at others with it."""
     limiter = LoginLimiter(per_account=5, per_address=2, window_ms=1000)
     limiter.wrong(limiter.begin("li", "10.0.0.1", 0))
     for now_ms in range(1, 5):

@@ -12,8 +12,8 @@ from account_process import assert_sound, go, start
 
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.one_time_links import redeem
-from monitor.accounts.roles import EVERYBODY, Role
-from monitor.accounts.sessions import Sessions
+from monitor.accounts.roles import EVERYBODY, AccountRole
+from monitor.accounts.sessions import SessionStore
 from monitor.accounts.store import AccountStore
 
 OLD_FILES = Path(__file__).with_name("old_files")
@@ -47,19 +47,19 @@ def assert_taken_over(data_path: Path) -> None:
     """All of it is there, and the old files are out of the way, unchanged."""
     with closing(AccountStore(data_path)) as store:
         assert {a.name: a.roles for a in store.accounts()} == {
-            "li": (Role.VIEWER, Role.OPERATOR),
-            "prometheus@east": (Role.VIEWER,),
-            "王.芳": (Role.APPROVER, Role.OPERATIONS),
+            "li": (AccountRole.VIEWER, AccountRole.OPERATOR),
+            "prometheus@east": (AccountRole.VIEWER,),
+            "王.芳": (AccountRole.APPROVER, AccountRole.OPERATIONS),
         }
         for name, password in PASSWORDS.items():
             assert store.verify(name, password) is not None
             assert store.verify(name, password + "!") is None
-        sessions = Sessions(store, lifetime_ms=1, now_ms=lambda: NOW_MS)
+        sessions = SessionStore(store, lifetime_ms=1, now_ms=lambda: NOW_MS)
         li, guest = sessions.principal(SESSION_OF_LI), sessions.principal(SESSION_OF_A_GUEST)
         assert li is not None
-        assert (li.name, li.roles) == ("li", {Role.VIEWER, Role.OPERATOR})
+        assert (li.name, li.roles) == ("li", {AccountRole.VIEWER, AccountRole.OPERATOR})
         assert guest is not None
-        assert (guest.name, guest.roles) == ("demo", {Role.VIEWER})
+        assert (guest.name, guest.roles) == ("demo", {AccountRole.VIEWER})
         assert sessions.principal(SESSION_BEFORE_A_NEW_PASSWORD) is None
     assert contents(data_path) == [None, None, None]
     assert contents(data_path, ".taken-over") == contents(OLD_FILES)
@@ -67,15 +67,15 @@ def assert_taken_over(data_path: Path) -> None:
 
 
 def test_accounts_sessions_and_links_still_work(data_path: Path) -> None:
-    """Whoever was logged in stays logged in; a link opens once, before its time is over."""
+    """People who were logged in stay logged in; a link opens once, before its time is over."""
     assert_taken_over(data_path)
     with closing(AccountStore(data_path)) as store:
         looks = redeem(store.database, LINK_TO_LOOK, NOW_MS)
         assert looks is not None
-        assert looks.roles == {Role.VIEWER}
+        assert looks.roles == {AccountRole.VIEWER}
         assert redeem(store.database, LINK_TO_LOOK, NOW_MS) is None
         assert redeem(store.database, LINK_TO_ALL, NOW_MS + 3_601_000) is None
-        later = Sessions(store, lifetime_ms=1, now_ms=lambda: NOW_MS + 8 * 3_600_000 + 1000)
+        later = SessionStore(store, lifetime_ms=1, now_ms=lambda: NOW_MS + 8 * 3_600_000 + 1000)
         assert later.principal(SESSION_OF_LI) is None
 
 
@@ -134,7 +134,7 @@ def test_processes_that_start_at_once_take_them_over_once(data_path: Path) -> No
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_old_file_that_cannot_be_read_is_an_error_and_stays(data_path: Path, name: str) -> None:
-    """Nobody is locked out or let in by guessing; after its repair it is taken over."""
+    """No account is lost or invented; after its repair it is taken over."""
     sound = (data_path / name).read_bytes()
     (data_path / name).write_bytes(sound[: len(sound) // 2])
     for _ in range(2):

@@ -7,24 +7,24 @@ import pytest
 
 from monitor.accounts.database import AccountDatabase
 from monitor.accounts.one_time_links import issue_one_time_link, redeem
-from monitor.accounts.roles import Role
+from monitor.accounts.roles import AccountRole
 
 
 def test_a_link_opens_once(tmp_path: Path) -> None:
     """The second one who clicks stays outside."""
     database = AccountDatabase(tmp_path)
-    link = issue_one_time_link(tmp_path, roles=[Role.VIEWER], base_url="http://console:1")
+    link = issue_one_time_link(tmp_path, roles=[AccountRole.VIEWER], base_url="http://console:1")
     base, _, token = link.rpartition("/")
     assert base == "http://console:1/auth/once"
     now_ms = time.time_ns() // 1_000_000
     principal = redeem(database, token, now_ms)
     assert principal is not None
-    assert principal.roles == {Role.VIEWER}
+    assert principal.roles == {AccountRole.VIEWER}
     assert redeem(database, token, now_ms) is None
 
 
 def test_a_link_expires_and_an_invented_one_opens_nothing(tmp_path: Path) -> None:
-    """And a link that was too late is gone as well."""
+    """An expired link is removed, too."""
     database = AccountDatabase(tmp_path)
     token = issue_one_time_link(tmp_path, minutes=1).rpartition("/")[2]
     assert token.encode() not in (tmp_path / "console" / "accounts.db").read_bytes()

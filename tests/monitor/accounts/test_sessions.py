@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from monitor.accounts.roles import EVERYBODY, Principal, Role
-from monitor.accounts.sessions import Sessions
+from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
+from monitor.accounts.sessions import SessionStore
 from monitor.accounts.store import AccountStore
 
 HOUR_MS = 3_600_000
 
 
-class Clock:
+class SteppedClock:
     """Time as the test wants it."""
 
     now_ms = 1_000_000
@@ -20,18 +20,18 @@ class Clock:
         return self.now_ms
 
 
-def make(tmp_path: Path) -> tuple[AccountStore, Sessions, Clock]:
-    store, clock = AccountStore(tmp_path), Clock()
-    return store, Sessions(store, lifetime_ms=HOUR_MS, now_ms=clock), clock
+def make(tmp_path: Path) -> tuple[AccountStore, SessionStore, SteppedClock]:
+    store, clock = AccountStore(tmp_path), SteppedClock()
+    return store, SessionStore(store, lifetime_ms=HOUR_MS, now_ms=clock), clock
 
 
 def test_a_session_outlives_a_restart_and_not_its_time(tmp_path: Path) -> None:
     """It is on disk, as a hash only."""
     store, sessions, clock = make(tmp_path)
-    store.add("li", "correct horse", [Role.VIEWER])
-    sid = sessions.open(Principal(name="li", roles=frozenset({Role.VIEWER})))
+    store.add("li", "correct horse", [AccountRole.VIEWER])
+    sid = sessions.open(ConsolePrincipal(name="li", roles=frozenset({AccountRole.VIEWER})))
     store.close()
-    again = Sessions(AccountStore(tmp_path), lifetime_ms=HOUR_MS, now_ms=clock)
+    again = SessionStore(AccountStore(tmp_path), lifetime_ms=HOUR_MS, now_ms=clock)
     assert again.principal(sid) is not None
     assert (tmp_path / "console" / "accounts.db").read_bytes().count(sid.encode()) == 0
     clock.now_ms += HOUR_MS
@@ -41,7 +41,7 @@ def test_a_session_outlives_a_restart_and_not_its_time(tmp_path: Path) -> None:
 def test_every_session_has_its_own_id_and_closing_one_leaves_the_other(tmp_path: Path) -> None:
     """Logging in twice rotates the id."""
     _, sessions, _ = make(tmp_path)
-    guest = Principal(name="demo", roles=EVERYBODY)
+    guest = ConsolePrincipal(name="demo", roles=EVERYBODY)
     first, second = sessions.open(guest, guest=True), sessions.open(guest, guest=True)
     assert first != second
     known = sessions.principal(first)
@@ -54,10 +54,10 @@ def test_every_session_has_its_own_id_and_closing_one_leaves_the_other(tmp_path:
 def test_a_new_password_a_lost_role_and_a_removed_account_take_effect_at_once(
     tmp_path: Path,
 ) -> None:
-    """Nobody has to wait for a session to end."""
+    """Without waiting for the session to end."""
     store, sessions, _ = make(tmp_path)
-    store.add("li", "correct horse", [Role.VIEWER])
-    principal = Principal(name="li", roles=frozenset({Role.VIEWER}))
+    store.add("li", "correct horse", [AccountRole.VIEWER])
+    principal = ConsolePrincipal(name="li", roles=frozenset({AccountRole.VIEWER}))
     old = sessions.open(principal)
     store.set_password("li", "another horse")
     assert sessions.principal(old) is None
@@ -72,7 +72,7 @@ def test_expired_sessions_are_removed_and_the_oldest_make_room(
     """The file does not grow with the log-ins."""
     monkeypatch.setattr("monitor.accounts.sessions.MAX_SESSIONS", 3)
     store, sessions, clock = make(tmp_path)
-    guest = Principal(name="demo", roles=EVERYBODY)
+    guest = ConsolePrincipal(name="demo", roles=EVERYBODY)
     for _ in range(2):
         sessions.open(guest, guest=True)
     clock.now_ms += HOUR_MS
@@ -85,8 +85,8 @@ def test_expired_sessions_are_removed_and_the_oldest_make_room(
 
 
 def test_a_session_without_roles_may_nothing(tmp_path: Path) -> None:
-    """It is sound all the same."""
+    """The session itself is valid."""
     _, sessions, _ = make(tmp_path)
-    found = sessions.principal(sessions.open(Principal(name="x", roles=frozenset()), guest=True))
+    found = sessions.principal(sessions.open(ConsolePrincipal(name="x", roles=frozenset()), guest=True))
     assert found is not None
     assert found.roles == frozenset()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor.accounts.errors import AccountError
-from monitor.accounts.roles import Role
+from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 
 
@@ -22,27 +22,27 @@ def test_an_account_is_known_to_another_process_at_once(tmp_path: Path) -> None:
     """Every question reads the file."""
     console = AccountStore(tmp_path)
     assert console.find("li") is None
-    AccountStore(tmp_path).add("li", "correct horse", [Role.OPERATOR, Role.VIEWER])
+    AccountStore(tmp_path).add("li", "correct horse", [AccountRole.OPERATOR, AccountRole.VIEWER])
     principal = console.verify("li", "correct horse")
     assert principal is not None
-    assert principal.roles == {Role.VIEWER, Role.OPERATOR}
+    assert principal.roles == {AccountRole.VIEWER, AccountRole.OPERATOR}
     assert console.verify("li", "wrong horse!") is None
 
 
 def test_accounts_are_listed_in_the_order_they_were_added_with_their_roles(tmp_path: Path) -> None:
-    """Roles in the order of `Role`, whatever order they were given in."""
+    """Roles in the order of `AccountRole`, independent of the order given."""
     with closing(AccountStore(tmp_path)) as store:
-        store.add("wang", "correct horse", [Role.OPERATOR, Role.VIEWER])
-        store.add("li", "correct horse", [Role.VIEWER])
+        store.add("wang", "correct horse", [AccountRole.OPERATOR, AccountRole.VIEWER])
+        store.add("li", "correct horse", [AccountRole.VIEWER])
         listed = [(a.name, a.roles) for a in store.accounts()]
-    assert listed == [("wang", (Role.VIEWER, Role.OPERATOR)), ("li", (Role.VIEWER,))]
+    assert listed == [("wang", (AccountRole.VIEWER, AccountRole.OPERATOR)), ("li", (AccountRole.VIEWER,))]
 
 
 def test_names_are_unique_and_sane(tmp_path: Path) -> None:
     """A second li and a name with a slash are refused, and so is an account that may nothing."""
     store = AccountStore(tmp_path)
-    store.add("li", "correct horse", [Role.VIEWER])
-    for name, roles in (("li", [Role.VIEWER]), ("l/i", [Role.VIEWER]), ("wang", [])):
+    store.add("li", "correct horse", [AccountRole.VIEWER])
+    for name, roles in (("li", [AccountRole.VIEWER]), ("l/i", [AccountRole.VIEWER]), ("wang", [])):
         with pytest.raises(AccountError):
             store.add(name, "correct horse", roles)
     for change in (
@@ -57,7 +57,7 @@ def test_changes_of_several_writers_are_all_kept(tmp_path: Path) -> None:
     """Each change is one transaction."""
     threads = [
         threading.Thread(
-            target=AccountStore(tmp_path).add, args=(f"u{i}", "correct horse", [Role.VIEWER])
+            target=AccountStore(tmp_path).add, args=(f"u{i}", "correct horse", [AccountRole.VIEWER])
         )
         for i in range(6)
     ]

@@ -11,17 +11,18 @@ from console_city import CLOCKS_OFF_MS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.domain.times import MINUTE_MS
+from bus.wall_clock import now_ms
 from monitor.api.series import (
     JOINED_MS,
     MAX_POINTS,
-    MINUTE_MS,
     latency_histograms,
     percentiles_of,
     slot_ms,
     with_gaps,
 )
-from monitor.api.services import Services, now_ms
-from monitor.latency.clocks import sound_cells
+from monitor.api.services import ConsoleServices
+from monitor.models.clock_faults import sound_cells
 
 
 async def test_latency_is_by_minute_for_vehicles_and_faces(as_role: Any) -> None:
@@ -50,7 +51,7 @@ async def test_latency_of_a_district_and_a_device_is_theirs_alone(as_role: Any) 
 
 
 async def test_the_totals_of_hours_that_are_over_are_read_once_and_stay_exact(
-    services: Services,
+    services: ConsoleServices,
 ) -> None:
     """The second answer equals the first and that of one great merge, with fewer questions."""
     now, asked = now_ms(), []
@@ -61,7 +62,7 @@ async def test_the_totals_of_hours_that_are_over_are_read_once_and_stay_exact(
                 asked.append(span)
                 return reader.latency_cells(**span)
 
-        return services.latency_totals.ask(
+        return services.latency_totals.query(
             Counting(),  # type: ignore[arg-type]
             from_ms=now - 20 * 3_600_000,
             until_ms=now,
@@ -70,12 +71,12 @@ async def test_the_totals_of_hours_that_are_over_are_read_once_and_stay_exact(
             now_ms=now,
         )
 
-    first = await services.records.ask(ask)
+    first = await services.records.run(ask)
     questions = len(asked)
-    second = await services.records.ask(ask)
+    second = await services.records.run(ask)
     assert first == second
     assert len(asked) - questions <= 4 < questions
-    cells = await services.records.ask(lambda r: r.latency_cells(from_ms=0, until_ms=0))
+    cells = await services.records.run(lambda r: r.latency_cells(from_ms=0, until_ms=0))
     sound, _ = sound_cells(cells)
     whole = {k: percentiles_of(b) for k, b in latency_histograms(sound).items()}
     assert first.totals == whole
@@ -97,12 +98,12 @@ async def test_a_device_whose_clock_is_off_is_told_apart_and_blinds_no_curve(as_
 
 
 async def test_the_tile_of_the_latency_leaves_wrong_clocks_out(
-    services: Services, filled: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
+    services: ConsoleServices, filled: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last five minutes hold records of both kinds of wrong clock."""
     _, made_ms = filled  # for the whole run, which may be longer than those five minutes
     monkeypatch.setattr(services.kpis, "_now_ms", lambda: made_ms)
-    kpis = await services.kpis.refresh()
+    kpis = await services.kpis.poll()
     assert kpis.latency_p99_ms is not None
     assert 0 < kpis.latency_p99_ms < 60_000
 
@@ -129,20 +130,20 @@ async def test_spans_have_a_bound_and_an_order(as_role: Any) -> None:
 
 
 def test_a_curve_never_has_more_points_than_a_screen() -> None:
-    """Whatever the span, up to what the API takes."""
+    """For any span, up to what the API takes."""
     for minutes in (1, 59, 1440, 1501, 10_080, 44_640):
         assert minutes * MINUTE_MS / slot_ms(0, minutes * MINUTE_MS) <= MAX_POINTS
 
 
-async def test_the_numbers_on_top_come_from_the_store(services: Services) -> None:
+async def test_the_numbers_on_top_come_from_the_store(services: ConsoleServices) -> None:
     """None of them is invented: with an empty store they are unknown."""
-    kpis = await services.kpis.refresh()
+    kpis = await services.kpis.poll()
     assert kpis.stored_today is not None
     assert kpis.valid_percent is not None
     assert 90 < kpis.valid_percent < 100
     for path in (services.site.data_path / "store").glob("records.db*"):
         path.write_bytes(b"damaged" * 1000)
-    kpis = await services.kpis.refresh()
+    kpis = await services.kpis.poll()
     assert (kpis.stored_today, kpis.valid_percent) == (None, None)
 
 

@@ -11,17 +11,17 @@ from console_services import client_of
 from fastapi import FastAPI
 
 from bus.errors import CheckFailed, check
-from monitor.accounts.roles import Role
-from monitor.api.services import Services
+from monitor.accounts.roles import AccountRole
+from monitor.api.services import ConsoleServices
 
-NAMES = ("hub", "kpis", "watcher")
+NAMES = ("hub", "kpis", "poller")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES, ids=("hub", "kpis", "watcher"))
 async def test_a_console_with_a_dead_task_is_not_well(
-    name: str, app: FastAPI, services: Services, monkeypatch: pytest.MonkeyPatch
+    name: str, app: FastAPI, services: ConsoleServices, monkeypatch: pytest.MonkeyPatch
 ):
-    """Whoever watches it from outside must see it, were the process ever to live on."""
+    """An external probe sees it although the process still runs."""
     heard: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
 
@@ -46,7 +46,7 @@ async def test_a_console_with_a_dead_task_is_not_well(
 
 @pytest.mark.parametrize("error", [KeyError, CheckFailed])
 async def test_a_request_that_fails_is_counted_and_a_failed_check_ends_the_process(
-    error: type[BaseException], app: FastAPI, services: Services, monkeypatch: pytest.MonkeyPatch
+    error: type[BaseException], app: FastAPI, services: ConsoleServices, monkeypatch: pytest.MonkeyPatch
 ):
     """What a client's bytes provoke is one answer of 500; a server hides both alike."""
     heard: list[dict[str, Any]] = []
@@ -55,7 +55,7 @@ async def test_a_request_that_fails_is_counted_and_a_failed_check_ends_the_proce
     def fail(_: object) -> list[str]:
         raise error("planted")
 
-    monkeypatch.setattr(Services, "dead_tasks", property(fail))
+    monkeypatch.setattr(ConsoleServices, "dead_tasks", property(fail))
     async with client_of(app) as client:
         with pytest.raises(error):
             await client.get("/healthz")
@@ -65,8 +65,8 @@ async def test_a_request_that_fails_is_counted_and_a_failed_check_ends_the_proce
     )
 
 
-async def test_the_count_is_among_the_metrics(as_role: Any, services: Services):
-    """Beside everything else that Prometheus reads."""
+async def test_the_count_is_among_the_metrics(as_role: Any, services: ConsoleServices):
+    """It is among the metrics that Prometheus reads."""
     services.failures.count = 3
-    client: httpx.AsyncClient = as_role(Role.OPERATIONS)
+    client: httpx.AsyncClient = as_role(AccountRole.OPERATIONS)
     assert "databus_console_failed_requests_total 3.0" in (await client.get("/metrics")).text

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.state_file import StateFile
-from monitor.api.services import Services
+from monitor.api.services import ConsoleServices
 
 
 async def test_alarms_are_paged_and_filtered(as_role: Any) -> None:
@@ -38,7 +38,7 @@ async def test_incidents_have_a_beginning_and_an_end(as_role: Any) -> None:
 
 
 async def test_the_register_follows_its_file_and_survives_a_broken_one(
-    as_role: Any, services: Services
+    as_role: Any, services: ConsoleServices
 ) -> None:
     """A good register is never replaced by a bad one."""
     client, path = as_role(), services.site.data_path / "register.json"
@@ -49,7 +49,7 @@ async def test_the_register_follows_its_file_and_survives_a_broken_one(
     assert (await client.get("/api/register")).json()["site"] == "other"
 
 
-async def test_pictures_come_from_the_picture_store_only(as_role: Any, services: Services) -> None:
+async def test_pictures_come_from_the_picture_store_only(as_role: Any, services: ConsoleServices) -> None:
     """No path leads out of it, and nothing but pictures is served."""
     client = as_role()
     good = await client.get("/pictures/car-1.png")
@@ -61,7 +61,7 @@ async def test_pictures_come_from_the_picture_store_only(as_role: Any, services:
 
 
 async def test_the_status_says_what_is_away(as_role: Any) -> None:
-    """Here the bus: nobody listens at the address of these tests."""
+    """Here the bus: nothing listens at the address of these tests."""
     status = (await as_role().get("/api/status")).json()
     assert status["away"]["bus"]
     reply = await as_role().get("/metrics")
@@ -72,7 +72,7 @@ async def test_the_status_lists_every_process_of_the_product(as_role: Any, data_
     """As `./databus status` does, by the same reader; none where no supervisor is."""
     assert (await as_role().get("/api/status")).json()["processes"] == []
     state = StateFile(data_path, {})
-    state.take()
+    state.acquire()
     role = {"state": "restarting", "pid": None, "restarts": 3, "since_ms": 5}
     state.write({"streams": role})
     found = (await as_role().get("/api/status")).json()["processes"]
@@ -123,9 +123,9 @@ async def test_a_rule_in_force_nowhere_cannot_be_removed(as_role: Any) -> None:
     assert (await as_role().delete("/api/watch/w-1")).status_code == 404
 
 
-async def test_the_cluster_is_away_and_says_so(as_role: Any, services: Services) -> None:
-    """No picture is made up; the reason stands beside it."""
-    await services.watcher.look()
+async def test_the_cluster_is_away_and_says_so(as_role: Any, services: ConsoleServices) -> None:
+    """The answer has the reason instead of an invented state."""
+    await services.poller.poll()
     told = (await as_role().get("/api/cluster")).json()
     assert told["picture"] is None
     assert told["events"] == []

@@ -1,4 +1,4 @@
-"""The readers that `deploy` hands in fit the ports of this room."""
+"""The readers that `deploy` passes fit the ports of this package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from monitor.ports import AlarmReader
 
 
 def test_the_operations_reader_takes_what_the_console_asks() -> None:
-    """Name by name and parameter by parameter; the room itself may not import it."""
+    """Names and parameters are compared; the package itself may not import it."""
     wanted = [n for n, v in vars(AlarmReader).items() if inspect.isfunction(v) and n[0] != "_"]
     assert len(wanted) >= 5
     for name in wanted:

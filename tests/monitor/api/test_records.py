@@ -11,7 +11,7 @@ import pytest
 
 from ingest.store.open import open_store
 from ingest.store.port import RecordRow, StoreBatch
-from monitor.api.services import Services
+from monitor.api.services import ConsoleServices
 
 
 async def all_pages(client: Any, address: str, **parameters: Any) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ async def test_pages_follow_each_other_without_gap_or_repetition(as_role: Any) -
 
 
 async def test_a_search_by_kind_plate_and_checkpoint_finds_what_a_scan_finds(as_role: Any) -> None:
-    """`*` stands for anything."""
+    """`*` matches anything."""
     client = as_role()
     rows = await all_pages(client, "/api/records")
     for wanted, matches in (
@@ -63,14 +63,14 @@ async def test_times_are_the_sites_and_bad_ones_are_told(as_role: Any) -> None:
 
 
 async def test_one_record_shows_all_the_device_wrote_and_its_pictures(as_role: Any) -> None:
-    """The picture's address is this console's, wherever the edge was."""
+    """The picture's address is this console's, not the edge's."""
     detail = (await as_role().get("/api/records/r-000001")).json()
     assert detail["body"]["卡口编号"] == detail["checkpoint_id"]
     assert detail["pictures"][0]["picture"].startswith("/pictures/car-")
     assert (await as_role().get("/api/records/none")).status_code == 404
 
 
-async def test_the_table_holds_every_row_and_no_formula(as_role: Any, services: Services) -> None:
+async def test_the_table_holds_every_row_and_no_formula(as_role: Any, services: ConsoleServices) -> None:
     """A device's text must not become a spreadsheet's formula."""
     store = open_store(f"sqlite://{services.site.data_path}/store/records.db", "write")
     evil = RecordRow(
@@ -105,12 +105,12 @@ async def test_rejected_records_are_shown_with_reason_and_original(as_role: Any)
 
 @pytest.mark.parametrize("limit", ["0", "1001", "x"])
 async def test_no_page_without_a_bound(as_role: Any, limit: str) -> None:
-    """A limit outside the bounds is told, not corrected in silence."""
+    """A limit outside the bounds is an error, not corrected in silence."""
     assert (await as_role().get(f"/api/records?limit={limit}")).status_code == 422
 
 
 async def test_an_absent_store_is_told_and_comes_back_by_itself(
-    as_role: Any, services: Services
+    as_role: Any, services: ConsoleServices
 ) -> None:
     """503 with the reason while it is away; no restart needed."""
     client, path = as_role(), services.site.data_path / "store" / "records.db"
@@ -127,15 +127,15 @@ async def test_an_absent_store_is_told_and_comes_back_by_itself(
     assert not (await client.get("/api/status")).json()["away"]["records"]
 
 
-async def test_a_store_that_nobody_has_made_yet_is_empty(as_role: Any, services: Services) -> None:
+async def test_a_store_that_nobody_has_made_yet_is_empty(as_role: Any, services: ConsoleServices) -> None:
     """The console may start first."""
     for path in (services.site.data_path / "store").glob("records.db*"):
         path.unlink()
     assert (await as_role().get("/api/records")).json() == {"rows": [], "cursor": ""}
 
 
-def test_rows_are_json_of_plain_values(services: Services) -> None:
-    """Whatever bytes a device sent, the answer is valid JSON."""
+def test_rows_are_json_of_plain_values(services: ConsoleServices) -> None:
+    """For any bytes of a device, the answer is valid JSON."""
     from monitor.api.views import record_detail
 
     for body in (b"\xff\xfe", b"[1]", b'{"a": NaN}', b"{" * 5000, b""):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from monitor.api.views import LAST_TIME_MS, clock, parse_time
 from monitor.console.address import is_moment
-from monitor.hub.sighting import parse_device_time
+from monitor.live.live_record import parse_device_time
 
 ZONES = st.sampled_from(
     [ZoneInfo(name) for name in ("UTC", "Asia/Shanghai", "Europe/London", "Pacific/Apia")]
@@ -64,7 +64,7 @@ def test_any_text_is_a_time_that_a_store_can_compare_or_a_clear_error(
 
 @given(TIME_LIKE, ZONES)
 def test_any_capture_time_of_a_device_is_a_moment_or_unknown(text: str, zone: ZoneInfo) -> None:
-    """A live row never fails for what a device wrote."""
+    """A live row never fails because of a device's value."""
     assert isinstance(parse_device_time(text, zone), int)
 
 

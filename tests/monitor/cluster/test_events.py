@@ -1,23 +1,23 @@
-"""What an operator is told between two looks, and what is kept of it."""
+"""What an operator learns between two polls, and what is kept of it."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from bus.client.operate.views import (
-    BrokerState,
-    ClusterState,
-    PartitionState,
-    QuorumState,
-    TopicState,
-    VoterState,
+from bus.client.model import (
+    BrokerDescription,
+    ClusterDescription,
+    PartitionDescription,
+    QuorumDescription,
+    QuorumReplica,
+    TopicDescription,
 )
-from monitor.cluster.events import Event, events
-from monitor.cluster.history import MAX_EVENTS, SAMPLES, History
-from monitor.cluster.picture import Picture, picture
+from monitor.cluster.events import ClusterEvent, events
+from monitor.cluster.history import MAX_EVENTS, SAMPLES, ClusterHistory
+from monitor.cluster.snapshot import ClusterSnapshot, build_snapshot
 from monitor.console.cluster_rows import broker_row, event_row, partition_row, tiles
-from monitor.console.i18n import LANGUAGES, texts
+from monitor.i18n import LANGUAGES, texts
 
 THREE = (1, 2, 3)
 
@@ -28,29 +28,29 @@ def seen(
     fenced: tuple[int, ...] = (),
     controller: int = 1,
     epoch: int = 5,
-    before: Picture | None = None,
+    before: ClusterSnapshot | None = None,
     at_ms: int = 1000,
-) -> Picture:
+) -> ClusterSnapshot:
     """A cluster of three with one topic of these (leader, isr)."""
-    brokers = [BrokerState(b, "127.0.0.1", 9000 + b, "north", b in fenced)
+    brokers = [BrokerDescription(b, "127.0.0.1", 9000 + b, "north", b in fenced)
                for b in sorted((*alive, *fenced))]  # fmt: skip
-    topic = TopicState(
+    topic = TopicDescription(
         "plates",
         bytes(16),
         False,
-        tuple(PartitionState(i, leader, 0, THREE, isr) for i, (leader, isr) in enumerate(partitions)),
+        tuple(PartitionDescription(i, leader, 0, THREE, isr) for i, (leader, isr) in enumerate(partitions)),
     )
-    voters = tuple(VoterState(b, bytes(16), 100 - b, 0, 0) for b in THREE)
-    quorum = QuorumState(controller, epoch, 90, voters, ())
-    return picture(
-        ClusterState("id", controller, tuple(brokers)), [topic], quorum, now_ms=at_ms, before=before
+    voters = tuple(QuorumReplica(b, bytes(16), 100 - b, 0, 0) for b in THREE)
+    quorum = QuorumDescription(controller, epoch, 90, voters, ())
+    return build_snapshot(
+        ClusterDescription("id", controller, tuple(brokers)), [topic], quorum, now_ms=at_ms, before=before
     )
 
 
 WELL = ((1, THREE), (2, THREE))
 
 
-def kinds(found: list[Event]) -> list[tuple[str, str]]:
+def kinds(found: list[ClusterEvent]) -> list[tuple[str, str]]:
     return [(one.kind, one.severity) for one in found]
 
 
@@ -112,15 +112,15 @@ def test_a_broker_that_nobody_registers_stays_on_the_list_while_partitions_name_
     """And is forgotten when none does."""
     now = seen((2, (2, 3)), alive=(2, 3))
     assert next((b.broker_id, b.state) for b in now.brokers) == (1, "lost")
-    empty = picture(ClusterState("id", 2, ()), [], None, now_ms=1, before=now)
+    empty = build_snapshot(ClusterDescription("id", 2, ()), [], None, now_ms=1, before=now)
     assert [b.broker_id for b in empty.brokers] == [2, 3]
-    assert picture(ClusterState("id", 2, ()), [], None, now_ms=1, before=empty).brokers == ()
+    assert build_snapshot(ClusterDescription("id", 2, ()), [], None, now_ms=1, before=empty).brokers == ()
 
 
 def test_the_history_is_bounded_and_numbers_its_events():
-    history = History()
+    history = ClusterHistory()
     for at in range(SAMPLES + 10):
-        history.take(seen(*WELL, at_ms=at, epoch=at))
+        history.add(seen(*WELL, at_ms=at, epoch=at))
     assert len(history.samples) == SAMPLES
     assert len(history.events) == MAX_EVENTS
     numbers = [one.number for one in history.events]
@@ -128,10 +128,10 @@ def test_the_history_is_bounded_and_numbers_its_events():
 
 
 def test_curves_keep_only_the_steps():
-    history = History()
+    history = ClusterHistory()
     for at in range(100):
         isr = THREE if at < 50 else (1, 2)
-        history.take(seen((1, isr), at_ms=at))
+        history.add(seen((1, isr), at_ms=at))
     assert history.curves()["under_replicated"] == [[0, 0], [49, 0], [50, 1], [99, 1]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.cluster.traffic import BYTES_IN, BYTES_OUT, Rates, Traffic, metrics_urls
+from monitor.cluster.traffic import BYTES_IN, BYTES_OUT, BrokerTraffic, Rates, metrics_urls
 
 
 def page(bytes_in: float, bytes_out: float) -> str:
@@ -10,14 +10,14 @@ def page(bytes_in: float, bytes_out: float) -> str:
 
 
 def test_a_rate_needs_two_pages_and_begins_anew_with_the_broker():
-    traffic = Traffic()
-    traffic.take(1, page(1000, 0), 10.0)
+    traffic = BrokerTraffic()
+    traffic.update(1, page(1000, 0), 10.0)
     assert traffic.rates[1] == Rates(None, None)
-    traffic.take(1, page(3000, 500), 12.0)
+    traffic.update(1, page(3000, 500), 12.0)
     assert traffic.rates[1] == Rates(1000.0, 250.0)
-    traffic.take(1, page(10, 600), 13.0)
+    traffic.update(1, page(10, 600), 13.0)
     assert traffic.rates[1] == Rates(None, 100.0)
-    traffic.take(1, None, 14.0)
+    traffic.update(1, None, 14.0)
     assert traffic.rates == {}
 
 

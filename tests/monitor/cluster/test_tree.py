@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from bus.client.operate.views import StoredRecord
+from bus.client.model import StoredRecord
 from bus.protocol.generated import metadata_records as records
 from monitor.cluster.tree import NEWEST, MetadataTree
 from monitor.console.cluster_rows import MAX_CHILDREN, tree_nodes
-from monitor.console.i18n import texts
+from monitor.i18n import texts
 
 TOPIC_ID = bytes(range(16))
 
 
 def folded(*changes: object) -> MetadataTree:
     tree = MetadataTree()
-    tree.take(
+    tree.apply(
         StoredRecord(at, 1, 1000, type(one).__name__, one) for at, one in enumerate(changes)
     )
     return tree
@@ -65,7 +65,7 @@ def test_brokers_are_fenced_and_unfenced():
 
 def test_the_newest_records_are_bounded():
     tree = folded(*[records.FeatureLevelRecord("kraft.version", 1)] * (NEWEST + 5))
-    tree.take([StoredRecord(9999, 1, 1, "NoOpRecord", records.NoOpRecord())])
+    tree.apply([StoredRecord(9999, 1, 1, "NoOpRecord", records.NoOpRecord())])
     assert len(tree.newest) == NEWEST
     assert tree.newest[-1]["kind"] == "FeatureLevel"
     assert tree.root["features"] == {"kraft.version": 1}
@@ -80,7 +80,7 @@ def test_secrets_do_not_leave():
 
 def test_what_a_later_kafka_adds_is_shown_as_unknown():
     tree = MetadataTree()
-    tree.take([StoredRecord(0, 1, 1, "unknown", "metadata record type 99 version 0")])
+    tree.apply([StoredRecord(0, 1, 1, "unknown", "metadata record type 99 version 0")])
     assert "type 99" in tree.newest[0]["value"]
 
 

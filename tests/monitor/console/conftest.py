@@ -6,19 +6,19 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from console_browser import FLAGS, PATIENCE_MS, Console, OpenPage, now_ms
+from console_browser import FLAGS, PATIENCE_MS, ConsoleProcess, OpenPage, now_ms
 from console_city import alarms, fill_store, incidents
 from console_traffic import make_topics, producer, send_events, send_records
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-from broker.server.embedded import RunningBroker
+from deploy.testservers.databus import RunningBroker
 from monitor.accounts.one_time_links import issue_one_time_link
-from monitor.accounts.roles import Role
+from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 
 
 @pytest.fixture(scope="module")
-def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
     path, started_ms = tmp_path_factory.mktemp("console"), now_ms()
     fill_store(path, now_ms=started_ms, records=600)
     make_topics(broker.bootstrap)
@@ -26,9 +26,9 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     send_events(to, alarms(started_ms), incidents(started_ms))
     send_records(to, now_ms=started_ms, count=40, seed=4)
     store = AccountStore(path)
-    store.add("li", "correct horse", [Role.OPERATOR])
-    store.add("wang", "only looking", [Role.VIEWER])
-    made = Console(path, broker.bootstrap, started_ms)
+    store.add("li", "correct horse", [AccountRole.OPERATOR])
+    store.add("wang", "only looking", [AccountRole.VIEWER])
+    made = ConsoleProcess(path, broker.bootstrap, started_ms)
     yield made
     made.stop()
 
@@ -49,7 +49,7 @@ def is_fault(page: Page, said: ConsoleMessage) -> bool:
 
 
 @pytest.fixture
-def open_page(console: Console, browser: Browser) -> Iterator[OpenPage]:
+def open_page(console: ConsoleProcess, browser: Browser) -> Iterator[OpenPage]:
     """A page behind a one-time link; at the end: nothing from outside, no error in the browser."""
     contexts, outside, errors = [], [], []
 

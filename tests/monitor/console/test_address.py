@@ -1,4 +1,4 @@
-"""What stands in a page's address: read, written, and whatever somebody made of it."""
+"""The parameters in a page's address: read, written, and invalid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from monitor.console.address import (
     read_address,
     valid_values,
 )
-from monitor.console.shell import PAGES
+from monitor.console.layout import PAGES
 
 _TEXT = st.text(max_size=MAX_TEXT).filter(lambda s: s.isprintable() and s == s.strip())
 _MOMENTS = st.datetimes(datetime(FIRST_YEAR, 1, 1), datetime(LAST_YEAR, 12, 31))

@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from console_browser import PAGES, Console, OpenPage, now_ms, shoot
+from console_browser import PAGES, ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import alarms
 from console_traffic import producer, send_events, send_records
 
-from broker.server.embedded import RunningBroker
-from monitor.accounts.roles import Role
+from deploy.testservers.databus import RunningBroker
+from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
-def test_a_person_logs_in_by_the_form_and_out_again(open_page: OpenPage, console: Console) -> None:
-    """A wrong password is told; after logging out an open page of the session is told nothing more."""
+def test_a_person_logs_in_by_the_form_and_out_again(open_page: OpenPage, console: ConsoleProcess) -> None:
+    """A wrong password is reported; after logging out an open page of the session gets no further updates."""
     page = open_page(log_in=False)
     page.goto(console.url + "/map")
     page.fill("#name", "li")
@@ -41,13 +41,14 @@ def test_a_person_logs_in_by_the_form_and_out_again(open_page: OpenPage, console
 
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_new_password_ends_open_pages_and_says_so_in_the_persons_language(
-    open_page: OpenPage, console: Console, is_told: bool
+    open_page: OpenPage, console: ConsoleProcess, is_told: bool
 ) -> None:
-    """The site speaks Chinese, this person English. A page that is not told in time (a stalled
-    machine) finds out by itself; before, it kept its rows behind a box in the site's language.
+    """The site's language is Chinese, this person's English. A page that is not notified in time (a
+    stalled machine) detects it itself. Regression: it kept its rows behind a box in the site's
+    language.
     """
     name, store = f"smith-{now_ms()}", AccountStore(console.data_path)
-    store.add(name, "correct horse", [Role.OPERATOR])
+    store.add(name, "correct horse", [AccountRole.OPERATOR])
     page = open_page(log_in=False)
     page.goto(console.url + "/login?language=en&next=/records")
     page.fill("#name", name)
@@ -65,7 +66,7 @@ def test_a_new_password_ends_open_pages_and_says_so_in_the_persons_language(
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_shows_its_data_with_one_heading(
-    open_page: OpenPage, console: Console, name: str
+    open_page: OpenPage, console: ConsoleProcess, name: str
 ) -> None:
     """In Chinese, dark, without a word from another host."""
     page = open_page()
@@ -84,7 +85,7 @@ def test_every_page_shows_its_data_with_one_heading(
 
 
 def test_the_cluster_what_happened_to_it_and_its_metadata(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """The one broker leads everything; the tree is found by a word and unfolds."""
     page = open_page()
@@ -101,7 +102,7 @@ def test_the_cluster_what_happened_to_it_and_its_metadata(
 
 
 def test_a_record_and_an_alarm_appear_without_a_reload(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """From the broker to the row, on top of the list."""
     page = open_page()
@@ -128,7 +129,7 @@ def test_a_record_and_an_alarm_appear_without_a_reload(
 
 
 def test_the_map_draws_roads_checkpoints_and_a_growing_trajectory(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """Without tiles; the list beside it says the states in words."""
     page = open_page()
@@ -154,7 +155,7 @@ def test_the_map_draws_roads_checkpoints_and_a_growing_trajectory(
     shoot(page, console, "map-trajectory")
 
 
-def test_search_finds_a_plate_and_shows_its_pictures(open_page: OpenPage, console: Console) -> None:
+def test_search_finds_a_plate_and_shows_its_pictures(open_page: OpenPage, console: ConsoleProcess) -> None:
     """By Enter; the row opens its record; the picture is served from here."""
     page = open_page()
     page.goto(console.url + "/records")
@@ -175,7 +176,7 @@ def test_search_finds_a_plate_and_shows_its_pictures(open_page: OpenPage, consol
 
 
 def test_a_target_is_put_on_the_watch_list_and_taken_off(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """What the list shows came back from the broker."""
     page = open_page()
@@ -194,7 +195,7 @@ def test_a_target_is_put_on_the_watch_list_and_taken_off(
     page.wait_for_selector(".ag-row >> text=蓝色轿车", state="detached")
 
 
-def test_a_viewer_sees_the_list_and_cannot_change_it(open_page: OpenPage, console: Console) -> None:
+def test_a_viewer_sees_the_list_and_cannot_change_it(open_page: OpenPage, console: ConsoleProcess) -> None:
     """No form, no button; the API would refuse as well (tested there)."""
     page = open_page(log_in=False)
     page.goto(console.url + "/watch")
@@ -206,7 +207,7 @@ def test_a_viewer_sees_the_list_and_cannot_change_it(open_page: OpenPage, consol
 
 
 def test_language_and_theme_change_at_a_switch_and_stay(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """English, light, on every page after it."""
     page = open_page()
@@ -227,7 +228,7 @@ def test_language_and_theme_change_at_a_switch_and_stay(
     shoot(page, console, "live-light-english")
 
 
-def test_every_way_is_reachable_by_keyboard(open_page: OpenPage, console: Console) -> None:
+def test_every_way_is_reachable_by_keyboard(open_page: OpenPage, console: ConsoleProcess) -> None:
     """Skip link first, then header, navigation, content."""
     page = open_page()
     page.goto(console.url + "/map")
@@ -244,7 +245,7 @@ def test_every_way_is_reachable_by_keyboard(open_page: OpenPage, console: Consol
 
 
 def test_pages_say_that_the_bus_is_away_and_go_on_when_it_is_back(
-    open_page: OpenPage, console: Console, broker: RunningBroker
+    open_page: OpenPage, console: ConsoleProcess, broker: RunningBroker
 ) -> None:
     """kill -9 of the broker under an open page; no reload. Last in this file."""
     page: Any = open_page()
@@ -253,7 +254,7 @@ def test_pages_say_that_the_bus_is_away_and_go_on_when_it_is_back(
     page.evaluate("window.marked = true")
     broker.kill()
     page.wait_for_selector(".notice >> text=总线无法访问")
-    broker.process = broker.start_again().process
+    broker.process = broker.restart().process
     page.wait_for_selector(".notice >> text=总线无法访问", state="hidden")
     send_records(producer(console.bootstrap), now_ms=now_ms(), count=3, seed=88)
     page.wait_for_selector("[row-id='t-88-2']")

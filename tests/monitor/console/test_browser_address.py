@@ -6,7 +6,7 @@ import re
 from urllib.parse import quote
 
 import pytest
-from console_browser import Console, OpenPage
+from console_browser import ConsoleProcess, OpenPage
 from console_city import register
 from playwright.sync_api import Page, expect
 
@@ -26,7 +26,7 @@ def only_shown(page: Page, column: str, word: str) -> None:
 
 
 def test_search_and_open_record_outlive_a_reload_and_travel_as_a_link(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """A second person opens the copied address, logs in, and sees the same."""
     page = open_page()
@@ -61,7 +61,7 @@ def test_search_and_open_record_outlive_a_reload_and_travel_as_a_link(
 
 
 def test_back_leaves_the_record_then_the_search_and_then_the_page(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """Step by step, without a reload; Forward leads the same way again."""
     page = open_page()
@@ -96,7 +96,7 @@ def test_back_leaves_the_record_then_the_search_and_then_the_page(
     page.wait_for_url("**/latency")
 
 
-def test_a_record_that_is_closed_leaves_the_address(open_page: OpenPage, console: Console) -> None:
+def test_a_record_that_is_closed_leaves_the_address(open_page: OpenPage, console: ConsoleProcess) -> None:
     """By its button; a rejected record as well."""
     page = open_page()
     page.goto(console.url + "/quality?span=day&reason=bad-time")
@@ -111,7 +111,7 @@ def test_a_record_that_is_closed_leaves_the_address(open_page: OpenPage, console
     page.wait_for_selector(".detail", state="hidden")
 
 
-def test_language_and_theme_keep_what_is_shown(open_page: OpenPage, console: Console) -> None:
+def test_language_and_theme_keep_what_is_shown(open_page: OpenPage, console: ConsoleProcess) -> None:
     """The switches lead back to the address of the moment, not to that of the page's begin."""
     page = open_page()
     page.goto(console.url + "/metadata")
@@ -123,7 +123,7 @@ def test_language_and_theme_keep_what_is_shown(open_page: OpenPage, console: Con
     assert page.locator("input[placeholder]").input_value() == "data.vehicle"
 
 
-def test_a_checkpoint_on_the_map_leads_to_its_records(open_page: OpenPage, console: Console) -> None:
+def test_a_checkpoint_on_the_map_leads_to_its_records(open_page: OpenPage, console: ConsoleProcess) -> None:
     """The chosen checkpoint is in the map's address; its records are one click away."""
     page = open_page()
     page.goto(console.url + "/map")
@@ -139,7 +139,7 @@ def test_a_checkpoint_on_the_map_leads_to_its_records(open_page: OpenPage, conso
 
 @pytest.mark.parametrize("name", ["records", "alarms", "latency", "quality", "map", "metadata"])
 def test_a_broken_address_shows_the_page_as_it_begins(
-    open_page: OpenPage, console: Console, name: str
+    open_page: OpenPage, console: ConsoleProcess, name: str
 ) -> None:
     """No error in the browser (the fixture looks), none on the server."""
     page = open_page()

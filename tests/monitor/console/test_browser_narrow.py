@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from console_browser import PAGES, Console, OpenPage, shoot
+from console_browser import PAGES, ConsoleProcess, OpenPage, shoot
 from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
@@ -20,7 +20,7 @@ OUTSIDE = """
 HIDDEN_DRAWER = ".q-drawer.q-layout--prevent-focus"
 
 
-def prefer(page: Page, console: Console, language: str, theme: str) -> None:
+def prefer(page: Page, console: ConsoleProcess, language: str, theme: str) -> None:
     """As the switches in the drawer do."""
     for name, value in (("language", language), ("theme", theme)):
         page.request.post(f"{console.url}/auth/preferences", form={name: value}, max_redirects=0)
@@ -29,7 +29,7 @@ def prefer(page: Page, console: Console, language: str, theme: str) -> None:
 @pytest.mark.parametrize(("language", "theme"), [("zh", "dark"), ("en", "light")])
 @pytest.mark.parametrize("name", [*PAGES, "nonsense"])
 def test_no_page_is_wider_than_the_screen(
-    open_page: OpenPage, console: Console, name: str, language: str, theme: str
+    open_page: OpenPage, console: ConsoleProcess, name: str, language: str, theme: str
 ) -> None:
     """Neither the page nor a part of it; the drawer is closed, opens, and leads on."""
     page = open_page(width=WIDTH)
@@ -52,7 +52,7 @@ def test_no_page_is_wider_than_the_screen(
     page.wait_for_url("**/system")
 
 
-def test_a_card_says_what_its_row_says_and_opens_it(open_page: OpenPage, console: Console) -> None:
+def test_a_card_says_what_its_row_says_and_opens_it(open_page: OpenPage, console: ConsoleProcess) -> None:
     """Two tiles a row, cards with names and values; wide again, the same grid has columns."""
     page = open_page(width=WIDTH)
     page.goto(console.url + "/live")
@@ -78,7 +78,7 @@ def test_a_card_says_what_its_row_says_and_opens_it(open_page: OpenPage, console
 
 
 def test_a_target_can_be_taken_off_the_list_on_a_telephone(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """The deed stays beside the card."""
     page = open_page(width=WIDTH)
@@ -94,7 +94,7 @@ def test_a_target_can_be_taken_off_the_list_on_a_telephone(
 
 
 def test_the_map_on_a_telephone_has_no_names_over_each_other(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """Roads and districts are unnamed there; a chosen checkpoint still says its own name."""
     page = open_page(width=WIDTH)

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import pytest
-from console_browser import PAGES, Console, OpenPage, now_ms, shoot
+from console_browser import PAGES, ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import alarms
 from playwright.sync_api import Page
 
@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 HAN = re.compile(r"[\u4e00-\u9fff]+")
 
 
-def in_english(page: Page, console: Console) -> None:
+def in_english(page: Page, console: ConsoleProcess) -> None:
     """By the switch, as a person does it."""
     page.goto(console.url + "/live")
     page.click("text=English")
     page.wait_for_selector("html[lang=en]")
 
 
-def test_english_pages_are_english_throughout(open_page: OpenPage, console: Console) -> None:
+def test_english_pages_are_english_throughout(open_page: OpenPage, console: ConsoleProcess) -> None:
     """Values, faces, names of places and of numbers. What people wrote (plates, names of targets)
     and the switch to the other language stay."""
     page = open_page()
@@ -48,9 +48,9 @@ def test_english_pages_are_english_throughout(open_page: OpenPage, console: Cons
 
 
 def test_a_record_opens_in_english_with_names_and_values(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
-    """What the device wrote stands below it as it came."""
+    """The device's original text is below it, unchanged."""
     page = open_page()
     in_english(page, console)
     page.goto(console.url + "/records")
@@ -67,7 +67,7 @@ def test_a_record_opens_in_english_with_names_and_values(
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_a_wrong_clock_is_listed_and_the_axis_is_logarithmic(
-    open_page: OpenPage, console: Console, language: str
+    open_page: OpenPage, console: ConsoleProcess, language: str
 ) -> None:
     """Both wrong devices with by how much; what is drawn stays below a minute."""
     page = open_page()
@@ -98,7 +98,7 @@ def chart_options(page: Page) -> Any:
 
 
 def test_the_quality_chart_has_a_gap_where_nothing_was_counted(
-    open_page: OpenPage, console: Console
+    open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """An empty hour in the middle of six."""
     page = open_page()
@@ -114,9 +114,9 @@ def test_the_quality_chart_has_a_gap_where_nothing_was_counted(
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_a_moment_is_written_year_first_and_chosen_from_a_calendar(
-    open_page: OpenPage, console: Console, language: str
+    open_page: OpenPage, console: ConsoleProcess, language: str
 ) -> None:
-    """The browser's own field wrote mm/dd/yyyy whatever the page's language was."""
+    """The browser's own field wrote mm/dd/yyyy in every language of the page."""
     page = open_page()
     if language == "en":
         in_english(page, console)
@@ -135,7 +135,7 @@ def test_a_moment_is_written_year_first_and_chosen_from_a_calendar(
     page.wait_for_function("[...document.querySelectorAll('input')].some(i => i.value.startsWith('2026-11-17 '))")
 
 
-def test_a_part_of_a_plate_offers_whole_plates(open_page: OpenPage, console: Console) -> None:
+def test_a_part_of_a_plate_offers_whole_plates(open_page: OpenPage, console: ConsoleProcess) -> None:
     """Before: an empty grid without a word."""
     page = open_page()
     page.goto(console.url + "/records")
@@ -157,7 +157,7 @@ def test_a_part_of_a_plate_offers_whole_plates(open_page: OpenPage, console: Con
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_the_system_page_lists_every_process_of_the_product(
-    open_page: OpenPage, console: Console, language: str
+    open_page: OpenPage, console: ConsoleProcess, language: str
 ) -> None:
     """What the supervisor's own state says, and that there is none where there is none."""
     page = open_page()
@@ -166,7 +166,7 @@ def test_the_system_page_lists_every_process_of_the_product(
     page.goto(console.url + "/system")
     page.wait_for_selector("text=systemd")
     state, begun_ms = StateFile(console.data_path, {}), now_ms()
-    state.take()
+    state.acquire()
     role = {"state": "running", "pid": 4711, "restarts": 2, "since_ms": begun_ms}
     roles = dict.fromkeys(("broker-1", "broker-2", "edge", "dispatcher", "console", "city"), role)
     state.write(roles | {"streams": role | {"state": "restarting", "pid": None}})

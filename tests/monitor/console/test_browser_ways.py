@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from console_browser import Console, OpenPage
+from console_browser import ConsoleProcess, OpenPage
 from playwright.sync_api import Browser
 
 from monitor.accounts.one_time_links import issue_one_time_link
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
     [("zh", "没有这个页面", "返回“实时态势”"), ("en", "No such page", "Back to “Live”")],
 )
 def test_an_unknown_page_has_the_products_frame_and_a_way_back(
-    open_page: OpenPage, console: Console, language: str, heading: str, back: str
+    open_page: OpenPage, console: ConsoleProcess, language: str, heading: str, back: str
 ) -> None:
     """With its navigation, in the person's language; a path from outside is text, nothing more."""
     page = open_page()
@@ -31,8 +31,8 @@ def test_an_unknown_page_has_the_products_frame_and_a_way_back(
     page.wait_for_url("**/live")
 
 
-def test_scripts_get_json_where_nothing_is(open_page: OpenPage, console: Console) -> None:
-    """And the status tells them, whatever they sent."""
+def test_scripts_get_json_where_nothing_is(open_page: OpenPage, console: ConsoleProcess) -> None:
+    """And the status tells them, for any request."""
     page = open_page()
     for reply in (
         page.request.get(console.url + "/api/nonsense"),
@@ -45,7 +45,7 @@ def test_scripts_get_json_where_nothing_is(open_page: OpenPage, console: Console
 
 @pytest.mark.parametrize(("theme", "ground"), [("dark", "rgb(8, 17, 32)"), ("light", "rgb(237, 241, 246)")])
 def test_a_page_has_a_shape_before_its_scripts_have_run(
-    browser: Browser, console: Console, theme: str, ground: str
+    browser: Browser, console: ConsoleProcess, theme: str, ground: str
 ) -> None:
     """A browser without scripts stays at that moment: no white page, in the chosen theme."""
     context = browser.new_context(java_script_enabled=False)
@@ -59,7 +59,7 @@ def test_a_page_has_a_shape_before_its_scripts_have_run(
     context.close()
 
 
-def test_the_shape_is_gone_when_the_page_is_there(open_page: OpenPage, console: Console) -> None:
+def test_the_shape_is_gone_when_the_page_is_there(open_page: OpenPage, console: ConsoleProcess) -> None:
     """It covers nothing then."""
     page = open_page()
     page.goto(console.url + "/records")
@@ -75,7 +75,7 @@ MOST_BYTES = 1_500_000  # of the largest page; measured: 1.2 MB, of which script
 
 @pytest.mark.parametrize("name", ["live", "records", "map", "quality"])
 def test_scripts_and_styles_travel_once_and_compressed(
-    open_page: OpenPage, console: Console, name: str
+    open_page: OpenPage, console: ConsoleProcess, name: str
 ) -> None:
     """A page's first visit is bounded; the next one moves the page and its data, nothing else."""
     page = open_page()

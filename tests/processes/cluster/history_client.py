@@ -1,8 +1,8 @@
-"""Clients that write down what they do and see: one producer or consumer in a process of its own.
+"""Clients that record what they do and see: one producer or consumer per process.
 
     python -m tests.processes.cluster.history_client produce --bootstrap B --topic T --number 1 --file F
-Runs until stdin ends. In: words. Out: a file of events (`tests.checker.history`), one a line.
-Never: knowing of the faults. Times are those of the machine's monotonic clock, which all share.
+Runs until stdin ends. In: arguments. Out: a file of events (`tests.checker.history`), one per line.
+Never: knowledge of the faults. Times are from the machine's monotonic clock, which all share.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.checker.history import Ack, Commit, Event, Fail, Poll, Send, to_line
+from tests.checker.history import Ack, Commit, Fail, HistoryEvent, Poll, SendEvent, to_line
 
-OPS = 1_000_000_000  # numbers of one client; the next client's begin behind them
+OPS = 1_000_000_000  # numbers of one client; the next client's follow
 PARTITIONS = 3
 PAUSE_S = 0.01  # between records: the story is about faults, not about speed
-PATIENCE_MS = 280_000  # a record is given up only when the story is lost anyway
+PATIENCE_MS = 280_000  # a record fails only when the story fails anyway
 COMMIT_EVERY_S = 0.5
 ASK_TIMEOUT_S = 20.0
-LOST_COMMIT_S = 90.0  # longer than any request of the library lives: it will not happen any more
+LOST_COMMIT_S = 90.0  # longer than any request of the library: it will not happen any longer
 FINAL_FLUSH_S = 240.0
 
 
 def now_ms() -> int:
-    """Milliseconds of the clock all clients of one machine share."""
+    """Milliseconds of the clock that all clients of one machine share."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -45,14 +45,14 @@ class Pen:
     def __init__(self, path: str) -> None:
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115
 
-    def write(self, event: Event) -> None:
+    def write(self, event: HistoryEvent) -> None:
         self._file.write(to_line(event))
 
 
 def produce(words: argparse.Namespace) -> None:
-    """Records with values of their own to all partitions in turn; idempotent unless `--plain`.
+    """Produces unique values to all partitions in turn; idempotent unless `--plain`.
 
-    A plain producer has one request in flight, so that its order is a promise as well.
+    A plain producer has one request in flight, so that its order is guaranteed, too.
     """
     pen, name = Pen(words.file), f"producer-{words.number}"
     settings: dict[str, Any] = {
@@ -71,7 +71,7 @@ def produce(words: argparse.Namespace) -> None:
     producer = Producer(settings)
     number = 0
 
-    def told(op: int, error: Any, message: Any) -> None:
+    def delivered(op: int, error: Any, message: Any) -> None:
         if error is None:
             pen.write(Ack(at_ms=now_ms(), op=op, offset=message.offset()))
         else:
@@ -83,13 +83,13 @@ def produce(words: argparse.Namespace) -> None:
         try:
             producer.produce(
                 words.topic, value.encode(), partition=partition,
-                on_delivery=lambda error, message, op=op: told(op, error, message),
+                on_delivery=lambda error, message, op=op: delivered(op, error, message),
             )  # fmt: skip
         except BufferError:
             producer.poll(PAUSE_S)
             continue
         pen.write(
-            Send(
+            SendEvent(
                 at_ms=now_ms(), op=op, producer=name, topic=words.topic, partition=partition,
                 value=value, idempotent=not words.plain, ordered=not words.plain,
             )
@@ -99,8 +99,8 @@ def produce(words: argparse.Namespace) -> None:
     sys.exit(1 if producer.flush(FINAL_FLUSH_S) else 0)
 
 
-class Member:
-    """A member of a group: what it polls and commits, assignment by assignment."""
+class HistoryConsumer:
+    """A member of a group that records its polls and commits, assignment by assignment."""
 
     def __init__(self, words: argparse.Namespace) -> None:
         self.name = f"consumer-{words.number}"
@@ -138,7 +138,7 @@ class Member:
         while not asked_to_stop():
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
-                self._take(message.partition(), message.offset(), message.value())
+                self._record_poll(message.partition(), message.offset(), message.value())
             if time.monotonic() >= due:
                 self._commit()
                 due = time.monotonic() + COMMIT_EVERY_S
@@ -146,11 +146,11 @@ class Member:
         deadline = time.monotonic() + ASK_TIMEOUT_S
         while self._asked and time.monotonic() < deadline:
             self._consumer.poll(0.1)
-        os._exit(0)  # not `close`: it may wait for a broker that the library has given up
+        os._exit(0)  # not `close`: it may wait for a broker that the library no longer connects to
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """From the committed offsets, or from the beginning; unknown ones are left to the
-        library, and the first record then says where it stands."""
+        """Starts at the committed offsets, or at the beginning; unknown ones are left to the
+        library, and the first record then shows the position."""
         self._assignments += 1
         self._positions, self._begun, self._got = {}, {}, {}
         self._committed, self._asked = {}, {}
@@ -173,12 +173,12 @@ class Member:
         self._write()
         self._positions = {}
 
-    def _take(self, partition: int, offset: int, value: bytes) -> None:
+    def _record_poll(self, partition: int, offset: int, value: bytes) -> None:
         self._positions.setdefault(partition, offset)
         self._got.setdefault(partition, []).append((offset, value.decode()))
 
     def _write(self) -> None:
-        """What came since the last time."""
+        """Writes the records received since the last call."""
         for partition, records in self._got.items():
             position, after = self._positions[partition], records[-1][0] + 1
             self._pen.write(
@@ -203,13 +203,13 @@ class Member:
         for partition, offset in wanted.items():
             self._asked[partition, offset] = self._note_commit(partition, offset)
             places.append(TopicPartition(self._words.topic, partition, offset))
-        # Not a blocking one: the library sets it no limit, and a story must end even where the
-        # library is at fault (it gives up every broker when one answer lists none).
+        # Not a blocking one: it has no timeout in the library, and a story must end even if the
+        # library is at fault (it drops every broker when one answer lists none).
         with contextlib.suppress(KafkaException):
             self._consumer.commit(offsets=places, asynchronous=True)
 
     def _answered(self, error: Any, places: list[TopicPartition]) -> None:
-        """Which of the commits asked for have happened; of the others nobody knows."""
+        """Records which requested commits have succeeded; the others are unknown."""
         for each in places or ():
             op = self._asked.pop((each.partition, each.offset), None)
             if op is None or error is not None or each.error is not None:
@@ -246,7 +246,7 @@ def main(arguments: list[str]) -> None:
     if words.kind == "produce":
         produce(words)
     else:
-        Member(words).run()
+        HistoryConsumer(words).run()
 
 
 if __name__ == "__main__":

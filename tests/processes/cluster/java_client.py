@@ -1,7 +1,7 @@
-"""Kafka's own verifiable producer and consumer (Java), and what they say as a history.
+"""Kafka's own verifiable producer and consumer (Java), and their output as a history.
 
-In: a cluster, a topic. Out: processes; events made of the lines they print. Never: another reading of
-a line than Kafka's own: a producer's success names value and offset, a consumer's record its place.
+In: a cluster, a topic. Out: processes; events from the lines they print. Never: another meaning of
+a line than Kafka's: a producer's success has value and offset, a consumer's record its position.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from deploy.setup.java import ensure_java
 from deploy.testservers.kafka import kafka_jars
 from deploy.testservers.process import class_path
-from tests.checker.history import Ack, AnyEvent, Fail, Poll, Send
+from tests.checker.history import Ack, AnyEvent, Fail, Poll, SendEvent
 from tests.processes.cluster.history_client import OPS
 
 PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
@@ -27,7 +27,7 @@ PATIENCE = "delivery.timeout.ms=280000\nretry.backoff.max.ms=1000\nreconnect.bac
 def start_producer(
     folder: Path, bootstrap: str, topic: str, number: int
 ) -> subprocess.Popen[bytes]:
-    """Idempotent, acks=all, as Kafka's producer comes; ends by SIGTERM."""
+    """Starts a producer with Kafka's defaults, idempotent with acks=all; it ends on SIGTERM."""
     config = folder / f"java-{number}.properties"
     config.write_text(PATIENCE, encoding="ascii")
     words = ["--topic", topic, "--throughput", str(PER_SECOND), "--value-prefix", str(number)]
@@ -38,7 +38,7 @@ def start_producer(
 def start_consumer(
     folder: Path, bootstrap: str, topic: str, number: int
 ) -> subprocess.Popen[bytes]:
-    """A group of its own; ends by SIGTERM."""
+    """Starts a consumer in a separate group; it ends on SIGTERM."""
     words = ["--topic", topic, "--group-id", f"java-{number}", "--verbose"]
     words += ["--reset-policy", "earliest"]
     return _start(folder / f"java-{number}.out", CONSUMER, bootstrap, words)
@@ -52,21 +52,21 @@ def _start(out: Path, main: str, bootstrap: str, words: list[str]) -> subprocess
 
 
 def events(out: Path, number: int, started_ms: int) -> Iterator[AnyEvent]:
-    """The events of one client's output; all at the time of its start, in their order."""
+    """The events in one client's output, in order, all with the time of its start."""
     reading = _Reading(number, started_ms)
     for line in out.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             said = json.loads(line)
         except ValueError:
             continue  # killed in the middle of a line
-        yield from reading.take(said)
+        yield from reading.handle(said)
     yield from reading.rest()
 
 
 class _Reading:
-    """Lines of one client to events.
+    """Converts the lines of one client to events.
 
-    Invariant: `_records` are consecutive polls of the assignment that lasts.
+    Invariant: `_records` are consecutive polls of the current assignment.
     """
 
     def __init__(self, number: int, started_ms: int) -> None:
@@ -75,7 +75,7 @@ class _Reading:
         self._assignment = 0
         self._records: dict[tuple[str, int], list[tuple[int, str]]] = {}
 
-    def take(self, said: dict[str, Any]) -> Iterator[AnyEvent]:
+    def handle(self, said: dict[str, Any]) -> Iterator[AnyEvent]:
         match said.get("name"):
             case "producer_send_success":
                 yield from self._sent(said)
@@ -89,7 +89,7 @@ class _Reading:
                 self._assignment += 1
 
     def rest(self) -> Iterator[AnyEvent]:
-        """What the assignment that ends has polled, as one poll per partition."""
+        """The records of the ended assignment, as one poll per partition."""
         for (topic, partition), records in self._records.items():
             yield Poll(
                 at_ms=self._at_ms, consumer=f"java-{self._number}", topic=topic,
@@ -101,7 +101,7 @@ class _Reading:
 
     def _sent(self, said: dict[str, Any]) -> Iterator[AnyEvent]:
         op = self._op(said["value"])
-        yield Send(
+        yield SendEvent(
             at_ms=self._at_ms, op=op, producer=f"java-{self._number}", topic=said["topic"],
             partition=said["partition"], value=said["value"], idempotent=True, ordered=True,
         )  # fmt: skip

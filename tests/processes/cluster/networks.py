@@ -1,8 +1,8 @@
-"""A network of its own for each broker of a story: namespaces on a bridge, and cuts between them.
+"""A separate network for each broker of a story: namespaces on a bridge, and cuts between them.
 
-In: how many. Out: addresses, the words that start a process inside, cuts by nft (silently dropped,
-or refused). Never: another story's network; everything is removed at the end. Needs root and the
-commands `ip` and `nft`.
+In: how many. Out: addresses, the command prefix for a process inside, cuts by nft (silently
+dropped, or refused). Never: another story's network; everything is removed at the end. Needs root
+and the commands `ip` and `nft`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-ROUTER = 254  # the bridge's own address: where clients and ZooKeeper live
+ROUTER = 254  # the bridge's own address: used by clients and ZooKeeper
 TABLE = "story"
 
 
 class CannotNetwork(Exception):
-    """Not root, or `ip` or `nft` is missing or may not do it here."""
+    """Not root, or `ip` or `nft` is missing or not permitted."""
 
 
 class Networks:
@@ -29,7 +29,7 @@ class Networks:
     def __init__(self, count: int) -> None:
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("nft"):
             raise CannotNetwork("network namespaces need root and the commands ip and nft")
-        # Of this object alone: the kernel takes its time to remove an earlier one's devices.
+        # Unique for this object: the kernel removes an earlier one's devices only after a while.
         self._mark = os.urandom(3).hex()
         self._subnet = _unused_subnet()
         self._made: list[list[str]] = []
@@ -42,20 +42,20 @@ class Networks:
             raise
 
     def address(self, number: int) -> str:
-        """Of the broker inside."""
+        """The address of a broker inside."""
         return f"{self._subnet}.{number}"
 
     @property
     def router(self) -> str:
-        """Of everybody outside."""
+        """The address of all processes outside."""
         return f"{self._subnet}.{ROUTER}"
 
     def prefix(self, number: int) -> tuple[str, ...]:
-        """The words before a command that shall run inside."""
+        """The command prefix that runs a command inside."""
         return ("ip", "netns", "exec", self._name(number))
 
     def cut(self, number: int, others: Sequence[str], verdict: str) -> None:
-        """Nothing passes between a broker and these addresses any more: `drop`, or `reject`."""
+        """Cuts a broker from these addresses, by `drop` or `reject`."""
         refuse = "reject with tcp reset" if verdict == "reject" else "drop"
         lines = [f"add table inet {TABLE}"]
         for hook, side in (("input", "saddr"), ("output", "daddr")):
@@ -67,11 +67,11 @@ class Networks:
         self._nft(number, "\n".join(lines))
 
     def heal(self, number: int) -> None:
-        """As before the cut."""
+        """Removes all cuts."""
         self._nft(number, f"add table inet {TABLE}\ndelete table inet {TABLE}")
 
     def close(self) -> None:
-        """Remove everything, newest first; what is gone already is well."""
+        """Removes everything, newest first; missing parts are ignored."""
         for words in reversed(self._made):
             subprocess.run(["ip", *words], capture_output=True, check=False)
         self._made = []

@@ -1,6 +1,6 @@
-"""What each copy of a partition holds, read from the files of brokers that have stopped.
+"""The content of each copy of a partition, read from the files of stopped brokers.
 
-In: a cluster's folders. Out: `ReplicaState` events. Never: a running broker's files.
+In: a cluster's folders. Out: `ReplicaStateEvent` events. Never: a running broker's files.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker.server.embedded_cluster import RunningCluster
-from tests.checker.history import ReplicaState
+from deploy.testservers.databus_cluster import RunningCluster
+from tests.checker.history import ReplicaStateEvent
 
 # base offset, length of the rest, leader epoch, magic, CRC, attributes, last offset delta
 HEADER = struct.Struct(">qiibIhi")
-LENGTH_ENDS = 12  # the length counts what stands behind it
+LENGTH_ENDS = 12  # the length counts the bytes after it
 
 
 def replica_states(
     cluster: RunningCluster, topic: str, partition: int, high_watermark: int, at_ms: int
-) -> list[ReplicaState]:
+) -> list[ReplicaStateEvent]:
     """One event for each broker that holds the partition."""
     found = []
     for broker in cluster.brokers:
         for folder in sorted(broker.data_dir.glob(f"**/{topic}-{partition}")):
             held = list(batches(folder))
             found.append(
-                ReplicaState(
+                ReplicaStateEvent(
                     at_ms=at_ms, broker=broker.node_id, topic=topic, partition=partition,
                     log_start=held[0][0] if held else 0, high_watermark=high_watermark,
                     batches=held,
@@ -38,7 +38,7 @@ def replica_states(
 
 
 def batches(folder: Path) -> Iterator[tuple[int, int, int, str]]:
-    """(base, last, leader epoch, digest of all bytes behind the epoch) of each whole batch."""
+    """(base, last, leader epoch, digest of all bytes after the epoch) of each whole batch."""
     for segment in sorted(folder.glob("*.log")):
         data, at = segment.read_bytes(), 0
         while at + HEADER.size <= len(data):

@@ -1,8 +1,9 @@
-"""A forwarding process between a broker and everybody who knows its advertised address.
+"""A forwarding process between a broker and all users of its advertised address.
 
     python -m tests.processes.cluster.slow_link LISTEN_PORT
-In: words on stdin, a line each: `to PORT`, `delay MS`, `rate BYTES_PER_SECOND`, `stall`, `pass`. Out: the
-same bytes, later, slower, or not at all while the connections stay open. Never: a byte changed or lost.
+In: commands on stdin, one per line: `to PORT`, `delay MS`, `rate BYTES_PER_SECOND`, `stall`,
+`pass`. Out: the same bytes, later, slower, or not at all while the connections stay open. Never: a
+byte changed or lost.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ HOST = "127.0.0.1"
 CHUNK = 16_384
 
 
-class Link:
-    """What holds for every connection now.
+class SlowLink:
+    """The current settings for all connections.
 
     Invariant: `_passing` is set exactly while bytes may pass.
     """
@@ -29,7 +30,7 @@ class Link:
         self._passing.set()
 
     def obey(self, line: str) -> None:
-        """One word of the story's."""
+        """Executes one command of the story."""
         match line.split():
             case ["to", port]:
                 self._port = int(port)
@@ -44,7 +45,7 @@ class Link:
                 self._passing.set()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until either side ends."""
+        """Forwards one connection until either side ends."""
         try:
             far_reader, far_writer = await asyncio.open_connection(HOST, self._port)
         except OSError:
@@ -73,8 +74,8 @@ class Link:
 
 
 async def serve(port: int) -> None:
-    """Until stdin ends."""
-    link = Link()
+    """Serves until stdin ends."""
+    link = SlowLink()
     server = await asyncio.start_server(link.accept, HOST, port)
     print("ready", flush=True)
     loop = asyncio.get_running_loop()

@@ -1,6 +1,6 @@
-"""One story: a real cluster, clients that write down what they see, a fault, the judgement.
+"""One story: a real cluster, clients that record what they see, a fault, the check.
 
-In: a running cluster and a folder. Out: a judged history. Never: a sleep in place of a condition; a
+In: a running cluster and a folder. Out: a checked history. Never: a sleep instead of a condition; a
 signal to a process that this story did not start.
 """
 
@@ -19,14 +19,14 @@ import confluent_kafka
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker.server.embedded_cluster import RunningCluster
 from deploy.paths import PROJECT_ROOT
+from deploy.testservers.databus_cluster import RunningCluster
 from tests.checker import rules
 from tests.checker.history import (
     AnyEvent,
-    Committed,
-    Event,
+    CommittedEvent,
     Healed,
+    HistoryEvent,
     Poll,
     from_lines,
 )
@@ -34,14 +34,14 @@ from tests.processes.cluster import java_client
 from tests.processes.cluster.history_client import PARTITIONS, now_ms
 from tests.processes.cluster.replicas import replica_states
 
-PATIENCE_S = 180.0  # a condition that a loaded machine reaches late is reached
+PATIENCE_S = 180.0  # a loaded machine may reach a condition late
 POLL_S = 0.25
 TOPIC, GROUP = "story", "story"
 COPIES, IN_SYNC = 3, 2
 
 
 def eventually(condition: Callable[[], bool], what: str, told: Callable[[], str]) -> None:
-    """Poll; nobody answering is a no."""
+    """Polls until it holds; no answer counts as false."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(confluent_kafka.KafkaException):
@@ -51,8 +51,8 @@ def eventually(condition: Callable[[], bool], what: str, told: Callable[[], str]
         time.sleep(POLL_S)
 
 
-class Stage:
-    """A cluster with clients at work.
+class RunningStory:
+    """A cluster with active clients.
 
     Invariant: every process in `_clients` was started here and is ended by `close`.
     """
@@ -70,7 +70,7 @@ class Stage:
     # -- before the fault ---------------------------------------------------------------------
 
     def open(self, *, java: bool = False) -> None:
-        """A topic of three copies; two producers, two members of a group; all at work."""
+        """Creates a topic with three replicas; starts two producers and two members of a group."""
         self.make(TOPIC)
         self._producers = [self._client(1, "produce"), self._client(2, "produce", "--plain")]
         self._members = [self._client(number, "consume", "--group", GROUP) for number in (3, 4)]
@@ -83,27 +83,27 @@ class Stage:
         self.flows("before the fault")
 
     def flows(self, when: str, records: int = 100) -> None:
-        """Wait until every client has so much more to tell."""
-        before = self._told_by_each()
+        """Waits until every client has recorded so many more events."""
+        before = self._event_counts()
         eventually(
             lambda: all(
-                now >= was + records for was, now in zip(before, self._told_by_each(), strict=True)
+                now >= was + records for was, now in zip(before, self._event_counts(), strict=True)
             ),
-            f"the flow goes on {when}: {before} → {self._told_by_each()}",
-            self.told,
+            f"the flow goes on {when}: {before} → {self._event_counts()}",
+            self.describe_brokers,
         )
 
     # -- faults -------------------------------------------------------------------------------
 
     def leader(self, partition: int = 0) -> int:
-        """Who leads a partition; waits for somebody."""
+        """The leader of a partition; waits until there is one."""
         found = [-1]
 
         def known() -> bool:
             found[0] = self._partitions()[partition].leader
             return found[0] > 0
 
-        eventually(known, "there is a leader", self.told)
+        eventually(known, "there is a leader", self.describe_brokers)
         return found[0]
 
     def follower(self) -> int:
@@ -112,26 +112,26 @@ class Stage:
         return next(node for node in sorted(self.cluster.nodes) if node not in (leader, 100))
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: it keeps its connections and says nothing."""
+        """Sends SIGSTOP: the broker keeps its connections and sends nothing."""
         os.kill(self.cluster.nodes[node_id].pid, signal.SIGSTOP)
         self._paused.add(node_id)
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT."""
+        """Sends SIGCONT."""
         self._paused.discard(node_id)
         os.kill(self.cluster.nodes[node_id].pid, signal.SIGCONT)
 
     def leads_elsewhere(self, old: int) -> None:
-        """Wait until somebody else leads partition 0."""
+        """Waits until another broker leads partition 0."""
         eventually(
-            lambda: self._partitions()[0].leader not in (-1, old), "another broker leads", self.told
+            lambda: self._partitions()[0].leader not in (-1, old), "another broker leads", self.describe_brokers
         )
 
     def make(self, topic: str) -> None:
-        """Another topic like the stage's own."""
+        """Creates another topic like the stage's own."""
         wanted = NewTopic(topic, PARTITIONS, COPIES, config={"min.insync.replicas": str(IN_SYNC)})
-        eventually(lambda: self._made(wanted), f"{topic} is made", self.told)
-        eventually(lambda: self.all_in_sync(topic), "all copies are in sync", self.told)
+        eventually(lambda: self._made(wanted), f"{topic} is made", self.describe_brokers)
+        eventually(lambda: self.all_in_sync(topic), "all copies are in sync", self.describe_brokers)
 
     def all_in_sync(self, topic: str = TOPIC) -> bool:
         """Whether every copy of every partition is in sync."""
@@ -143,8 +143,9 @@ class Stage:
     # -- after the fault ----------------------------------------------------------------------
 
     def judge(self) -> None:
-        """The fault is over: everything in sync, everything read, the twelve rules, the copies."""
-        eventually(self.all_in_sync, "all copies are in sync again", self.told)
+        """Checks, after the fault: all replicas in sync, everything readable, the twelve rules, the
+        copies."""
+        eventually(self.all_in_sync, "all copies are in sync again", self.describe_brokers)
         self.flows("after the fault")
         self._end_of(self._producers, "a producer's last records were not acknowledged")
         self._end_java()
@@ -157,12 +158,12 @@ class Stage:
             extra += replica_states(self.cluster, TOPIC, partition, end, now_ms())
         history = self._history(extra)
         acknowledged = sum(1 for event in history if type(event).__name__ == "Ack")
-        assert acknowledged >= 200, f"only {acknowledged} records were acknowledged\n{self.told()}"
+        assert acknowledged >= 200, f"only {acknowledged} records were acknowledged\n{self.describe_brokers()}"
         violations = rules.check(history)
-        assert not violations, "\n".join(map(str, violations)) + "\n" + self.told()
+        assert not violations, "\n".join(map(str, violations)) + "\n" + self.describe_brokers()
 
-    def told(self) -> str:
-        """The ends of all nodes' logs and of the clients' complaints, for a failure."""
+    def describe_brokers(self) -> str:
+        """The ends of all nodes' logs and of the clients' errors, for a failure's message."""
         complaints = "\n".join(
             f"--- {path.name}\n{path.read_text(errors='replace')[-800:]}"
             for path in sorted(self._folder.glob("*.err"))
@@ -170,7 +171,7 @@ class Stage:
         return complaints + "\n" + self.cluster.logs()
 
     def close(self) -> None:
-        """End what lives."""
+        """Ends all running clients."""
         for node_id in sorted(self._paused):
             self.resume(node_id)
         clients = [*self._producers, *self._members, *(process for _, _, process in self._java)]
@@ -202,8 +203,8 @@ class Stage:
                 cwd=PROJECT_ROOT, stdin=subprocess.PIPE, stdout=errors, stderr=errors,
             )  # fmt: skip
 
-    def _told_by_each(self) -> list[int]:
-        """How much each client has seen: acknowledgements of producers, records of the group."""
+    def _event_counts(self) -> list[int]:
+        """The events of each client: acknowledgements of producers, records of the group."""
         counts = [
             (self._folder / f"{number}.events").read_bytes().count(b'"event":"ack"')
             for number in (1, 2)
@@ -227,7 +228,7 @@ class Stage:
                 status = process.wait(PATIENCE_S * 2)
             except subprocess.TimeoutExpired:
                 status = -1
-            assert status == 0, f"{otherwise}\n{self.told()}"
+            assert status == 0, f"{otherwise}\n{self.describe_brokers()}"
 
     def _end_java(self) -> None:
         for _, _, process in self._java:
@@ -241,7 +242,7 @@ class Stage:
             committed = {each.partition: each.offset for each in self._committed()}
             return all(committed.get(partition, -1) >= end for partition, end in ends.items())
 
-        eventually(caught_up, "the group has read everything", self.told)
+        eventually(caught_up, "the group has read everything", self.describe_brokers)
 
     def _reader(self) -> Consumer:
         return Consumer(
@@ -264,22 +265,22 @@ class Stage:
                 for partition in range(PARTITIONS)
             }
 
-    def _committed(self) -> list[Committed]:
+    def _committed(self) -> list[CommittedEvent]:
         asked_ms = now_ms()
         with contextlib.closing(self._reader()) as reader:
             places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
             found = reader.committed(places, timeout=20)
         return [
-            Committed(
+            CommittedEvent(
                 at_ms=now_ms(), group=GROUP, topic=TOPIC, partition=each.partition,
                 offset=max(-1, each.offset), asked_ms=asked_ms,
             )
             for each in found
         ]  # fmt: skip
 
-    def _read_all(self) -> list[Event]:
-        """Every partition from its beginning to its end, by a reader of its own."""
-        found: list[Event] = []
+    def _read_all(self) -> list[HistoryEvent]:
+        """Reads every partition from its beginning to its end, with a separate consumer."""
+        found: list[HistoryEvent] = []
         for partition, end in self._ends().items():
             with contextlib.closing(self._reader()) as reader:
                 reader.assign([TopicPartition(TOPIC, partition, 0)])
@@ -296,7 +297,7 @@ class Stage:
                     return bool(records) and records[-1][0] + 1 >= end
 
                 began_ms = now_ms()
-                eventually(whole, f"partition {partition} is read up to {end}", self.told)
+                eventually(whole, f"partition {partition} is read up to {end}", self.describe_brokers)
                 found.append(
                     Poll(
                         at_ms=began_ms, consumer="reader", assignment=f"all-{partition}",
@@ -306,7 +307,7 @@ class Stage:
                 )  # fmt: skip
         return found
 
-    def _history(self, extra: list[Event]) -> list[AnyEvent]:
+    def _history(self, extra: list[HistoryEvent]) -> list[AnyEvent]:
         events: list[AnyEvent] = []
         for path in sorted(self._folder.glob("*.events")):
             events += from_lines(path.read_bytes().splitlines())

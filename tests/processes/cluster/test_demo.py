@@ -1,4 +1,4 @@
-"""The demo on three brokers, one of them killed in the middle: the account balances to the record."""
+"""The demo on three brokers, one of them killed in the middle: the account balances exactly."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.process import free_port
-from tests.processes.cluster.members import CONTROLLERS
-from tests.processes.cluster.test_verbs import first_port
+from tests.processes.cluster.stories import CONTROLLERS
+from tests.processes.cluster.test_cli import first_port
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ from tests.processes.cluster.test_verbs import first_port
 def test_the_account_balances_though_a_broker_was_killed(
     controller: str, tmp_path: Path, dice: random.Random
 ) -> None:
-    """Nothing sent is missing, nothing is stored twice; the supervisor has started it again."""
+    """No record is missing or stored twice; the supervisor has restarted the broker."""
     command = [sys.executable, "-m", "deploy", "--data-dir", str(tmp_path / "data")]
     for setting in (f"edge.port={free_port()}", f"console.port={free_port()}"):
         command += ["--set", setting]

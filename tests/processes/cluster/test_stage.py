@@ -1,4 +1,4 @@
-"""The stage's own parts: what it reads from Java's lines and brokers' files, and what it chooses."""
+"""Parts of the stage: its parsing of Java's lines and brokers' files, and its choice of stories."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 
 from deploy.testservers.process import free_port
 from tests.checker import rules
-from tests.checker.history import Ack, Poll, Send
+from tests.checker.history import Ack, Poll, SendEvent
 from tests.processes.cluster import java_client, test_stories
 from tests.processes.cluster.history_client import OPS
-from tests.processes.cluster.members import KINDS, MEMBERS
 from tests.processes.cluster.replicas import batches
-from tests.processes.cluster.slow_link import HOST, Link
+from tests.processes.cluster.slow_link import HOST, SlowLink
+from tests.processes.cluster.stories import KINDS, STORIES
 
 
 def test_java_s_lines_become_a_history_that_can_break_a_rule(tmp_path: Path) -> None:
-    """A lost record is found; half a line at the end is no line."""
+    """A lost record is found; half a line at the end is ignored."""
     out = tmp_path / "java.out"
     sent = [
         {"name": "producer_send_success", "value": f"5.{number}", "offset": number,
@@ -29,7 +29,7 @@ def test_java_s_lines_become_a_history_that_can_break_a_rule(tmp_path: Path) -> 
     ]  # fmt: skip
     out.write_text("".join(json.dumps(line) + "\n" for line in sent) + '{"name": "prod')
     told = list(java_client.events(out, 5, 7))
-    assert [type(event) for event in told] == [Send, Ack, Send, Ack]
+    assert [type(event) for event in told] == [SendEvent, Ack, SendEvent, Ack]
     assert [event.op for event in told if isinstance(event, Ack)] == [5 * OPS, 5 * OPS + 1]
     read = Poll(
         at_ms=9, consumer="r", assignment="a", topic="t", partition=0, position=0, next=2,
@@ -39,7 +39,7 @@ def test_java_s_lines_become_a_history_that_can_break_a_rule(tmp_path: Path) -> 
 
 
 def test_java_s_consumer_is_read_assignment_by_assignment(tmp_path: Path) -> None:
-    """What it reads again after a rebalance is another assignment."""
+    """Records read again after a rebalance belong to another assignment."""
     out = tmp_path / "java.out"
     record = {"name": "record_data", "topic": "t", "partition": 0, "value": "x"}
     lines = [
@@ -53,7 +53,7 @@ def test_java_s_consumer_is_read_assignment_by_assignment(tmp_path: Path) -> Non
 
 
 def test_copies_that_differ_in_a_byte_differ(tmp_path: Path) -> None:
-    """A torn batch at the end is not there; a changed byte changes the digest."""
+    """A torn batch at the end is ignored; a changed byte changes the digest."""
     batch = struct.pack(">qiibIhi", 5, 49, 3, 2, 0, 0, 2) + bytes(34)
     for name, data in (("a", batch), ("b", batch[:-1] + b"x"), ("c", batch + batch[:20])):
         (tmp_path / name).mkdir()
@@ -65,8 +65,8 @@ def test_copies_that_differ_in_a_byte_differ(tmp_path: Path) -> None:
 
 
 async def test_a_stalled_link_holds_bytes_and_loses_none() -> None:
-    """They pass when it is told to pass."""
-    link, port, far = Link(), free_port(), free_port()
+    """They pass once the link is opened."""
+    link, port, far = SlowLink(), free_port(), free_port()
     near_server = await asyncio.start_server(link.accept, HOST, port)
     far_server = await asyncio.start_server(_echo, HOST, far)
     link.obey(f"to {far}")
@@ -89,7 +89,7 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def test_the_same_commit_chooses_the_same_stories(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten different ones, one of every kind and one with Java clients among them."""
+    """It chooses ten different ones, with every kind and with Java clients."""
     monkeypatch.delenv("DATABUS_CLUSTER_TESTS", raising=False)
     for commit in range(20):
         monkeypatch.setenv("DATABUS_SEED", str(commit))
@@ -99,4 +99,4 @@ def test_the_same_commit_chooses_the_same_stories(monkeypatch: pytest.MonkeyPatc
         assert {member.kind for member in chosen} == set(KINDS)
         assert any(member.java for member in chosen)
     monkeypatch.setenv("DATABUS_CLUSTER_TESTS", "all")
-    assert len(test_stories.chosen()) == len(MEMBERS) == len({member.name for member in MEMBERS})
+    assert len(test_stories.chosen()) == len(STORIES) == len({member.name for member in STORIES})

@@ -1,6 +1,6 @@
-"""Three real brokers, real clients, one fault each; what the clients saw is judged by twelve rules.
+"""Three real brokers, real clients, one fault each; twelve rules check what the clients saw.
 
-A commit runs ten of them, one of every kind and one with Java clients, drawn by its seed;
+A commit runs ten of them, at least one of every kind and one with Java clients, drawn by its seed;
 `./databus test --all-stories` runs all.
 """
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.cluster.members import KINDS, MEMBERS, Member
 from tests.processes.cluster.networks import CannotNetwork
-from tests.processes.cluster.stage import Stage
+from tests.processes.cluster.stage import RunningStory
+from tests.processes.cluster.stories import KINDS, STORIES, ClusterStory
 from tests.processes.cluster.theatre import Theatre
 from tests.processes.slow_fsync import CannotTrace
 from tests.processes.small_disk import CannotMount
@@ -22,28 +22,28 @@ from tests.processes.small_disk import CannotMount
 EVERY_RUN = 10  # stories; one takes about half a minute on two quiet cores
 
 
-def chosen() -> list[Member]:
-    """All, or ten: the same for the same commit, others for the next."""
+def chosen() -> list[ClusterStory]:
+    """All stories, or ten: the same for the same commit, others for the next."""
     if os.environ.get("DATABUS_CLUSTER_TESTS") == "all":
-        return list(MEMBERS)
+        return list(STORIES)
     dice = random.Random(f"{os.environ.get('DATABUS_SEED', '0')}:cluster")
-    found = [dice.choice([one for one in MEMBERS if one.kind == kind]) for kind in KINDS]
+    found = [dice.choice([one for one in STORIES if one.kind == kind]) for kind in KINDS]
     if not any(member.java for member in found):
-        found.append(dice.choice([member for member in MEMBERS if member.java]))
-    rest = [member for member in MEMBERS if member not in found]
+        found.append(dice.choice([member for member in STORIES if member.java]))
+    rest = [member for member in STORIES if member not in found]
     return found + dice.sample(rest, EVERY_RUN - len(found))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("member", chosen(), ids=lambda member: member.name)
-def test_nothing_acknowledged_is_lost_doubled_or_reordered(member: Member, tmp_path: Path) -> None:
-    """The flow goes on through the fault as far as it can, and afterwards every rule holds."""
+def test_nothing_acknowledged_is_lost_doubled_or_reordered(member: ClusterStory, tmp_path: Path) -> None:
+    """The flow continues during the fault as far as possible, and afterwards every rule holds."""
     try:
         theatre = Theatre(tmp_path / "cluster", member.needs)
     except (CannotNetwork, CannotMount, CannotTrace) as cannot:
         pytest.skip(str(cannot))
-    stage = Stage(theatre.cluster, tmp_path)
+    stage = RunningStory(theatre.cluster, tmp_path)
     try:
         stage.open(java=member.java)
         member.fault(theatre, stage)

@@ -1,7 +1,7 @@
-"""Where a story plays: the cluster with what its fault needs around it.
+"""The environment of a story: the cluster and what its fault needs.
 
-In: what is needed. Out: a running cluster, networks, a link, a small disk, a ZooKeeper. Never: more
-than the story asked for; everything is ended and removed by `close`.
+In: the needs. Out: a running cluster, networks, a link, a small disk, a ZooKeeper. Never: more than
+the story needs; `close` ends and removes everything.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.server.embedded_cluster import RunningCluster, free_port, start_cluster
 from deploy.paths import PROJECT_ROOT
+from deploy.testservers.databus_cluster import RunningCluster, free_port, start_cluster
 from deploy.testservers.zookeeper import start_zookeeper
 from tests.processes.cluster.networks import Networks
 from tests.processes.slow_fsync import check_strace
-from tests.processes.small_disk import SmallDisk
+from tests.processes.small_disk import ResizableDisk
 
 BROKERS = 3
 DISK_BYTES = 400 << 20
@@ -34,7 +34,7 @@ PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a fault cannot do without."""
+    """What a fault needs."""
 
     controller: str = "kraft"
     separate_controllers: int = 0
@@ -45,9 +45,10 @@ class Needs:
 
 
 class Theatre:
-    """A cluster and its surroundings. `behind_link` is where broker 1 listens, reached past the link.
+    """A cluster and its environment. `behind_link` is the port of broker 1, which bypasses the
+    link.
 
-    Invariant: `_exit` undoes all that was begun, in the reverse order.
+    Invariant: `_exit` undoes everything that was started, in reverse order.
     """
 
     def __init__(self, folder: Path, needs: Needs) -> None:
@@ -73,7 +74,7 @@ class Theatre:
         if needs.strace:
             check_strace()
         if needs.small_disk:
-            self.small_disk = SmallDisk(folder / "broker-2" / "logs", DISK_BYTES)
+            self.small_disk = ResizableDisk(folder / "broker-2" / "logs", DISK_BYTES)
             self._exit.callback(self.small_disk.unmount)
         connect = None
         if needs.controller == "zookeeper":
@@ -102,7 +103,7 @@ class Theatre:
             self.link(f"to {self.behind_link}")
 
     def link(self, word: str) -> None:
-        """Tell the link; it has obeyed when this returns."""
+        """Sends a command to the link; it has taken effect when this returns."""
         if self._link.stdin is None or self._link.stdout is None:
             raise AssertionError("the link was started without pipes")
         self._link.stdin.write(word + "\n")
@@ -110,9 +111,9 @@ class Theatre:
         assert self._link.stdout.readline() == "done\n"
 
     def start_together(self, nodes: list[int]) -> None:
-        """Nodes that need each other to serve: started at the same time."""
+        """Starts nodes that need each other to serve, at the same time."""
         threads = [
-            threading.Thread(target=self.cluster.start_again, args=(node_id,)) for node_id in nodes
+            threading.Thread(target=self.cluster.restart, args=(node_id,)) for node_id in nodes
         ]
         for thread in threads:
             thread.start()
@@ -120,7 +121,7 @@ class Theatre:
             thread.join()
 
     def close(self) -> None:
-        """End and remove everything."""
+        """Ends and removes everything."""
         self._exit.close()
 
     def _start_link(self, port: int) -> None:

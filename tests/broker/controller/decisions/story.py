@@ -1,4 +1,4 @@
-"""The language of the stories in `stories/`: one command, what it changed.
+"""The language of the stories in `stories/`: runs one command and shows what it changed.
 
 Commands: brokers 1 2 3 | rack 1 a | topic NAME 1,2,3 [1,2,3 ...] | place NAME PARTITIONS FACTOR |
 fence B | unfence B | start B | start-unclean B | duplicate B | beat B [fence|stop] |
@@ -16,8 +16,8 @@ from broker.metadata.image import PartitionImage, TopicImage
 from tests.broker.controller.decisions.world import ControlWorld
 
 
-class Story:
-    """Carries the commands of one story out."""
+class DecisionStory:
+    """Runs the commands of one story."""
 
     def __init__(self, level: int, min_isr: int) -> None:
         self.world = ControlWorld(level, min_isr)
@@ -53,7 +53,7 @@ class Story:
         }
 
     def run(self, command: str) -> Iterable[str]:
-        """One command; what it answered and every partition it changed."""
+        """Runs one command; returns its answer and every partition it changed."""
         verb, *words = command.split()
         reply = self._verbs[verb](words)
         name = getattr(reply, "name", None)

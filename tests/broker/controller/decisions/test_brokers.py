@@ -1,4 +1,4 @@
-"""Registration: who is taken in and who is refused."""
+"""Registration: which brokers are accepted and which are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 
 from broker.controller.decisions import brokers
 from broker.controller.decisions.features import supported_ranges
-from broker.metadata.image import Endpoint, FeatureRange
+from broker.metadata.delta import MetadataDelta
+from broker.metadata.image import Endpoint, FeatureRange, MetadataImage
+from broker.metadata.image_writer import image_records
 from bus.errors import ErrorCode
 from tests.broker.controller.decisions.world import CLUSTER, ControlWorld
 
@@ -36,7 +38,7 @@ REFUSED = [
 def test_a_registration_that_cannot_be_true_is_refused(
     changes: dict[str, object], error: ErrorCode
 ) -> None:
-    """Nothing is recorded; the text names the reason."""
+    """No record is written; the message names the reason."""
     world = ControlWorld()
     world.start(2)
     asked = replace(GOOD, **changes)  # type: ignore[arg-type]  # one field of many types
@@ -59,7 +61,7 @@ def test_a_broker_is_registered_fenced_under_the_offset_of_its_record() -> None:
 
 
 def test_the_same_incarnation_that_asks_again_keeps_its_epoch() -> None:
-    """The answer was lost; what the broker leads stays."""
+    """The first response was lost; the broker keeps its leaderships."""
     world = ControlWorld()
     world.decide(brokers.register(world.image, world.rules, GOOD, 9))
     world.unfence(1)
@@ -79,7 +81,7 @@ def test_a_heartbeat_of_an_earlier_life_is_stale() -> None:
 
 
 def test_a_forgotten_broker_is_counted_on_nowhere() -> None:
-    """Its partitions are led by others; an unknown id is an error."""
+    """Other brokers lead its partitions; an unknown id is an error."""
     world = ControlWorld()
     world.start(1, 2, 3)
     world.create_at("t", (1, 2, 3))
@@ -89,3 +91,52 @@ def test_a_forgotten_broker_is_counted_on_nowhere() -> None:
     assert 1 not in world.image.brokers
     reply = world.decide(brokers.unregister(world.image, world.rules, 1))
     assert reply.error is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_broker_killed_before_it_stored_its_new_epoch_stays_eligible() -> None:
+    """Regression, seed 91060: it sent the epoch before the last, was treated as if it had lost its
+    log, and a broker that really had lost its log was elected instead. The registration in between
+    was never unfenced."""
+    world = ControlWorld()
+    world.start(1, 2)
+    world.create_at("t", (1, 2))
+    first = world.image.brokers[1].epoch
+    world.fence(1)
+    world.register(1)
+    world.register(1, previous_epoch=first)
+    world.register(2, clean=False)
+    assert world.partition("t").elr == (1,)
+    world.unfence(1)
+    assert world.partition("t").leader == 1
+
+
+def test_an_epoch_before_the_last_unfenced_one_vouches_for_nothing() -> None:
+    """A directory of that age lacks the records written since."""
+    world = ControlWorld()
+    world.start(1, 2)
+    world.create_at("t", (1, 2))
+    first = world.image.brokers[1].epoch
+    world.register(1)
+    world.unfence(1)
+    world.fence(1)
+    world.register(1, previous_epoch=first)
+    assert world.partition("t").elr == ()
+    assert world.partition("t").isr == (2,)
+
+
+def test_after_a_snapshot_only_the_registered_epoch_vouches() -> None:
+    """The snapshot does not contain whether a fenced registration was ever unfenced."""
+    world = ControlWorld()
+    world.start(1, 2)
+    world.create_at("t", (1, 2))
+    first = world.image.brokers[1].epoch
+    world.fence(1)
+    world.register(1)
+    delta = MetadataDelta(MetadataImage(cluster_id=CLUSTER))
+    for record in image_records(world.image):
+        delta.replay(record)
+    loaded = delta.apply(world.image.offset, 1).image
+    assert loaded == world.image
+    assert not loaded.brokers[1].is_continued_by(first)
+    assert loaded.brokers[1].is_continued_by(world.image.brokers[1].epoch)
+    assert world.image.brokers[1].is_continued_by(first)

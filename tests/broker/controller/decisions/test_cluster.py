@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.controller.decisions.cluster import allocate_producer_ids, bootstrap
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.metadata.delta import MetadataDelta
 from broker.metadata.image import MetadataImage, ResourceType
 
@@ -16,8 +16,8 @@ def replay(image: MetadataImage, *records: object) -> MetadataImage:
 
 
 def test_an_empty_cluster_gets_its_feature_levels_once() -> None:
-    """The newest, with eligible leader replicas and the minimum they depend on."""
-    first = bootstrap(MetadataImage(), Rules(min_insync_replicas=2))
+    """It gets the newest levels, with eligible leader replicas and the min ISR they depend on."""
+    first = bootstrap(MetadataImage(), PartitionPolicy(min_insync_replicas=2))
     image = replay(MetadataImage(), *first.records)
     assert dict(image.features) == {
         "metadata.version": 30,

@@ -33,7 +33,7 @@ def alter(
     base: MetadataImage, *changes: Alteration, kind: int = TOPIC, name: str = "t",
     replace_all: bool = False,
 ) -> tuple[ErrorCode, dict[str, str]]:
-    """The error, and the topic's configuration afterwards."""
+    """Returns the error and the topic's configuration afterwards."""
     resource = ResourceAlteration(kind, name, changes, replace_all)
     decision = alter_configs(base, [resource], IN_FORCE)
     delta = MetadataDelta(base)
@@ -44,14 +44,14 @@ def alter(
 
 
 def test_single_keys_are_set_and_unset() -> None:
-    """The others stay."""
+    """Other keys keep their values."""
     base = image(retention_ms="5", segment_bytes="2000000")
     changes = Alteration("retention.ms", SET, "7"), Alteration("segment.bytes", DELETE, None)
     assert alter(base, *changes) == (ErrorCode.NONE, {"retention.ms": "7"})
 
 
 def test_append_and_subtract_start_from_what_is_in_force() -> None:
-    """Also where the topic has set nothing itself."""
+    """They use the effective value also if the topic itself has none."""
     added = alter(image(), Alteration("cleanup.policy", APPEND, "compact"))
     assert added == (ErrorCode.NONE, {"cleanup.policy": "delete,compact"})
     base = image(cleanup_policy="delete,compact")
@@ -61,14 +61,14 @@ def test_append_and_subtract_start_from_what_is_in_force() -> None:
 
 
 def test_the_older_way_replaces_everything() -> None:
-    """What is not named is unset."""
+    """Keys that are not named are unset."""
     base = image(retention_ms="5", segment_bytes="2000000")
     changed = alter(base, Alteration("retention.ms", SET, "9"), replace_all=True)
     assert changed == (ErrorCode.NONE, {"retention.ms": "9"})
 
 
 def test_a_resource_changes_as_a_whole_or_not_at_all() -> None:
-    """One bad key, and nothing is set."""
+    """One invalid key prevents all changes."""
     good = Alteration("retention.ms", SET, "9")
     for bad in (
         Alteration("retention.mss", SET, "1"),
@@ -79,7 +79,7 @@ def test_a_resource_changes_as_a_whole_or_not_at_all() -> None:
 
 
 def test_unknown_resources_and_fixed_broker_keys_are_refused() -> None:
-    """With the codes of Kafka."""
+    """They are refused with Kafka's error codes."""
     change = Alteration("retention.ms", SET, "9")
     assert alter(image(), change, name="x")[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert alter(image(), change, kind=99)[0] is ErrorCode.INVALID_REQUEST
@@ -90,7 +90,8 @@ def test_unknown_resources_and_fixed_broker_keys_are_refused() -> None:
 
 
 def test_what_this_broker_cannot_do_is_refused_before_it_is_written() -> None:
-    """Tiered storage above all: the record was committed, and no broker started any more."""
+    """Regression, with tiered storage: the record was committed and no broker could start any
+    longer."""
     for change in (
         Alteration("remote.storage.enable", SET, "true"),
         Alteration("nosuch.key", SET, "1"),
@@ -103,7 +104,7 @@ def test_what_this_broker_cannot_do_is_refused_before_it_is_written() -> None:
 
 
 def test_a_stored_value_that_does_not_fit_is_no_reason_to_refuse_another_key() -> None:
-    """It may be of an older version; it can be unset, and everything else changed."""
+    """It may be from an older version; it can be unset, and other keys can be changed."""
     base = image(remote_storage_enable="true")
     changed = alter(base, Alteration("retention.ms", SET, "9"))
     assert changed == (ErrorCode.NONE, {"remote.storage.enable": "true", "retention.ms": "9"})
@@ -112,7 +113,7 @@ def test_a_stored_value_that_does_not_fit_is_no_reason_to_refuse_another_key() -
 
 
 def broker_alter(operation: int, value: str, held: str | None = None) -> str | None:
-    """What `log.cleanup.policy` of broker 1 becomes."""
+    """Returns the new `log.cleanup.policy` of broker 1."""
     delta = MetadataDelta(image())
     key, name = "log.cleanup.policy", "1"
     if held is not None:
@@ -125,14 +126,14 @@ def broker_alter(operation: int, value: str, held: str | None = None) -> str | N
 
 
 def test_lists_of_brokers_start_from_what_is_in_force_too() -> None:
-    """APPEND compact made the whole broker compact: it started from nothing."""
+    """Regression: APPEND compact started from an empty list and made the whole broker compact."""
     assert broker_alter(APPEND, "compact") == "delete,compact"
     assert broker_alter(SUBTRACT, "compact", "delete,compact") == "delete"
     assert broker_alter(SUBTRACT, "delete") == ""
 
 
 def test_a_resource_stands_once_in_a_request() -> None:
-    """Neither is altered: nobody knows which one was meant last."""
+    """Neither is altered, because the request is ambiguous."""
     resource = ResourceAlteration(TOPIC, "t", (Alteration("retention.ms", SET, "1"),))
     decision = alter_configs(image(), [resource, resource])
     assert [one.error for one in decision.reply] == [ErrorCode.INVALID_REQUEST] * 2

@@ -1,4 +1,4 @@
-"""A controller's word about itself."""
+"""Registration of controllers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS = (FeatureRange(METADATA_VERSION, 21, 30),)
 
 
 def test_it_is_recorded_once_per_life() -> None:
-    """The same word again changes nothing; another life replaces it."""
+    """A repeated registration changes nothing; one of a new incarnation replaces it."""
     image = MetadataImage(features=frozen({METADATA_VERSION: 26}))
     first = register_controller(image, 3, b"1" * 16, PLACE, LEVELS)
     assert len(first.records) == 1
@@ -26,7 +26,7 @@ def test_it_is_recorded_once_per_life() -> None:
 
 
 def test_one_that_cannot_work_with_the_clusters_level_is_refused() -> None:
-    """Else it would lead a cluster whose records it cannot write."""
+    """Otherwise it would lead a cluster whose records it cannot write."""
     image = MetadataImage(features=frozen({METADATA_VERSION: 26}))
     for levels in ((), (FeatureRange(METADATA_VERSION, 27, 30),)):
         decision = register_controller(image, 3, b"1" * 16, PLACE, levels)

@@ -23,13 +23,13 @@ def assign(world: ControlWorld, index: int, directory: bytes) -> ErrorCode:
     place = (world.image.topics["t"].topic_id, index)
     epoch = world.image.brokers[1].epoch
     error, results = world.decide(
-        directories.assign(world.image, world.rules, 1, epoch, [(directory, place)])
+        directories.assign_directories(world.image, world.rules, 1, epoch, [(directory, place)])
     )
     return error or results[directory, place]
 
 
 def test_a_replica_lies_nowhere_until_its_broker_says_where() -> None:
-    """A broker of one directory needs not say."""
+    """A broker with one directory need not report it."""
     world = world_with_two_directories()
     assert world.partition("t").directories == (UNASSIGNED_DIRECTORY, bytes([2]) * 16)
     assert assign(world, 0, ONE) is ErrorCode.NONE
@@ -38,7 +38,7 @@ def test_a_replica_lies_nowhere_until_its_broker_says_where() -> None:
 
 
 def test_a_lost_directory_costs_only_its_own_replicas() -> None:
-    """Leadership goes, and cannot come back while the directory is lost."""
+    """The leadership moves and cannot return while the directory is lost."""
     world = world_with_two_directories()
     assign(world, 0, ONE)
     assign(world, 1, OTHER)
@@ -54,7 +54,7 @@ def test_a_lost_directory_costs_only_its_own_replicas() -> None:
 
 
 def test_a_cordoned_directory_gets_no_new_replicas() -> None:
-    """With all of them cordoned the broker gets none at all."""
+    """A broker whose directories are all cordoned gets none."""
     world = world_with_two_directories()
     epoch = world.image.brokers[1].epoch
     world.decide(

@@ -23,7 +23,8 @@ def update(world: ControlWorld, *updates: FeatureUpdate, dry: bool = False) -> l
 
 
 def test_an_old_directory_is_upgraded_by_hand() -> None:
-    """First its records, then what needs them; together is one step too."""
+    """The level of its records is raised before that of features needing them, or both in one
+    request."""
     world = ControlWorld(MIN_LEVEL)
     world.start(1)
     elr = FeatureUpdate(ELR_VERSION, 1)
@@ -38,7 +39,7 @@ def test_an_old_directory_is_upgraded_by_hand() -> None:
 
 
 def test_a_level_goes_down_only_where_nothing_is_lost() -> None:
-    """And only if it is said that it shall go down."""
+    """The request must also allow the downgrade."""
     world = ControlWorld()
     world.start(1)
     assert update(world, FeatureUpdate(METADATA_VERSION, 29)) == [
@@ -52,7 +53,7 @@ def test_a_level_goes_down_only_where_nothing_is_lost() -> None:
 
 
 def test_what_a_node_does_not_know_is_refused_for_all() -> None:
-    """One error, and nothing changes."""
+    """The request gets one error and changes nothing."""
     world = ControlWorld(29)
     world.start(1)
     good = FeatureUpdate(METADATA_VERSION, MAX_LEVEL)
@@ -64,7 +65,7 @@ def test_what_a_node_does_not_know_is_refused_for_all() -> None:
 
 
 def test_switched_off_eligible_leaders_are_void() -> None:
-    """The partitions forget them."""
+    """Partitions drop them."""
     world = ControlWorld()
     world.start(1, 2)
     world.create_at("t", (1, 2))

@@ -1,8 +1,8 @@
-"""Placement over racks and beside fenced brokers."""
+"""Placement over racks and with fenced brokers."""
 
 from __future__ import annotations
 
-from broker.controller.decisions.placement import Place, place
+from broker.controller.decisions.placement import UsableBroker, assign_replicas
 from bus.errors import ErrorCode
 from tests.broker.controller.decisions.world import ControlWorld
 
@@ -10,9 +10,9 @@ RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
 
 
 def test_replicas_of_a_partition_stand_in_different_racks() -> None:
-    """And every broker leads equally often, and follows about as often."""
-    brokers = [Place(one, rack) for one, rack in RACKS.items()]
-    placed = place(brokers, 60, 3, start=5)
+    """Each broker leads equally often and follows about as often."""
+    brokers = [UsableBroker(one, rack) for one, rack in RACKS.items()]
+    placed = assign_replicas(brokers, 60, 3, start=5)
     assert all(len({RACKS[one] for one in replicas}) == 3 for replicas in placed)
     leaders = [replicas[0] for replicas in placed]
     assert {leaders.count(one) for one in RACKS} == {10}
@@ -21,14 +21,14 @@ def test_replicas_of_a_partition_stand_in_different_racks() -> None:
 
 
 def test_more_replicas_than_racks_use_each_rack_equally() -> None:
-    """Two of four in each of two racks."""
-    brokers = [Place(one, RACKS[one]) for one in (1, 2, 3, 4)]
-    for replicas in place(brokers, 8, 4, start=0):
+    """Each of two racks gets two of four replicas."""
+    brokers = [UsableBroker(one, RACKS[one]) for one in (1, 2, 3, 4)]
+    for replicas in assign_replicas(brokers, 8, 4, start=0):
         assert [RACKS[one] for one in replicas].count("a") == 2
 
 
 def test_fenced_brokers_come_last_and_never_lead() -> None:
-    """They get a replica only where there are too few others, and are not in sync."""
+    """They get a replica only if there are too few others, and it is not in sync."""
     world = ControlWorld()
     world.start(1, 2, 3)
     world.fence(2)

@@ -1,4 +1,4 @@
-"""Client quotas and rules of access: kept as records, found by filters."""
+"""Client quotas and ACLs: stored as records, found by filters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def set_quota(world: ControlWorld, entity: QuotaEntity, key: str, value: float |
 
 
 def test_quotas_are_set_found_and_taken_back() -> None:
-    """By exact name, by default, by any; `strict` means nothing else."""
+    """Filters match by exact name, default or any; `strict` excludes entities with further
+    parts."""
     world = ControlWorld()
     assert set_quota(world, USER, "producer_byte_rate", 1000) is ErrorCode.NONE
     assert set_quota(world, BOTH, "request_percentage", 12.5) is ErrorCode.NONE
@@ -48,7 +49,7 @@ def test_quotas_are_set_found_and_taken_back() -> None:
 
 
 def test_quotas_that_mean_nothing_are_refused() -> None:
-    """Unknown kinds, keys of the wrong kind, values that are none."""
+    """Covers unknown kinds, keys of the wrong kind and invalid values."""
     world = ControlWorld()
     refused: list[tuple[QuotaEntity, str, float]] = [
         ((), "producer_byte_rate", 1),
@@ -70,7 +71,7 @@ EVERYTHING = AclImage(2, "*", Pattern.LITERAL, "User:bob", "*", 4, 2)
 
 
 def test_rules_are_made_once_found_and_removed() -> None:
-    """MATCH finds whatever would apply to a name."""
+    """MATCH finds every rule that would apply to a name."""
     world = ControlWorld()
     ids = (number.to_bytes(16, "big") for number in count(1))
     made = world.decide(
@@ -87,7 +88,7 @@ def test_rules_are_made_once_found_and_removed() -> None:
 
 
 def test_rules_that_mean_nothing_are_refused() -> None:
-    """Each for itself."""
+    """Each rule gets its own error."""
     world = ControlWorld()
     ids = (number.to_bytes(16, "big") for number in count(1))
     bad = [

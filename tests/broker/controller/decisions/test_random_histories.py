@@ -1,8 +1,8 @@
-"""Random histories of a cluster: laws that hold after every decision, whatever came before.
+"""Random histories of a cluster: laws that hold after every decision of any history.
 
-Beside the metadata runs a ghost of the data: how many acknowledged records each replica holds. A
-record is acknowledged when all replicas in sync hold it and they are as many as the minimum. The
-law of the whole room: who leads holds everything acknowledged, unless the election was marked.
+A model of the data accompanies the metadata: how many acknowledged records each replica holds. A
+record is acknowledged when all in-sync replicas hold it and are at least min.insync.replicas. The
+main law: a leader holds everything acknowledged, unless its election was marked as unclean.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pytest
 from broker.controller.decisions import elections
 from broker.controller.decisions.partition_change import Election
 from broker.metadata.delta import MetadataDelta
-from broker.metadata.image import NO_LEADER, MetadataImage, PartitionImage, Recovery
-from broker.metadata.records import image_records
+from broker.metadata.image import NO_LEADER, LeaderRecoveryState, MetadataImage, PartitionImage
+from broker.metadata.image_writer import image_records
 from broker.metadata.versions import MAX_LEVEL, MIN_LEVEL
 from tests.broker.controller.decisions.world import CLUSTER, ControlWorld
 
@@ -27,8 +27,8 @@ STEPS = 250
 Place = tuple[str, int]
 
 
-class Ghost:
-    """Acknowledged records, and who holds how many of them."""
+class AcknowledgedModel:
+    """Counts the acknowledged records and how many of them each replica holds."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[Place, int] = {}
@@ -38,19 +38,19 @@ class Ghost:
         self.held[place, broker_id] = self.acknowledged.get(place, 0)
 
     def lose(self, broker_id: int) -> None:
-        """An unclean stop: everything a broker holds is in doubt."""
+        """An unclean stop: the broker may have lost any of its records."""
         for place, holder in self.held:
             if holder == broker_id:
                 self.held[place, holder] //= 2
 
 
-class History:
-    """One random history and the laws."""
+class DecisionHistory:
+    """Runs one random history and checks the laws."""
 
     def __init__(self, seed: int, level: int) -> None:
         self.dice = Random(seed)
         self.world = ControlWorld(level, min_isr=2)
-        self.ghost = Ghost()
+        self.ghost = AcknowledgedModel()
         self.before: dict[Place, PartitionImage] = {}
         self.unclean_stops = level >= MAX_LEVEL
         self.world.start(*BROKERS)
@@ -82,7 +82,7 @@ class History:
         self.world.fence(self.broker())
 
     def start(self) -> None:
-        """A broker begins another life, or is counted on again in this one."""
+        """A broker restarts, or is unfenced without a restart."""
         broker_id = self.broker()
         if self.dice.random() < 0.5:
             clean = not self.unclean_stops or self.dice.random() < 0.8
@@ -108,7 +108,7 @@ class History:
                         self.ghost.catch_up(place, one)
 
     def sync(self) -> None:
-        """A follower has caught up; whether it may join is the controller's word."""
+        """A follower has caught up; the controller decides whether it joins the in-sync set."""
         (name, index), partition = self.place()
         out = [one for one in partition.replicas if one not in partition.isr]
         if partition.leader == NO_LEADER or not out:
@@ -128,7 +128,7 @@ class History:
             self.world.isr(name, index, *stay)
 
     def stale(self) -> None:
-        """A leader of yesterday asks; nothing may change."""
+        """A former leader sends a request; nothing may change."""
         (name, index), partition = self.place()
         image = self.world.image
         if partition.leader != NO_LEADER and partition.partition_epoch:
@@ -212,7 +212,7 @@ class History:
             return
         held = self.ghost.held.get((place, new.leader), 0)
         elected = old is not None and old.leader_epoch != new.leader_epoch
-        if elected and new.recovery is Recovery.RECOVERING:
+        if elected and new.recovery is LeaderRecoveryState.RECOVERING:
             self.ghost.acknowledged[place] = held
         assert held == self.ghost.acknowledged.get(place, 0), (place, old, new)
 
@@ -220,8 +220,8 @@ class History:
 @pytest.mark.parametrize("level", [MIN_LEVEL, MAX_LEVEL])
 @pytest.mark.parametrize("seed", range(12))
 def test_the_laws_hold_after_every_decision(seed: int, level: int) -> None:
-    """Shape, epochs and data; and the records alone give the same image."""
-    history = History(seed, level)
+    """Checks shape, epochs and data, and that replaying the records gives the same image."""
+    history = DecisionHistory(seed, level)
     history.run()
     image = history.world.image
     assert replayed(history.world.records, image) == image

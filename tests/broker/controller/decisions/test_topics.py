@@ -1,4 +1,4 @@
-"""Decisions about topics: what is allowed, what is refused and with which code."""
+"""Decisions about topics: which are accepted, which are refused and with which code."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.controller.decisions.growth import Growth, create_partitions
-from broker.controller.decisions.placement import Place, place
+from broker.controller.decisions.create_partitions import NewPartitions, create_partitions
+from broker.controller.decisions.placement import UsableBroker, assign_replicas
 from broker.controller.decisions.topics import (
     Defaults,
     NewTopic,
@@ -48,7 +48,7 @@ def with_topic(**changes: Any) -> MetadataImage:
 
 
 def test_minus_one_means_the_clusters_defaults() -> None:
-    """Partitions and replication factor."""
+    """Applies to partitions and replication factor."""
     decision = create(brokers(1), NewTopic("t"))
     result = decision.reply[0]
     assert (result.partitions, result.replication_factor) == (3, 1)
@@ -82,7 +82,7 @@ REFUSED = [
 def test_what_is_wrong_is_refused_with_kafkas_code_and_leaves_no_record(
     topic: NewTopic, error: ErrorCode
 ) -> None:
-    """Each topic for itself; the good one beside it is made."""
+    """Each topic has its own result; the valid one in the same request is created."""
     decision = create(with_topic(), topic, NewTopic("good", partitions=1))
     assert [result.error for result in decision.reply] == [error, ErrorCode.NONE]
     made = replay(with_topic(), decision.records)
@@ -90,21 +90,21 @@ def test_what_is_wrong_is_refused_with_kafkas_code_and_leaves_no_record(
 
 
 def test_names_that_differ_only_in_dots_and_underscores_collide() -> None:
-    """Metrics could not tell them apart."""
+    """They would share one metric name."""
     image = brokers(1)
     image = replay(image, create(image, NewTopic("a.b")).records)
     assert create(image, NewTopic("a_b")).reply[0].error is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_a_name_twice_in_one_request_is_refused_both_times() -> None:
-    """Nobody knows which was meant."""
+    """The request is ambiguous, so neither is created."""
     decision = create(brokers(1), NewTopic("a"), NewTopic("a", partitions=2))
     assert {result.error for result in decision.reply} == {ErrorCode.INVALID_REQUEST}
     assert decision.records == ()
 
 
 def test_validate_only_answers_and_changes_nothing() -> None:
-    """The answer is the one the real request would get."""
+    """The reply equals the one the real request would get."""
     decision = create(brokers(1), NewTopic("a"), validate_only=True)
     assert decision.records == ()
     assert decision.reply[0].error is ErrorCode.NONE
@@ -125,7 +125,7 @@ def test_deletion_is_by_name_or_by_id() -> None:
 
 
 def test_a_deletion_by_the_name_and_the_id_of_one_topic_deletes_nothing() -> None:
-    """As Kafka refuses it: the two entries may come from two minds."""
+    """Kafka refuses it, too: the two entries may contradict each other."""
     image = with_topic()
     decision = delete_topics(image, ["t"], [image.topics["t"].topic_id])
     assert [result.error for result in decision.reply] == [ErrorCode.INVALID_REQUEST]
@@ -133,34 +133,34 @@ def test_a_deletion_by_the_name_and_the_id_of_one_topic_deletes_nothing() -> Non
 
 
 def test_topics_grow_and_never_shrink() -> None:
-    """New partitions carry on the numbers and keep the replication factor."""
+    """New partitions continue the numbering and keep the replication factor."""
     image = with_topic(partitions=2, replication_factor=2)
-    decision = create_partitions(image, [Growth("t", 4)], DEFAULTS, 0)
+    decision = create_partitions(image, [NewPartitions("t", 4)], DEFAULTS, 0)
     grown = replay(image, decision.records).topics["t"]
     assert [partition.index for partition in grown.partitions] == [0, 1, 2, 3]
     assert {len(partition.replicas) for partition in grown.partitions} == {2}
     for total in (1, 2):
-        refused = create_partitions(image, [Growth("t", total)], DEFAULTS, 0)
+        refused = create_partitions(image, [NewPartitions("t", total)], DEFAULTS, 0)
         assert refused.reply[0].error is ErrorCode.INVALID_PARTITIONS
-    wrong = create_partitions(image, [Growth("t", 3, ((1,),))], DEFAULTS, 0)
+    wrong = create_partitions(image, [NewPartitions("t", 3, ((1,),))], DEFAULTS, 0)
     assert wrong.reply[0].error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    unknown = create_partitions(image, [Growth("x", 3)], DEFAULTS, 0)
+    unknown = create_partitions(image, [NewPartitions("x", 3)], DEFAULTS, 0)
     assert unknown.reply[0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_topic_whose_partitions_are_not_there_yet_does_not_grow() -> None:
-    """Under ZooKeeper its name is known first; the decision once failed over it."""
+    """In ZooKeeper mode its name is known first; regression: the decision raised an error."""
     image = replay(brokers(1, 2), [TopicRecord(name="t", topic_id=NO_SUCH_ID)])
     assert image.topics["t"].partitions == ()
-    refused = create_partitions(image, [Growth("t", 4)], DEFAULTS, 0)
+    refused = create_partitions(image, [NewPartitions("t", 4)], DEFAULTS, 0)
     assert refused.reply[0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert refused.records == ()
 
 
 def test_leaders_go_round_and_replicas_of_a_partition_differ() -> None:
-    """Over five brokers every broker leads as often as any other."""
-    placed = place([Place(one) for one in (1, 2, 3, 4, 5)], 25, 3, start=7)
+    """Each of five brokers leads equally often."""
+    placed = assign_replicas([UsableBroker(one) for one in (1, 2, 3, 4, 5)], 25, 3, start=7)
     leaders = [replicas[0] for replicas in placed]
     assert {leaders.count(broker) for broker in (1, 2, 3, 4, 5)} == {5}
     assert all(len(set(replicas)) == 3 for replicas in placed)
-    assert place([Place(4)], 2, 1, start=3) == [(4,), (4,)]
+    assert assign_replicas([UsableBroker(4)], 2, 1, start=3) == [(4,), (4,)]

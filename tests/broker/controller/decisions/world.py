@@ -1,4 +1,4 @@
-"""A cluster's metadata under the decisions alone: every decision is replayed at once."""
+"""A cluster's metadata changed by decisions only: each decision is replayed immediately."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from broker.controller.decisions import (
     alter_partition,
     brokers,
     configs,
+    create_partitions,
     elections,
-    growth,
     heartbeat,
     reassignment,
     topics,
@@ -19,7 +19,7 @@ from broker.controller.decisions.configs import Alteration, AlterOperation, Reso
 from broker.controller.decisions.decision import Decision, Reply
 from broker.controller.decisions.features import bootstrap, supported_ranges
 from broker.controller.decisions.partition_change import Election
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.metadata.delta import MetadataDelta
 from broker.metadata.image import Endpoint, MetadataImage, PartitionImage, ResourceType
 from broker.metadata.versions import MAX_LEVEL
@@ -29,13 +29,13 @@ CLUSTER = "a-cluster"
 
 
 class ControlWorld:
-    """What an active controller would hold; brokers are only what they say.
+    """The state of an active controller; brokers exist only through their requests.
 
     Invariant: `image` is the replay of `records` on an empty image.
     """
 
     def __init__(self, level: int = MAX_LEVEL, min_isr: int = 2) -> None:
-        self.rules = Rules(min_insync_replicas=min_isr)
+        self.rules = PartitionPolicy(min_insync_replicas=min_isr)
         self.image = MetadataImage(cluster_id=CLUSTER)
         self.records: list[object] = []
         self.last: tuple[object, ...] = ()
@@ -44,7 +44,7 @@ class ControlWorld:
         self.decide(bootstrap(self.image, None, level))
 
     def decide(self, decision: Decision[Reply]) -> Reply:
-        """Store and replay."""
+        """Stores and replays the decision's records; returns its reply."""
         self.last = decision.records
         if decision.records:
             delta = MetadataDelta(self.image)
@@ -66,9 +66,12 @@ class ControlWorld:
         log_dirs: tuple[bytes, ...] | None = None,
         port: int | None = None,
         cluster_id: str = CLUSTER,
-    ) -> brokers.Registered:
-        """A broker starts; `clean`: it vouches for its log."""
+        previous_epoch: int | None = None,
+    ) -> brokers.RegistrationResult:
+        """A broker registers. With `clean` it sends its previous epoch, by default the last one."""
         old = self.image.brokers.get(broker_id)
+        if previous_epoch is None:
+            previous_epoch = old.epoch if clean and old else -1
         asked = brokers.Registration(
             broker_id=broker_id,
             incarnation_id=next(self._lives).to_bytes(16, "big"),
@@ -77,32 +80,32 @@ class ControlWorld:
             rack=rack,
             cluster_id=cluster_id,
             features=supported_ranges(),
-            previous_epoch=old.epoch if clean and old else -1,
+            previous_epoch=previous_epoch,
         )
         return self.decide(
             brokers.register(self.image, self.rules, asked, len(self.records), alive)
         )
 
     def start(self, *broker_ids: int, racks: Mapping[int, str] | None = None) -> None:
-        """Brokers register and serve."""
+        """Registers and unfences brokers."""
         for broker_id in broker_ids:
             self.register(broker_id, rack=(racks or {}).get(broker_id))
             self.unfence(broker_id)
 
     def unfence(self, broker_id: int) -> None:
-        """A broker has caught up."""
+        """Unfences a broker, which has caught up."""
         epoch = self.image.brokers[broker_id].epoch
         self.decide(brokers.unfence(self.image, self.rules, broker_id, epoch))
 
     def fence(self, broker_id: int) -> None:
-        """A broker's session is over."""
+        """Fences a broker, whose session has expired."""
         epoch = self.image.brokers[broker_id].epoch
         self.decide(brokers.fence(self.image, self.rules, broker_id, epoch))
 
     def beat(
-        self, broker_id: int, others_know: bool = True, offset: int = 1 << 60, **wants: bool
-    ) -> heartbeat.Answer:
-        """A broker reports."""
+        self, broker_id: int, others_caught_up: bool = True, offset: int = 1 << 60, **wants: bool
+    ) -> heartbeat.HeartbeatReply:
+        """Sends a broker's heartbeat."""
         epoch = self.image.brokers[broker_id].epoch
         beat = heartbeat.Heartbeat(
             broker_id,
@@ -112,7 +115,7 @@ class ControlWorld:
             want_shut_down=wants.get("want_shut_down", False),
         )
         return self.decide(
-            heartbeat.answer_heartbeat(self.image, self.rules, beat, others_know)
+            heartbeat.answer_heartbeat(self.image, self.rules, beat, others_caught_up)
         )
 
     # -- topics -------------------------------------------------------------------------
@@ -120,12 +123,12 @@ class ControlWorld:
     def create(
         self, name: str, partitions: int, factor: int, start: int = 0
     ) -> topics.TopicResult:
-        """A topic, placed by the rule."""
+        """Creates a topic with automatic placement."""
         asked = topics.NewTopic(name, partitions, factor)
         return self._create(asked, start)
 
     def create_at(self, name: str, *replicas: tuple[int, ...]) -> topics.TopicResult:
-        """A topic whose replicas are named."""
+        """Creates a topic with the given replicas."""
         return self._create(topics.NewTopic(name, assignments=dict(enumerate(replicas))), 0)
 
     def _create(self, asked: topics.NewTopic, start: int) -> topics.TopicResult:
@@ -134,25 +137,25 @@ class ControlWorld:
         return self.decide(decision)[0]
 
     def grow(self, name: str, total: int) -> ErrorCode:
-        """More partitions."""
+        """Adds partitions."""
         defaults = topics.Defaults(1, 1)
-        asked = [growth.Growth(name, total)]
-        return self.decide(growth.create_partitions(self.image, asked, defaults, 0))[0].error
+        asked = [create_partitions.NewPartitions(name, total)]
+        return self.decide(create_partitions.create_partitions(self.image, asked, defaults, 0))[0].error
 
     def delete(self, name: str) -> None:
-        """A topic goes."""
+        """Deletes a topic."""
         self.decide(topics.delete_topics(self.image, [name]))
 
     def set_config(self, topic: str, key: str, value: str | None) -> ErrorCode:
-        """One key of one topic, or of the cluster where no topic is named."""
+        """Sets one key of one topic, or of the cluster if no topic is given."""
         kind = ResourceType.TOPIC if topic else ResourceType.BROKER
         operation = AlterOperation.DELETE if value is None else AlterOperation.SET
         asked = ResourceAlteration(int(kind), topic, (Alteration(key, operation, value),))
-        reply = self.decide(configs.alter_configs(self.image, [asked], rules=self.rules))
+        reply = self.decide(configs.alter_configs(self.image, [asked], policy=self.rules))
         return reply[0].error
 
     def partition(self, name: str, index: int = 0) -> PartitionImage:
-        """As it is now."""
+        """The partition's current state."""
         return self.image.topics[name].partitions[index]
 
     # -- partitions ---------------------------------------------------------------------
@@ -166,7 +169,7 @@ class ControlWorld:
         epoch_of: Mapping[int, int] | None = None,
         **stale: int,
     ) -> ErrorCode:
-        """The leader says who is in sync."""
+        """The leader requests a change of the in-sync set."""
         topic = self.image.topics[name]
         partition = topic.partitions[index]
         asker = partition.leader if leader is None else leader
@@ -195,7 +198,7 @@ class ControlWorld:
         return -1 if broker is None else broker.epoch
 
     def elect(self, election: Election, *wanted: tuple[str, int]) -> ErrorCode:
-        """By hand; the first partition's result."""
+        """Requests an election; returns the first partition's result."""
         reply = self.decide(
             elections.elect_leaders(self.image, self.rules, election, wanted or None)
         )
@@ -204,8 +207,8 @@ class ControlWorld:
     def move(
         self, name: str, index: int, replicas: tuple[int, ...] | None, may_change: bool = True
     ) -> ErrorCode:
-        """Reassign one partition, or cancel that."""
-        asked = [reassignment.Move(name, index, replicas)]
+        """Reassigns one partition, or cancels its reassignment."""
+        asked = [reassignment.Reassignment(name, index, replicas)]
         reply = self.decide(
             reassignment.alter_reassignments(self.image, self.rules, asked, may_change)
         )

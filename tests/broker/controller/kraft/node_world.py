@@ -1,7 +1,7 @@
-"""RaftNodes on virtual time: real logs on a real disk, every message through Kafka's codec.
+"""RaftNodes in virtual time: real logs on a real disk, every message encoded by Kafka's protocol.
 
-Only the sockets are missing: a request goes through its newest version's bytes into the other
-node's service. Addresses are `node:ID`.
+Only the sockets are missing: a request is encoded in its newest version, decoded and passed to
+the other node's API. Addresses are `node:ID`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any
 
 from broker.config.views import BrokerConfig
 from broker.controller.decisions.decision import Decision
+from broker.controller.kraft.api import QuorumApi
 from broker.controller.kraft.node import RaftNode
-from broker.controller.kraft.places import Links
-from broker.controller.kraft.service import QuorumService
+from broker.controller.kraft.transport.connections import QuorumConnections
 from broker.disk.port import Buffer, DiskError, DiskFull
 from broker.disk.real import RealDisk, RealFile
 from broker.handlers import k80_add_raft_voter, k81_remove_raft_voter, k82_update_raft_voter
 from broker.metadata.delta import Changes
 from broker.network.real import RealNetwork
-from broker.peer.errors import PeerError, PeerErrorKind
+from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.generated.metadata_records import ConfigRecord
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import Life, VirtualLoop
+from tests.simulation.loop import ProcessLife, VirtualLoop
 
 HOP_S = 0.001
 HANDLERS: dict[int, Callable[[Any, Any], Any]] = {
@@ -46,7 +46,7 @@ def directory_id(node_id: int) -> bytes:
 
 
 def through_the_wire(key: int, message: Any, kind: str) -> Any:
-    """The message as the other side reads it, in the newest version."""
+    """Encodes and decodes the message in its newest version, as the receiver would read it."""
     version = APIS[key].latest
     chunks: list[bytes] = []
     if kind == "request":
@@ -56,10 +56,10 @@ def through_the_wire(key: int, message: Any, kind: str) -> Any:
     return APIS[key].response_decoder(version)(b"".join(chunks), 0)[0]
 
 
-class Hops(Links):
-    """Links without sockets."""
+class HopConnections(QuorumConnections):
+    """Connections without sockets."""
 
-    world: Nodes
+    world: NodeWorld
     source: int
 
     def send(
@@ -72,8 +72,8 @@ class Hops(Links):
         done: Callable[[Any], None],
         failed: Callable[[bool], None],
     ) -> None:
-        """To the other node, a hop away."""
-        place = self.place_of(to)
+        """Sends to the other node with the delay of one hop."""
+        place = self.address_of(to)
         sender = self.world.nodes[self.source]
 
         def finish(call: Callable[[], None]) -> None:
@@ -101,7 +101,7 @@ class Hops(Links):
         self.world.later(HOP_S, arrive)
 
     def channel(self, to: int, purpose: str) -> Any:
-        """What a connection offers to those who wait for the answer themselves."""
+        """A channel for callers that await the answer themselves."""
 
         async def request(key: int, body: Any, *, timeout_ms: int) -> Any:
             answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -122,15 +122,15 @@ class Hops(Links):
 
 
 class RefusingDisk(RealDisk):
-    """A disk that is full for what must be stored durably while `refuses` is set, and for what is
-    appended to a file while `is_full` is."""
+    """A disk that refuses durable writes while `refuses` is set, and appends to files while
+    `is_full` is set."""
 
     refuses = False
     is_full = False
     is_broken = False
     """Whether a flush of a file fails (EIO)."""
     flush_s = 0.0
-    """How long whatever goes to a worker waits for the device."""
+    """How long a call on a worker waits for the device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class RefusingDisk(RealDisk):
         self._last: dict[str, asyncio.Future[None]] = {}
 
     async def run(self, function: Callable[..., Any], *arguments: Any, worker: str = "") -> Any:
-        """As on a worker thread, in the order of its calls; virtual time knows none."""
+        """Runs calls in order as a worker thread would; virtual time has no threads."""
         before, done = self._last.get(worker), asyncio.get_running_loop().create_future()
         self._last[worker] = done
         try:
@@ -151,7 +151,7 @@ class RefusingDisk(RealDisk):
             done.set_result(None)
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        """As the real one."""
+        """Opens the real file."""
         return RefusingFile(super().open(path, create=create), self)
 
     def replace_text_durably(self, path: str, text: str) -> None:
@@ -162,7 +162,7 @@ class RefusingDisk(RealDisk):
 
 
 class RefusingFile(RealFile):
-    """A file on it."""
+    """A file on a RefusingDisk."""
 
     def __init__(self, real: RealFile, disk: RefusingDisk) -> None:
         super().__init__(real.path, real._fd, real._guard)
@@ -182,33 +182,33 @@ class RefusingFile(RealFile):
         super().append(data)
 
 
-class Nodes:
-    """Some nodes; `nodes` are those that live."""
+class NodeWorld:
+    """Some nodes; `nodes` holds the running ones."""
 
     def __init__(self, root: Path, properties: Mapping[str, str] | None = None) -> None:
         self.root = root
         self.properties = dict(properties or {})
         self.loop = VirtualLoop()
-        self.life = Life("nodes")
+        self.life = ProcessLife("nodes")
         self.nodes: dict[int, RaftNode] = {}
         self.heard: dict[int, list[Changes]] = {}
         self.cut: set[frozenset[int]] = set()
         self.disks: dict[int, RefusingDisk] = {}
 
     def later(self, delay_s: float, action: Callable[[], None]) -> asyncio.TimerHandle:
-        """A timer."""
+        """Schedules a call."""
         return self.loop.call_later(delay_s, action)
 
     def listening_at(self, port: int) -> int | None:
-        """Which of `nodes` listens there."""
+        """The key in `nodes` of the node that listens there."""
         found = (
             at for at, node in self.nodes.items() if node.endpoint and node.endpoint.port == port
         )
         return next(found, None)
 
     def start(self, node_id: int, *, at: int = 0, port: int = 0, **properties: str) -> RaftNode:
-        """Start a node from what its disk holds. `at` is its number in `nodes` and of its
-        directory, `port` where it listens, both its id unless given."""
+        """Starts a node from the content of its disk. `at` is its key in `nodes` and names its
+        directory, `port` is where it listens; both default to its id."""
         at = at or node_id
         names = {name.replace("_", "."): value for name, value in properties.items()}
         config = BrokerConfig.from_mapping(
@@ -221,46 +221,46 @@ class Nodes:
             config, clock, disk, RealNetwork(), str(self.root / str(at)), CLUSTER,
             node_id, directory_id(at), heard.append,
         )  # fmt: skip
-        node.load()
+        node.open()
         self.nodes[at] = node
-        node.links.__class__ = Hops
-        node.links.world, node.links.source = self, at  # type: ignore[attr-defined]
+        node.connections.__class__ = HopConnections
+        node.connections.world, node.connections.source = self, at  # type: ignore[attr-defined]
         node.start(("node", port or at))
         return node
 
     async def alone(self, node_id: int = 1) -> RaftNode:
-        """A node that is the only voter, and leads."""
+        """Starts a node that is the only voter and waits until it leads."""
         node = self.start(node_id)
         await self.until(lambda: node.is_active, "it leads")
         return node
 
     def kill(self, node_id: int) -> None:
-        """It is gone without a word; its connections are reset."""
+        """Kills a node without a shutdown; its connections are reset."""
         node = self.nodes.pop(node_id)
-        node.driver.stop()
-        node.flushing.stop()
-        node.housekeeping.stop()
-        node.parked.drop()
+        node.event_loop.stop()
+        node.flushes.stop()
+        node.maintenance.stop()
+        node.fetches.clear()
         for other in self.nodes.values():
-            other.driver.connection_lost(node_id)
+            other.event_loop.on_connection_lost(node_id)
 
     def serve(self, target: int, key: int, request: Any, answered: Callable[[Any], None]) -> None:
-        """What the handlers do."""
+        """Passes a request on as the handlers do."""
         node = self.nodes[target]
         with suppress(BusError):  # the connection is closed, and the request times out
             if key in HANDLERS:
                 services = SimpleNamespace(quorum=node)
                 context = SimpleNamespace(
-                    services=services, may=lambda *_: True, reply=answered, api_version=0
+                    services=services, is_authorized=lambda *_: True, reply=answered, api_version=0
                 )
-                told = HANDLERS[key](request, context)
-                if told is not None:
-                    answered(told)
+                response = HANDLERS[key](request, context)
+                if response is not None:
+                    answered(response)
                 return
-            self._serve(node.service, key, request, answered)
+            self._serve(node.api, key, request, answered)
 
     def _serve(
-        self, service: QuorumService, key: int, request: Any, answered: Callable[[Any], None]
+        self, service: QuorumApi, key: int, request: Any, answered: Callable[[Any], None]
     ) -> None:
         match key:
             case ApiKey.VOTE:
@@ -277,7 +277,7 @@ class Nodes:
     # -- time -------------------------------------------------------------------------------
 
     def run(self, story: Coroutine[Any, Any, Any]) -> Any:
-        """Run a story to its end; nothing of it lives on."""
+        """Runs a story to its end, then kills all nodes and cancels all tasks."""
         try:
             return self.loop.run_until_complete(story)
         finally:
@@ -290,7 +290,7 @@ class Nodes:
             self.loop.close()
 
     async def until(self, test: Callable[[], Any], what: str, within_s: float = 30.0) -> Any:
-        """Wait until something is so."""
+        """Waits until `test` returns a true value, and returns that."""
         ends = self.loop.time() + within_s
         while not (found := test()):
             assert self.loop.time() < ends, f"it never came about that {what}"
@@ -309,28 +309,28 @@ class Nodes:
         return await self.until(active, "somebody leads")
 
 
-async def keep(world: Nodes, node: RaftNode, name: str, value: str = "1") -> None:
-    """As `write`, until it is committed."""
-    told = write(node, name, value)
-    await world.until(lambda: told, f"{name} is committed")
-    assert told == [name]
+async def keep(world: NodeWorld, node: RaftNode, name: str, value: str = "1") -> None:
+    """Does what `write` does and waits until it is committed."""
+    results = write(node, name, value)
+    await world.until(lambda: results, f"{name} is committed")
+    assert results == [name]
 
 
 def settings(node: RaftNode) -> dict[str, str]:
-    """The configuration of topic `t` as the node has it committed."""
+    """The committed configuration of topic `t` at this node."""
     return dict(node.committed.topic_config("t"))
 
 
 def write(node: RaftNode, name: str, value: str = "1") -> list[object]:
-    """Set a configuration of topic `t`; what became of it is added to the list later."""
-    told: list[object] = []
+    """Sets a configuration of topic `t`; the returned list receives the result later."""
+    results: list[object] = []
     record = ConfigRecord(resource_type=2, resource_name="t", name=name, value=value)
-    node.write(lambda _: Decision((record,), name), told.append, told.append)
-    return told
+    node.write(lambda _: Decision((record,), name), results.append, results.append)
+    return results
 
 
 def voters(ids: Iterable[int]) -> str:
-    """controller.quorum.voters of these nodes."""
+    """The value of controller.quorum.voters for these nodes."""
     return ",".join(f"{one}@node:{one}" for one in ids)
 
 

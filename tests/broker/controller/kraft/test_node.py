@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from broker.controller.decisions.decision import Decision
-from broker.controller.kraft.changes import add_voter, remove_voter
-from broker.controller.kraft.format import AlreadyFormatted, write_initial_voters
-from broker.controller.kraft.messages import OffsetAndEpoch
 from broker.controller.kraft.node import RaftNode
-from broker.controller.kraft.states import Role
-from broker.controller.kraft.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from broker.controller.kraft.raft.messages import OffsetAndEpoch
+from broker.controller.kraft.raft.roles import RaftRole
+from broker.controller.kraft.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from broker.controller.kraft.storage.format import AlreadyFormatted, write_initial_voters
+from broker.controller.kraft.voter_requests import add_voter, remove_voter
 from broker.disk.real import RealDisk
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import NoOpRecord
 from tests.broker.controller.kraft.node_world import (
     NOT_CONTROLLER,
-    Nodes,
+    NodeWorld,
     directory_id,
     keep,
     settings,
@@ -31,12 +31,12 @@ THREE = {"controller.quorum.voters": voters([1, 2, 3])}
 
 
 def voter(node_id: int) -> Voter:
-    return Voter(ReplicaKey(node_id, directory_id(node_id)), (Endpoint("node", node_id),))
+    return Voter(ReplicaKey(node_id, directory_id(node_id)), (VoterEndpoint("node", node_id),))
 
 
 def test_a_single_voter_answers_when_it_is_stored_and_keeps_it(tmp_path: Path) -> None:
-    """Through three lives, each under a higher epoch; also after a stop without farewell."""
-    world = Nodes(tmp_path)
+    """It does so over three runs, each with a higher epoch, also after an unclean stop."""
+    world = NodeWorld(tmp_path)
 
     async def story() -> None:
         for life in range(3):
@@ -55,8 +55,8 @@ def test_a_single_voter_answers_when_it_is_stored_and_keeps_it(tmp_path: Path) -
 
 
 def test_everybody_has_heard_before_the_answer_is_given(tmp_path: Path) -> None:
-    """A client that reads its answer finds at this node what it asked for."""
-    world = Nodes(tmp_path)
+    """A client that has its answer finds the change at this node."""
+    world = NodeWorld(tmp_path)
 
     async def story() -> None:
         node = await world.alone()
@@ -73,15 +73,15 @@ def test_everybody_has_heard_before_the_answer_is_given(tmp_path: Path) -> None:
 
 
 def test_three_voters_commit_and_all_publish_the_same(tmp_path: Path) -> None:
-    """Each node's image comes from the committed log alone."""
-    world = Nodes(tmp_path, THREE)
+    """Each node builds its image from the committed log only."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         for node_id in (1, 2, 3):
             world.start(node_id)
         leader = await world.leader()
-        told = write(leader, "a") + write(leader, "b")
-        assert told == []
+        results = write(leader, "a") + write(leader, "b")
+        assert results == []
         everybody = {"a": "1", "b": "1"}
         await world.until(
             lambda: all(settings(node) == everybody for node in world.nodes.values()),
@@ -95,8 +95,8 @@ def test_three_voters_commit_and_all_publish_the_same(tmp_path: Path) -> None:
 
 
 def test_a_cut_off_leader_fails_what_it_could_not_commit_and_forgets_it(tmp_path: Path) -> None:
-    """Its newest image goes back to what is committed; the new leader's history is everybody's."""
-    world = Nodes(tmp_path, THREE)
+    """Its newest image returns to the committed state; all nodes have the new leader's history."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         for node_id in (1, 2, 3):
@@ -106,10 +106,10 @@ def test_a_cut_off_leader_fails_what_it_could_not_commit_and_forgets_it(tmp_path
         await world.until(lambda: settings(old) == {"kept": "1"}, "the first is committed")
         others = [node_id for node_id in (1, 2, 3) if node_id != old.me.id]
         world.cut = {frozenset((old.me.id, other)) for other in others}
-        told = write(old, "lost")
+        results = write(old, "lost")
         assert dict(old.image.topic_config("t")) == {"kept": "1", "lost": "1"}
-        await world.until(lambda: told, "the cut-off leader gives up", within_s=10)
-        assert told == [NOT_CONTROLLER]
+        await world.until(lambda: results, "the cut-off leader gives up", within_s=10)
+        assert results == [NOT_CONTROLLER]
         assert dict(old.image.topic_config("t")) == {"kept": "1"}
         new = await world.until(
             lambda: next((world.nodes[o] for o in others if world.nodes[o].is_active), None),
@@ -131,8 +131,9 @@ def test_a_cut_off_leader_fails_what_it_could_not_commit_and_forgets_it(tmp_path
 def test_a_killed_leader_is_followed_by_another_within_half_a_second(
     tmp_path: Path, seed: int
 ) -> None:
-    """The reset connections are news: nobody waits for the fetch time-out of two seconds."""
-    world = Nodes(tmp_path, THREE)
+    """The reset connections start the election: it does not wait for the fetch timeout of two
+    seconds."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         for node_id in (1, 2, 3):
@@ -148,8 +149,8 @@ def test_a_killed_leader_is_followed_by_another_within_half_a_second(
 
 
 def test_a_leader_that_stops_names_its_successor(tmp_path: Path) -> None:
-    """EndQuorumEpoch: the next one leads a few messages later."""
-    world = Nodes(tmp_path, THREE)
+    """EndQuorumEpoch lets the next voter lead after a few messages."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         for node_id in (1, 2, 3):
@@ -167,14 +168,14 @@ def test_a_leader_that_stops_names_its_successor(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_laggard_takes_the_leaders_snapshot(tmp_path: Path) -> None:
-    """The log before it is gone; the image is the same, what was deleted meanwhile too."""
+    """The log before it is deleted; the image is the same, including deletions made meanwhile."""
     small = {
         **THREE,
         "metadata.log.max.record.bytes.between.snapshots": "2000",
         "metadata.max.retention.bytes": "3000",
         "controller.quorum.fetch.snapshot.max.bytes": "300",
     }
-    world = Nodes(tmp_path, small)
+    world = NodeWorld(tmp_path, small)
 
     async def story() -> None:
         for node_id in (1, 2, 3):
@@ -188,7 +189,7 @@ def test_a_laggard_takes_the_leaders_snapshot(tmp_path: Path) -> None:
         world.kill(absent)
         for number in range(200):
             await world.until(
-                lambda told=write(leader, f"n{number % 7}", str(number)): told, "it is committed"
+                lambda results=write(leader, f"n{number % 7}", str(number)): results, "it is committed"
             )
         await world.until(lambda: leader.log.start.offset > 0, "the log begins later")
         assert leader.log.size_bytes < 100_000
@@ -203,8 +204,8 @@ def test_a_laggard_takes_the_leaders_snapshot(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_and_the_log_behind_it_give_the_live_image(tmp_path: Path) -> None:
-    """A single voter with snapshots, through a kill."""
-    world = Nodes(
+    """Covers a single voter with snapshots that is killed."""
+    world = NodeWorld(
         tmp_path,
         {"metadata.log.max.record.bytes.between.snapshots": "1000",
          "metadata.max.retention.bytes": "2000"},
@@ -228,8 +229,8 @@ def test_a_snapshot_and_the_log_behind_it_give_the_live_image(tmp_path: Path) ->
 def test_a_wall_clock_that_jumps_is_told_of_and_changes_nothing(
     tmp_path: Path, years: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Time is kept by the monotonic clock: nobody else leads, and snapshots go on being written."""
-    world = Nodes(tmp_path, {**THREE, "metadata.log.max.snapshot.interval.ms": "5000"})
+    """Timeouts use the monotonic clock: the leader stays, and snapshots are still written."""
+    world = NodeWorld(tmp_path, {**THREE, "metadata.log.max.snapshot.interval.ms": "5000"})
 
     async def story() -> None:
         for node_id in (1, 2, 3):
@@ -247,27 +248,28 @@ def test_a_wall_clock_that_jumps_is_told_of_and_changes_nothing(
 
     with caplog.at_level("WARNING", "broker.controller"):
         world.run(story())
-    told = [one.getMessage() for one in caplog.records if "wall clock" in one.getMessage()]
-    assert len(told) == 1
-    assert f"by {years * 365 * 86_400} s" in told[0]
+    logged = [one.getMessage() for one in caplog.records if "wall clock" in one.getMessage()]
+    assert len(logged) == 1
+    assert f"by {years * 365 * 86_400} s" in logged[0]
 
 
-async def added(world: Nodes, leader: RaftNode, node_id: int) -> list[object]:
-    told: list[object] = []
-    add_voter(leader, voter(node_id), 5000, True, lambda one: told.append(one.error))
-    await world.until(lambda: told, "the change of voters has an outcome")
-    return told
+async def added(world: NodeWorld, leader: RaftNode, node_id: int) -> list[object]:
+    results: list[object] = []
+    add_voter(leader, voter(node_id), 5000, True, lambda one: results.append(one.error))
+    await world.until(lambda: results, "the change of voters has an outcome")
+    return results
 
 
 def test_a_voter_is_added_and_one_removed_while_the_quorum_works(tmp_path: Path) -> None:
-    """KIP-853: one at a time, the new one after it has caught up, the leader may remove itself."""
-    world = Nodes(tmp_path, {"controller.quorum.bootstrap.servers": "node:1"})
+    """KIP-853: one change at a time, a new voter joins once it has caught up, and the leader may
+    remove itself."""
+    world = NodeWorld(tmp_path, {"controller.quorum.bootstrap.servers": "node:1"})
 
     async def story() -> None:
         write_initial_voters(RealDisk(), str(tmp_path / "1"), VoterSet.of([voter(1)]), 0)
         leader = await world.alone()
         write(leader, "a")
-        await asyncio.sleep(10)  # alone for longer than the time-out of the check quorum
+        await asyncio.sleep(10)  # alone for longer than the check-quorum timeout
         for node_id in (2, 3):
             observer = world.start(node_id)
             await world.until(lambda node=observer: settings(node), "the observer has the log")
@@ -275,10 +277,10 @@ def test_a_voter_is_added_and_one_removed_while_the_quorum_works(tmp_path: Path)
             assert leader.is_active
             assert leader.epoch == 1
         assert leader.voters.ids == (1, 2, 3)
-        told: list[object] = []
-        remove_voter(leader, voter(1).key, lambda one: told.append(one.error))
-        await world.until(lambda: told, "the leader has removed itself")
-        assert told == [ErrorCode.NONE]
+        results: list[object] = []
+        remove_voter(leader, voter(1).key, lambda one: results.append(one.error))
+        await world.until(lambda: results, "the leader has removed itself")
+        assert results == [ErrorCode.NONE]
         new = await world.until(
             lambda: next((n for n in world.nodes.values() if n.is_active), None), "another leads"
         )
@@ -294,8 +296,8 @@ def test_a_voter_is_added_and_one_removed_while_the_quorum_works(tmp_path: Path)
 
 
 def test_a_new_controller_joins_by_itself_if_it_may(tmp_path: Path) -> None:
-    """controller.quorum.auto.join.enable (KIP-853's follow-up)."""
-    world = Nodes(
+    """Covers controller.quorum.auto.join.enable (KIP-853's follow-up)."""
+    world = NodeWorld(
         tmp_path,
         {"controller.quorum.bootstrap.servers": "node:1",
          "controller.quorum.auto.join.enable": "true"},
@@ -306,18 +308,18 @@ def test_a_new_controller_joins_by_itself_if_it_may(tmp_path: Path) -> None:
         leader = world.start(1)
         joining = world.start(2)
         staying = world.start(3, controller_quorum_auto_join_enable="false")
-        await world.until(lambda: joining.machine.role is Role.FOLLOWER, "it has joined")
+        await world.until(lambda: joining.raft.role is RaftRole.FOLLOWER, "it has joined")
         await asyncio.sleep(20)
-        assert staying.machine.role is Role.OBSERVER
+        assert staying.raft.role is RaftRole.OBSERVER
         assert leader.voters.ids == (1, 2)
-        assert leader.voters.find(2) == Voter(joining.me, (Endpoint("node", 2),))
+        assert leader.voters.find(2) == Voter(joining.me, (VoterEndpoint("node", 2),))
 
     world.run(story())
 
 
 def test_a_node_whose_disk_refuses_its_vote_says_nothing_until_it_is_stored(tmp_path: Path) -> None:
-    """A vote that is given and forgotten could be given twice."""
-    world = Nodes(tmp_path, THREE)
+    """A vote that was granted but not stored could be granted twice."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         for node_id in (1, 2, 3):
@@ -334,16 +336,16 @@ def test_a_node_whose_disk_refuses_its_vote_says_nothing_until_it_is_stored(tmp_
             assert f'"leaderEpoch":{old.epoch},' in text
             world.disks[node_id].refuses = False
         new = await world.leader()
-        told = write(new, "a")
-        await world.until(lambda: told, "it is committed")
-        assert told == ["a"]
+        results = write(new, "a")
+        await world.until(lambda: results, "it is committed")
+        assert results == ["a"]
 
     world.run(story())
 
 
 def test_a_controller_whose_disk_is_full_leaves_the_decisions_to_others(tmp_path: Path) -> None:
-    """It went on as the controller of a cluster in which nothing could be decided."""
-    world = Nodes(tmp_path, THREE)
+    """Regression: it stayed the controller of a cluster in which no decision could be stored."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         for node_id in (1, 2, 3):
@@ -355,8 +357,8 @@ def test_a_controller_whose_disk_is_full_leaves_the_decisions_to_others(tmp_path
         assert errors == [ErrorCode.NOT_CONTROLLER]
         await world.until(lambda: not old.is_active, "it resigns")
         new = await world.leader()
-        told = write(new, "kept")
-        await world.until(lambda: told, "it is committed")
+        results = write(new, "kept")
+        await world.until(lambda: results, "it is committed")
         world.disks[old.me.id].is_full = world.disks[old.me.id].refuses = False
         await world.until(lambda: old.end_offset == new.end_offset, "it follows")
 
@@ -364,8 +366,8 @@ def test_a_controller_whose_disk_is_full_leaves_the_decisions_to_others(tmp_path
 
 
 def test_a_controller_that_is_alone_waits_for_room(tmp_path: Path) -> None:
-    """Each decision is refused, and there is none other to ask."""
-    world = Nodes(tmp_path)
+    """It refuses each decision until there is room, since no other controller exists."""
+    world = NodeWorld(tmp_path)
 
     async def story() -> None:
         write_initial_voters(RealDisk(), str(tmp_path / "1"), VoterSet.of([voter(1)]), 0)
@@ -376,22 +378,22 @@ def test_a_controller_that_is_alone_waits_for_room(tmp_path: Path) -> None:
         node.write(lambda _: Decision((NoOpRecord(),), None), lambda _: None, errors.append)
         assert errors == [ErrorCode.KAFKA_STORAGE_ERROR]
         world.disks[1].is_full = False
-        told = write(node, "kept")
-        await world.until(lambda: told, "it is committed")
+        results = write(node, "kept")
+        await world.until(lambda: results, "it is committed")
 
     world.run(story())
 
 
 def test_a_directory_with_metadata_is_not_formatted_again(tmp_path: Path) -> None:
-    """Nothing is overwritten."""
+    """Existing metadata is never overwritten."""
     write_initial_voters(RealDisk(), str(tmp_path), VoterSet.of([voter(1)]), 0)
     with pytest.raises(AlreadyFormatted, match="nothing was changed"):
         write_initial_voters(RealDisk(), str(tmp_path), VoterSet.of([voter(1)]), 0)
 
 
 def test_observers_are_told_the_truth_about_an_idle_cluster(tmp_path: Path) -> None:
-    """No-op records come while somebody fetches; alone the disk stays idle."""
-    world = Nodes(tmp_path, THREE)
+    """No-op records are written only while an observer fetches; otherwise the disk stays idle."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         for node_id in (1, 2, 3):
@@ -400,7 +402,7 @@ def test_observers_are_told_the_truth_about_an_idle_cluster(tmp_path: Path) -> N
         end = leader.end_offset
         await asyncio.sleep(3)
         assert 4 <= leader.end_offset - end <= 6
-        alone = Nodes.start(world, 7, controller_quorum_voters="7@node:7")
+        alone = NodeWorld.start(world, 7, controller_quorum_voters="7@node:7")
         await world.until(lambda: alone.is_active, "it leads")
         end = alone.end_offset
         await asyncio.sleep(3)
@@ -410,13 +412,13 @@ def test_observers_are_told_the_truth_about_an_idle_cluster(tmp_path: Path) -> N
 
 
 def test_a_snapshot_is_named_by_what_it_contains(tmp_path: Path) -> None:
-    """Offset after its last record, and that record's epoch."""
-    world = Nodes(tmp_path)
+    """Its name has the offset after its last record, and that record's epoch."""
+    world = NodeWorld(tmp_path)
 
     async def story() -> None:
         node = await world.alone()
         await keep(world, node, "a")
-        node.housekeeping.snapshot_soon()
+        node.maintenance.snapshot_soon()
         await world.until(lambda: node.log.latest_snapshot, "the snapshot is written")
         assert node.log.latest_snapshot == OffsetAndEpoch(node.committed.offset + 1, node.epoch)
 

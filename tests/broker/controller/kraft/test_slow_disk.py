@@ -1,4 +1,4 @@
-"""A disk that takes its time: nothing is said before it is stored, and nobody else waits for it."""
+"""A slow disk: nothing is answered before it is stored, and nothing else waits for the disk."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from broker.controller.kraft import driver
-from broker.controller.kraft.messages import OffsetAndEpoch, Vote
+from broker.controller.kraft import event_loop
 from broker.controller.kraft.node import RaftNode
-from broker.controller.kraft.voters import ReplicaKey
-from broker.controller.kraft.wire import answer_of, request_of
+from broker.controller.kraft.raft.messages import OffsetAndEpoch, Vote
+from broker.controller.kraft.raft.voters import ReplicaKey
+from broker.controller.kraft.transport.codec import decode_response, encode_request
 from broker.log.errors import LogError
 from bus.errors import ErrorCode
 from tests.broker.controller.kraft.node_world import (
     CLUSTER,
-    Nodes,
+    NodeWorld,
     directory_id,
     keep,
     settings,
@@ -30,8 +30,8 @@ SLOW_S = 3.0
 SOON_S = 0.3
 
 
-async def three(world: Nodes) -> tuple[RaftNode, list[RaftNode]]:
-    """The leader of three voters, and the others."""
+async def three(world: NodeWorld) -> tuple[RaftNode, list[RaftNode]]:
+    """Starts three voters; returns the leader and the others."""
     for node_id in (1, 2, 3):
         world.start(node_id)
     leader = await world.leader()
@@ -42,25 +42,26 @@ async def three(world: Nodes) -> tuple[RaftNode, list[RaftNode]]:
 
 
 def ask_for_vote(node: RaftNode, candidate: int, epoch: int) -> list[Any]:
-    """A vote of a candidate whose log is as long as it can be; what is answered, in time."""
+    """Requests a vote for a candidate with the longest possible log; the list receives the
+    answer."""
     ask = Vote(
         ReplicaKey(candidate, directory_id(candidate)), epoch, OffsetAndEpoch(999, epoch - 1), False
     )
-    told: list[Any] = []
-    _, request = request_of(ask, CLUSTER, 0, ())
-    node.service.vote(request, lambda response: told.append(answer_of(ask, response)))
-    return told
+    results: list[Any] = []
+    _, request = encode_request(ask, CLUSTER, 0, ())
+    node.api.vote(request, lambda response: results.append(decode_response(ask, response)))
+    return results
 
 
 def stored_vote(root: Path, node: RaftNode) -> str:
-    """What the node would remember after a loss of its power."""
+    """The vote that the node would find after a power loss."""
     return (root / str(node.me.id) / "__cluster_metadata-0" / "quorum-state").read_text()
 
 
 def test_a_vote_is_answered_when_it_is_stored_and_the_next_question_after_it(tmp_path: Path):
-    """One that has voted remembers it before it says so: the second candidate of the epoch comes
-    while the first vote is on its way to the device, and is refused."""
-    world = Nodes(tmp_path, THREE)
+    """A voter stores its vote before it answers: the second candidate of the epoch asks while the
+    first vote is still being written, and is refused."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         leader, (node, other) = await three(world)
@@ -82,9 +83,10 @@ def test_a_vote_is_answered_when_it_is_stored_and_the_next_question_after_it(tmp
 def test_more_requests_than_may_wait_are_told_to_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """As Kafka's controllers understand it; those that wait are answered in their order."""
-    monkeypatch.setattr(driver, "MAX_WAITING", 2)
-    world = Nodes(tmp_path, THREE)
+    """They get an error after which Kafka's controllers retry; waiting requests are answered in
+    order."""
+    monkeypatch.setattr(event_loop, "MAX_WAITING", 2)
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         leader, (node, other) = await three(world)
@@ -92,18 +94,18 @@ def test_more_requests_than_may_wait_are_told_to_come_again(
             world.cut.add(frozenset((node.me.id, another.me.id)))
         world.disks[node.me.id].flush_s = SLOW_S
         epoch = leader.epoch + 1
-        told = [ask_for_vote(node, leader.me.id, epoch + number) for number in range(4)]
-        assert [len(one) for one in told] == [0, 0, 0, 1]
-        assert told[3][0].error is ErrorCode.BROKER_NOT_AVAILABLE
-        await world.until(lambda: all(told), "all are answered")
-        assert [one[0].error for one in told[:3]] == [ErrorCode.NONE] * 3
+        results = [ask_for_vote(node, leader.me.id, epoch + number) for number in range(4)]
+        assert [len(one) for one in results] == [0, 0, 0, 1]
+        assert results[3][0].error is ErrorCode.BROKER_NOT_AVAILABLE
+        await world.until(lambda: all(results), "all are answered")
+        assert [one[0].error for one in results[:3]] == [ErrorCode.NONE] * 3
 
     world.run(story())
 
 
 def test_a_flush_counts_what_was_there_when_it_began(tmp_path: Path):
-    """A decision that is appended while a flush is under way is committed by the next one."""
-    world = Nodes(tmp_path)
+    """A decision appended during a flush is committed by the next flush."""
+    world = NodeWorld(tmp_path)
 
     async def story() -> None:
         node = await world.alone()
@@ -124,8 +126,8 @@ def test_a_flush_counts_what_was_there_when_it_began(tmp_path: Path):
 
 
 def test_a_leader_with_a_slow_disk_commits_what_the_others_have_stored(tmp_path: Path):
-    """Its own flush is one of three; appends go on beside it."""
-    world = Nodes(tmp_path, THREE)
+    """Its own flush is one of three; appends continue during it."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         leader, _ = await three(world)
@@ -140,8 +142,8 @@ def test_a_leader_with_a_slow_disk_commits_what_the_others_have_stored(tmp_path:
 
 
 def test_a_voter_with_a_slow_disk_does_not_doubt_its_leader(tmp_path: Path):
-    """While it waits for its device it hears nobody; that is not the leader's silence."""
-    world = Nodes(tmp_path, THREE)
+    """It processes no messages while it waits for its disk; the leader is not to blame for that."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         leader, (slow, _) = await three(world)
@@ -159,9 +161,9 @@ def test_a_voter_with_a_slow_disk_does_not_doubt_its_leader(tmp_path: Path):
 
 
 def test_a_leader_of_before_flushes_what_it_appended_before_it_fetches(tmp_path: Path):
-    """A fetch says that all before it is stored. One that had led came with records whose flush was
-    still under way, and they counted for the next commit."""
-    world = Nodes(tmp_path, THREE)
+    """A fetch claims that everything before its offset is stored. Regression: a former leader
+    fetched while its records were still being flushed, and they counted for the next commit."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         leader, others = await three(world)
@@ -169,12 +171,12 @@ def test_a_leader_of_before_flushes_what_it_appended_before_it_fetches(tmp_path:
         await keep(world, leader, "unflushed")
         flushed = leader.log.flushed_offset
         assert flushed < leader.end_offset
-        leader.step(leader.machine.resign)
+        leader.step(leader.raft.resign)
         new = await world.until(lambda: next((n for n in others if n.is_active), None), "one leads")
         seen: list[tuple[int, int]] = []
 
         def known() -> int:
-            found = new.machine.leading.term.progress.get(leader.me.id)
+            found = new.raft.leader_state.current.progress.get(leader.me.id)
             seen.append((-1 if found is None else found.end_offset, leader.log.flushed_offset))
             return seen[-1][0] > flushed
 
@@ -185,9 +187,9 @@ def test_a_leader_of_before_flushes_what_it_appended_before_it_fetches(tmp_path:
 
 
 def test_a_flush_that_failed_is_never_asked_for_again(tmp_path: Path):
-    """The kernel drops what it could not write and says yes the next time. The node takes no further
-    part, says why, and the others go on; not even its stop flushes that file."""
-    world = Nodes(tmp_path, THREE)
+    """The kernel drops pages that it could not write, and the next fsync succeeds. The node leaves
+    the quorum and logs why, and the others continue; not even its stop flushes that file."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         leader, _ = await three(world)
@@ -195,7 +197,7 @@ def test_a_flush_that_failed_is_never_asked_for_again(tmp_path: Path):
         leader.on_failed(heard.append)
         world.disks[leader.me.id].flushes.clear()
         world.disks[leader.me.id].is_broken = True
-        told = write(leader, "lost or not")
+        results = write(leader, "lost or not")
         await world.until(lambda: heard, "it says so")
         assert "cannot be flushed" in heard[0]
         assert not leader.is_active
@@ -207,14 +209,14 @@ def test_a_flush_that_failed_is_never_asked_for_again(tmp_path: Path):
         await leader.stop()
         logs = [path for path in world.disks[leader.me.id].flushes if path.endswith(".log")]
         assert len(logs) == 1
-        assert len(told) == 1
+        assert len(results) == 1
 
     world.run(story())
 
 
 def test_a_stop_while_a_flush_is_under_way_keeps_what_was_decided(tmp_path: Path):
-    """The log is closed behind all that Raft's worker has still to do."""
-    world = Nodes(tmp_path)
+    """The log is closed only after Raft's worker has finished its queue."""
+    world = NodeWorld(tmp_path)
 
     async def story() -> None:
         node = await world.alone()
@@ -233,9 +235,10 @@ def test_a_stop_while_a_flush_is_under_way_keeps_what_was_decided(tmp_path: Path
 def test_a_leader_that_cannot_read_its_log_for_another_tells_him_and_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Found by the simulation: an input/output error while records were offered to a follower went
-    to whoever had written them, here the task of the no-op records, and the process ended."""
-    world = Nodes(tmp_path, THREE)
+    """Regression, found by the simulation: an I/O error while reading records for a follower was
+    raised in the task that had written them, here the one of the no-op records, and the process
+    ended."""
+    world = NodeWorld(tmp_path, THREE)
 
     async def story() -> None:
         leader, _ = await three(world)

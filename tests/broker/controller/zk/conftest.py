@@ -1,4 +1,4 @@
-"""Three brokers' ZooKeeper sides on a real server, each test in a chroot of its own."""
+"""The ZooKeeper sides of three brokers on a real server, each test in its own chroot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from deploy.testservers.process import JavaServer
-from tests.broker.controller.zk.nodes import Node
+from tests.broker.controller.zk.nodes import ZooKeeperTestBroker
 
 _roots = count()
 
@@ -22,13 +22,13 @@ def root(zookeeper: JavaServer) -> str:
 
 
 @pytest.fixture
-async def nodes(root: str) -> AsyncIterator[dict[int, Node]]:
+async def nodes(root: str) -> AsyncIterator[dict[int, ZooKeeperTestBroker]]:
     """Brokers 1 to 3; the first one started is the controller."""
-    together: dict[int, Node] = {}
+    together: dict[int, ZooKeeperTestBroker] = {}
     started = []
     try:
         for node_id in (1, 2, 3):
-            node = Node(node_id, root, together)
+            node = ZooKeeperTestBroker(node_id, root, together)
             started.append(node)
             await node.start()
         yield together
@@ -40,7 +40,7 @@ async def nodes(root: str) -> AsyncIterator[dict[int, Node]]:
 
 @pytest.fixture
 def tool(root: str) -> object:
-    """A person at the command line of ZooKeeper."""
+    """A ZooKeeper client, for manual changes."""
     client = KazooClient(hosts=root)
     client.start()
     yield client

@@ -1,7 +1,7 @@
-"""Brokers of a ZooKeeper cluster without their logs: session, member, follower, controller.
+"""Brokers of a ZooKeeper cluster without their logs: session, znode, follower, controller.
 
-Requests of a controller go straight to the other node's follower; everything else is real, the
-ensemble too.
+Requests of a controller go directly to the other node's follower; everything else is real,
+including the ensemble.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 from broker.clock.real import RealClock
 from broker.controller.decisions.decision import Decision
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.controller.decisions.topics import Defaults, NewTopic, TopicResult, create_topics
 from broker.controller.zk import znodes
+from broker.controller.zk.broker_znode import BrokerZnode, ensure_paths, get_or_create_cluster_id
 from broker.controller.zk.channels import SendError
 from broker.controller.zk.controller import ZooKeeperController
-from broker.controller.zk.follower import Follower, Local
-from broker.controller.zk.member import Member, ensure_paths, find_or_make_cluster_id
+from broker.controller.zk.controller_requests import ControllerRequestHandler, LocalReplicas
+from broker.controller.zk.kazoo_session import KazooSession
 from broker.controller.zk.port import SessionState, WatchEvent, ZooKeeperSession
-from broker.controller.zk.real import KazooSession
 from broker.metadata.delta import Changes
 from broker.metadata.image import Endpoint, MetadataImage, PartitionImage
 from bus.errors import ErrorCode
@@ -32,10 +32,10 @@ TICK_S = 0.02
 SESSION_MS = 6_000
 
 
-class Node:
-    """One broker, as far as ZooKeeper is concerned."""
+class ZooKeeperTestBroker:
+    """The ZooKeeper side of one broker."""
 
-    def __init__(self, node_id: int, hosts: str, others: dict[int, Node]) -> None:
+    def __init__(self, node_id: int, hosts: str, others: dict[int, ZooKeeperTestBroker]) -> None:
         self.node_id = node_id
         self.others = others
         self.clock = RealClock(seed=node_id)
@@ -45,35 +45,35 @@ class Node:
         self.refuses_deletion = False
         self.unreachable = False
         self.controller = ZooKeeperController(
-            node_id, self.session, self.clock, rules=Rules, send=self.send,
+            node_id, self.session, self.clock, policy=PartitionPolicy, send=self.send,
             committed=lambda: self.follower.image,
         )  # fmt: skip
-        self.follower = Follower(
-            node_id, self.session, self.clock, self.heard.append, self.controller.note_epoch
+        self.follower = ControllerRequestHandler(
+            node_id, self.session, self.clock, self.heard.append, self.controller.on_controller_epoch
         )
-        self.member = Member(
+        self.member = BrokerZnode(
             self.session, self.clock,
             znodes.BrokerInfo(node_id, (Endpoint("PLAINTEXT", "127.0.0.1", 9000 + node_id),)),
             SESSION_MS, self.follower.replay, lambda: self.follower.image,
         )  # fmt: skip
 
     async def start(self) -> None:
-        """Register, stand for election, follow."""
+        """Registers, takes part in the election and follows the controller."""
         self.session.start(self)
         await until(lambda: self.session.state is SessionState.CONNECTED)
         await ensure_paths(self.session)
-        await find_or_make_cluster_id(self.session, "cluster")
+        await get_or_create_cluster_id(self.session, "cluster")
         self.follower.image = MetadataImage(cluster_id="cluster")
         self.others[self.node_id] = self
         self.controller.start()
-        self.follower.registered(await self.member.register())
+        self.follower.on_registered(await self.member.register())
         await self.member.read_configs()
-        self.follower.open(Local(self._delete, lambda topic, index: False))
-        self.controller.stand()
+        self.follower.open(LocalReplicas(self._delete, lambda topic, index: False))
+        self.controller.elect()
         await asyncio.wait_for(self.follower.informed.wait(), DEADLINE_S)
 
     async def stop(self) -> None:
-        """Leave; the node in ZooKeeper is gone at once."""
+        """Closes the session, which removes the broker's znode immediately."""
         self.others.pop(self.node_id, None)
         self.follower.close()
         await self.controller.stop()
@@ -90,7 +90,7 @@ class Node:
         if other is None or other.unreachable:
             raise SendError(f"{broker_id} is not here")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        other.follower.take(body, answer.set_result)
+        other.follower.handle(body, answer.set_result)
         return await answer
 
     def _delete(self, topic: str, index: int) -> ErrorCode:
@@ -100,18 +100,18 @@ class Node:
         return ErrorCode.NONE
 
     def partition(self, topic: str, index: int = 0) -> PartitionImage | None:
-        """What this broker knows of a partition."""
+        """The partition in this broker's image."""
         held = self.follower.image.topics.get(topic)
         return None if held is None or index >= len(held.partitions) else held.partitions[index]
 
     async def write(self, decide: Callable[[MetadataImage], Decision[Any]]) -> Any:
-        """One decision; its reply, or the error."""
+        """Makes one decision; returns its reply or the error."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.controller.write(decide, answer.set_result, answer.set_result)
         return await asyncio.wait_for(answer, DEADLINE_S)
 
     async def create(self, *topics: NewTopic) -> tuple[TopicResult, ...]:
-        """Create topics as a client does."""
+        """Creates topics as a client does."""
         found: tuple[TopicResult, ...] = await self.write(
             lambda image: create_topics(image, topics, Defaults(1, 1), _ids(self.clock), 0)
         )
@@ -123,7 +123,7 @@ def _ids(clock: RealClock) -> Iterator[bytes]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Wait until it holds, or fail after a generous time."""
+    """Waits until it holds; fails after a generous time."""
     deadline = time.monotonic() + DEADLINE_S
     while not holds():
         assert time.monotonic() < deadline, "it did not come to hold in time"

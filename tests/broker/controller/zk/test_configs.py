@@ -1,4 +1,4 @@
-"""Configurations in the znodes: what makes no sense, and what others wrote."""
+"""Configurations in the znodes: invalid ones, and ones that others wrote."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from broker.controller.decisions.topics import Defaults, NewTopic, create_topics
 from broker.controller.zk import znodes
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.protocol.generated.metadata_records import ConfigRecord
-from tests.broker.controller.zk.simulated import Party, settled, tell
+from tests.broker.controller.zk.simulated import SimulatedBroker, settled, tell
 
 TOPIC_ID = bytes(range(16))
 
 
-async def make_topic(party: Party, name: str, config: bytes) -> None:
-    """As a tool makes one."""
+async def make_topic(party: SimulatedBroker, name: str, config: bytes) -> None:
+    """Creates a topic as a tool does."""
     await party.session.create(f"/config/topics/{name}", config)
-    info = znodes.TopicInfo({0: (1, 2)}, TOPIC_ID)
+    info = znodes.TopicAssignment({0: (1, 2)}, TOPIC_ID)
     await party.session.create(znodes.topic_path(name), znodes.encode_topic(info))
     await settled()
 
@@ -29,9 +29,9 @@ async def make_topic(party: Party, name: str, config: bytes) -> None:
 def test_a_configuration_that_makes_no_sense_hides_neither_its_topic_nor_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It stopped every broker from starting, and the topic from being known."""
+    """Regression: it kept every broker from starting and hid the topic."""
 
-    async def story(one: Party, two: Party) -> None:
+    async def story(one: SimulatedBroker, two: SimulatedBroker) -> None:
         await two.session.create("/config/brokers/2", znodes.encode_config({"a": "1"}))
         await make_topic(two, "t", b"what")
         assert one.controller.image.topics["t"].partitions[0].leader == 1
@@ -44,9 +44,9 @@ def test_a_configuration_that_makes_no_sense_hides_neither_its_topic_nor_the_oth
 
 
 def test_a_change_by_a_client_keeps_what_somebody_wrote_a_moment_before() -> None:
-    """It was overwritten by the controller's older view of the node."""
+    """Regression: the controller's older view of the node overwrote it."""
 
-    async def story(one: Party, two: Party) -> None:
+    async def story(one: SimulatedBroker, two: SimulatedBroker) -> None:
         await make_topic(two, "t", znodes.encode_config({"retention.ms": "1"}))
         by_hand = {"retention.ms": "2", "segment.bytes": "100000"}
         await two.session.set("/config/topics/t", znodes.encode_config(by_hand))
@@ -66,10 +66,10 @@ def test_a_change_by_a_client_keeps_what_somebody_wrote_a_moment_before() -> Non
 
 
 def test_a_configuration_left_behind_by_an_older_topic_is_not_the_new_ones() -> None:
-    """The node stands there before the topic is made; making it failed, again and again."""
+    """Regression: if the node exists before the topic, each attempt to create the topic failed."""
 
 
-    async def story(one: Party, two: Party) -> None:
+    async def story(one: SimulatedBroker, two: SimulatedBroker) -> None:
         left = znodes.encode_config({"retention.ms": "1"})
         await two.session.create("/config/topics/t", left)
         ids = (number.to_bytes(16, "big") for number in count(1))

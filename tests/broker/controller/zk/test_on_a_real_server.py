@@ -1,4 +1,4 @@
-"""Election, failover, decisions and what is written by hand, on a real ZooKeeper."""
+"""Election, failover, decisions and manual writes, on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from kazoo.client import KazooClient
 from broker.controller.decisions.alter_partition import IsrChange, alter_partitions
 from broker.controller.decisions.brokers import fence
 from broker.controller.decisions.decision import Decision
-from broker.controller.decisions.rules import Rules
+from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.controller.decisions.topics import NewTopic, delete_topics
 from broker.controller.zk import znodes
-from broker.controller.zk.states import ReplicaState
+from broker.controller.zk.state_machines import ControllerReplicaState
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import ConfigRecord
-from tests.broker.controller.zk.nodes import Node, until
+from tests.broker.controller.zk.nodes import ZooKeeperTestBroker, until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-Nodes = dict[int, Node]
+Nodes = dict[int, ZooKeeperTestBroker]
 
 
 def read(tool: KazooClient, path: str) -> dict[str, object]:
@@ -30,7 +30,7 @@ def read(tool: KazooClient, path: str) -> dict[str, object]:
 
 
 def led(nodes: Nodes, topic: str, leader: int, *, index: int = 0) -> bool:
-    """Whether every broker knows this leader."""
+    """Returns whether every broker knows this leader."""
     return all(
         (known := node.partition(topic, index)) is not None and known.leader == leader
         for node in nodes.values()
@@ -40,7 +40,7 @@ def led(nodes: Nodes, topic: str, leader: int, *, index: int = 0) -> bool:
 async def test_one_of_three_is_controller_and_the_znodes_say_so(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """The first epoch is 1; every broker knows who it is and who is there."""
+    """The first epoch is 1; every broker knows the controller and the live brokers."""
     assert [node.controller.is_active for node in nodes.values()] == [True, False, False]
     assert read(tool, "/controller")["brokerid"] == 1
     assert tool.get("/controller_epoch")[0] == b"1"
@@ -51,7 +51,7 @@ async def test_one_of_three_is_controller_and_the_znodes_say_so(
 async def test_a_topic_is_created_as_kafka_writes_it_and_every_broker_knows_it(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """Assignment with topic id, states, an empty configuration."""
+    """Creates the assignment with topic id, the partition states and an empty configuration."""
     (made,) = await nodes[1].create(NewTopic("vehicle", 3, 3))
     assert made.error is ErrorCode.NONE
     written = read(tool, "/brokers/topics/vehicle")
@@ -66,7 +66,7 @@ async def test_a_topic_is_created_as_kafka_writes_it_and_every_broker_knows_it(
 
 
 async def test_only_the_controller_decides(nodes: Nodes) -> None:
-    """Others say NOT_CONTROLLER at once."""
+    """Other brokers answer NOT_CONTROLLER immediately."""
     answer = await nodes[2].write(lambda image: Decision((), None))
     assert answer is ErrorCode.NOT_CONTROLLER
 
@@ -74,7 +74,7 @@ async def test_only_the_controller_decides(nodes: Nodes) -> None:
 async def test_when_the_controller_goes_another_takes_over_under_the_next_epoch(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """Its partitions get leaders from the in-sync set."""
+    """Its partitions get new leaders from the in-sync set."""
     await nodes[1].create(NewTopic("t", assignments={0: (1, 2, 3)}))
     await nodes[1].stop()
     await until(lambda: led(nodes, "t", 2))
@@ -89,7 +89,7 @@ async def test_when_the_controller_goes_another_takes_over_under_the_next_epoch(
 async def test_a_controller_that_was_replaced_writes_nothing(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """Its epoch's node has another version: the multi fails as a whole (C-FO-02)."""
+    """The epoch znode has another version, so the whole multi fails (C-FO-02)."""
     tool.set("/controller_epoch", b"7")
     answer = await nodes[1].write(
         lambda image: Decision(
@@ -106,7 +106,7 @@ async def test_a_controller_that_was_replaced_writes_nothing(
 async def test_a_topic_made_by_hand_is_taken_up_and_gets_an_id(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """Version 1 as a tool of 2014 writes it (C-NTC-01..05)."""
+    """Reads version 1, as a tool of 2014 writes it (C-NTC-01..05)."""
     tool.create("/brokers/topics/old", b'{"version":1,"partitions":{"0":[3,1],"1":[2,3]}}')
     await until(lambda: led(nodes, "old", 3) and led(nodes, "old", 2, index=1))
     written = read(tool, "/brokers/topics/old")
@@ -127,7 +127,7 @@ async def test_partitions_added_by_hand_are_taken_up(nodes: Nodes, tool: KazooCl
 
 
 async def test_a_topic_that_makes_no_sense_is_left_alone(nodes: Nodes, tool: KazooClient) -> None:
-    """It stops nobody else (C-LSN-10)."""
+    """Other topics are handled as usual (C-LSN-10)."""
     tool.create("/brokers/topics/broken", b"what")
     tool.create("/brokers/topics/fine", b'{"version":1,"partitions":{"0":[2]}}')
     await until(lambda: led(nodes, "fine", 2))
@@ -137,7 +137,7 @@ async def test_a_topic_that_makes_no_sense_is_left_alone(nodes: Nodes, tool: Kaz
 async def test_a_marker_deletes_a_topic_once_every_replica_is_gone(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """Nothing of it is left in ZooKeeper; the marker goes last (C-DEL-25)."""
+    """Nothing of the topic is left in ZooKeeper; the marker is removed last (C-DEL-25)."""
     await nodes[1].create(NewTopic("t", 2, 3))
     tool.create("/admin/delete_topics/t")
     await until(lambda: not tool.exists("/admin/delete_topics/t"))
@@ -149,7 +149,7 @@ async def test_a_marker_deletes_a_topic_once_every_replica_is_gone(
 
 
 async def test_deletion_waits_for_a_broker_that_is_away(nodes: Nodes, tool: KazooClient) -> None:
-    """The name stays taken until then (C-DEL-27, C-DEL-28)."""
+    """The name stays in use until the broker has returned (C-DEL-27, C-DEL-28)."""
     await nodes[1].create(NewTopic("t", 1, 3))
     root = tool.hosts[0]
     hosts = f"{root[0]}:{root[1]}{tool.chroot}"
@@ -160,7 +160,7 @@ async def test_deletion_waits_for_a_broker_that_is_away(nodes: Nodes, tool: Kazo
     assert tool.exists("/admin/delete_topics/t")
     (again,) = await nodes[1].create(NewTopic("t", 1, 1))
     assert again.error is ErrorCode.TOPIC_ALREADY_EXISTS
-    back = Node(3, hosts, nodes)
+    back = ZooKeeperTestBroker(3, hosts, nodes)
     await back.start()
     await until(lambda: not tool.exists("/admin/delete_topics/t"))
     assert back.deleted == [("t", 0)]
@@ -178,7 +178,7 @@ async def test_a_marker_for_an_unknown_topic_is_removed(nodes: Nodes, tool: Kazo
 async def test_a_reassignment_in_the_znode_runs_and_its_node_goes(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """The new replica is told to follow; once it is in sync the old one is deleted (C-RA-26)."""
+    """The new replica starts to follow; once it is in sync the old one is deleted (C-RA-26)."""
     (made,) = await nodes[1].create(NewTopic("t", assignments={0: (1, 2)}))
     tool.create(
         "/admin/reassign_partitions",
@@ -192,7 +192,7 @@ async def test_a_reassignment_in_the_znode_runs_and_its_node_goes(
         made.topic_id, 0, held.leader_epoch, held.partition_epoch, {1: -1, 2: -1, 3: -1}
     )
     epoch = nodes[1].controller.image.brokers[1].epoch
-    await nodes[1].write(lambda image: alter_partitions(image, Rules(), 1, epoch, [change]))
+    await nodes[1].write(lambda image: alter_partitions(image, PartitionPolicy(), 1, epoch, [change]))
     await until(lambda: not tool.exists("/admin/reassign_partitions"))
     written = read(tool, "/brokers/topics/t")
     assert (written["partitions"], written["removing_replicas"]) == ({"0": [1, 3]}, {})
@@ -200,7 +200,7 @@ async def test_a_reassignment_in_the_znode_runs_and_its_node_goes(
 
 
 async def test_a_preferred_election_in_the_znode_is_held(nodes: Nodes, tool: KazooClient) -> None:
-    """And its node is removed (C-PRE-01..07)."""
+    """Its znode is removed afterwards (C-PRE-01..07)."""
     await nodes[1].create(NewTopic("t", assignments={0: (2, 3)}))
     path = "/brokers/topics/t/partitions/0/state"
     state = read(tool, path)
@@ -222,13 +222,13 @@ async def test_a_preferred_election_in_the_znode_is_held(nodes: Nodes, tool: Kaz
 async def test_a_foreign_write_of_a_state_is_seen_and_the_decision_made_again(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """The write was conditional on a version that is gone; nobody's change is lost."""
+    """The write was conditional on an outdated version, so neither change is lost."""
     await nodes[1].create(NewTopic("t", assignments={0: (2, 3, 1)}))
     path = "/brokers/topics/t/partitions/0/state"
     state = read(tool, path)
     tool.set(path, json.dumps(state | {"isr": [2, 3]}).encode())
     epoch = nodes[1].controller.image.brokers[2].epoch
-    await nodes[1].write(lambda image: fence(image, Rules(), 2, epoch))
+    await nodes[1].write(lambda image: fence(image, PartitionPolicy(), 2, epoch))
     assert read(tool, path)["isr"] == [3]
     await until(lambda: led(nodes, "t", 3))
 
@@ -236,21 +236,21 @@ async def test_a_foreign_write_of_a_state_is_seen_and_the_decision_made_again(
 async def test_configurations_changed_by_hand_reach_every_broker(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """A notification names the node, brokers read it (C-ZK-08)."""
+    """A notification names the node, and the brokers read it (C-ZK-08)."""
     await nodes[1].create(NewTopic("t", 1, 1))
     tool.set("/config/topics/t", b'{"version":1,"config":{"retention.ms":"5"}}')
     tool.create(
         "/config/changes/config_change_", b'{"version":2,"entity_path":"topics/t"}', sequence=True
     )
     for node in nodes.values():
-        await node.member.take_notes()
+        await node.member.read_change_notifications()
         assert node.follower.image.topic_config("t") == {"retention.ms": "5"}
 
 
 async def test_a_configuration_set_by_a_client_is_written_and_notified(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """The whole map of the entity, then a numbered note."""
+    """Writes the whole map of the entity, then a sequential notification."""
     record = ConfigRecord(resource_type=4, resource_name="3", name="log.cleaner.threads", value="2")
     await nodes[1].write(lambda image: Decision((record,), None))
     assert read(tool, "/config/brokers/3") == {
@@ -259,29 +259,29 @@ async def test_a_configuration_set_by_a_client_is_written_and_notified(
     (note,) = tool.get_children("/config/changes")
     assert note == "config_change_0000000000"
     assert read(tool, f"/config/changes/{note}") == {"version": 2, "entity_path": "brokers/3"}
-    await nodes[2].member.take_notes()
+    await nodes[2].member.read_change_notifications()
     key = (ResourceType.BROKER, "3")
     assert nodes[2].follower.image.configs[key] == {"log.cleaner.threads": "2"}
 
 
 async def test_two_brokers_of_one_id_do_not_both_register(nodes: Nodes, tool: KazooClient) -> None:
-    """Another address under the same id is another broker (G-04)."""
+    """The same id at another address is another broker (G-04)."""
     root = tool.hosts[0]
-    twin = Node(2, f"{root[0]}:{root[1]}{tool.chroot}", {})
+    twin = ZooKeeperTestBroker(2, f"{root[0]}:{root[1]}{tool.chroot}", {})
     twin.session.start(twin)
     await until(lambda: twin.session.state.name == "CONNECTED")
     stranger = znodes.encode_broker(
         znodes.BrokerInfo(2, (znodes.Endpoint("PLAINTEXT", "127.0.0.1", 1),)), 1
     )
-    assert not twin.member._same_place(stranger)
-    assert twin.member._same_place(tool.get("/brokers/ids/2")[0])
+    assert not twin.member._has_same_address(stranger)
+    assert twin.member._has_same_address(tool.get("/brokers/ids/2")[0])
     await twin.session.close()
 
 
 async def test_a_large_topic_fits_into_several_transactions(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """More nodes than one `multi` may carry."""
+    """It has more nodes than one `multi` may carry."""
     (made,) = await nodes[1].create(NewTopic("large", 500, 3))
     assert made.error is ErrorCode.NONE
     assert len(tool.get_children("/brokers/topics/large/partitions")) == 500
@@ -293,12 +293,12 @@ async def test_a_large_topic_fits_into_several_transactions(
 async def test_a_broker_that_refuses_to_delete_keeps_the_topic_waiting(
     nodes: Nodes, tool: KazooClient
 ) -> None:
-    """C-DEL-20; the marker stays, the broker is asked again when it comes back."""
+    """The marker stays, and the broker is asked again when it comes back (C-DEL-20)."""
     await nodes[1].create(NewTopic("t", assignments={0: (2,)}))
     nodes[2].refuses_deletion = True
     tool.create("/admin/delete_topics/t")
     await until(
-        lambda: nodes[1].controller.replica_state("t", 0, 2) is ReplicaState.DELETION_INELIGIBLE
+        lambda: nodes[1].controller.replica_state("t", 0, 2) is ControllerReplicaState.DELETION_INELIGIBLE
     )
     assert tool.exists("/brokers/topics/t")
     assert tool.exists("/admin/delete_topics/t")

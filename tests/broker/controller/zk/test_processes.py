@@ -14,15 +14,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from broker.controller.decisions.quotas import Match
-from broker.server.embedded import BrokerDidNotStart, begin_broker_process
-from broker.server.embedded_cluster import RunningCluster, start_cluster
 from broker.server.process import migrate_controller
-from bus.client.nodes import Nodes
+from bus.client.wire.sync_client import SyncClient
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated import describe_client_quotas
 from deploy.errors import Unavailable
+from deploy.testservers.databus import BrokerStartError, spawn_broker
+from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from deploy.testservers.process import free_port
-from deploy.testservers.zookeeper import Ensemble, start_ensemble
+from deploy.testservers.zookeeper import ZookeeperEnsemble, start_ensemble
 from tests.broker.controller.zk.test_quotas import RECORDED
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -39,7 +39,7 @@ PROPERTIES = {
 
 
 @pytest.fixture(scope="module")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperEnsemble]:
     """Three real ZooKeeper servers."""
     try:
         started = start_ensemble(tmp_path_factory.mktemp("ensemble"))
@@ -50,8 +50,8 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
 
 
 @pytest.fixture
-def connect(ensemble: Ensemble, tmp_path: Path) -> str:
-    """`zookeeper.connect` with a chroot of this test's, and this run's, own."""
+def connect(ensemble: ZookeeperEnsemble, tmp_path: Path) -> str:
+    """`zookeeper.connect` with a chroot for this test and run only."""
     return f"{ensemble.address}/{tmp_path.name}"
 
 
@@ -65,14 +65,14 @@ def cluster(connect: str, tmp_path: Path) -> Iterator[RunningCluster]:
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    """Wait until it holds, or fail after a generous time."""
+    """Waits until it holds; fails after a generous time."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         try:
             if holds():
                 return
         except KafkaException:
-            pass  # between two controllers a request may fail; it is asked again
+            pass  # between two controllers a request may fail; it is retried
         assert time.monotonic() < deadline, what
         time.sleep(0.1)
 
@@ -93,23 +93,23 @@ def new_producer(bootstrap: str) -> Producer:
 def produce(
     bootstrap: str, topic: str, first: int, end: int, by: Producer | None = None
 ) -> set[bytes]:
-    """Records that were acknowledged by all in-sync replicas."""
+    """Produces records; returns those acknowledged by all in-sync replicas."""
     acked: set[bytes] = set()
     producer = new_producer(bootstrap) if by is None else by
 
-    def told(error: object, message: object) -> None:
+    def delivered(error: object, message: object) -> None:
         if error is None:
             acked.add(message.value())  # type: ignore[attr-defined]
 
     for number in range(first, end):
-        producer.produce(topic, b"%d" % number, on_delivery=told)
+        producer.produce(topic, b"%d" % number, on_delivery=delivered)
         producer.poll(0)
     assert producer.flush(DEADLINE_S) == 0
     return acked
 
 
 def consume(bootstrap: str, topic: str, count: int) -> set[bytes]:
-    """The topic's records from its start."""
+    """Reads the topic's records from its start."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": f"reader-{topic}",
         "auto.offset.reset": "earliest", "log_level": 0,
@@ -136,14 +136,14 @@ def controller_of(admin: AdminClient) -> int:
 def test_nothing_acknowledged_is_lost_when_the_controller_is_killed(
     cluster: RunningCluster,
 ) -> None:
-    """It comes back, is in sync again, and another is controller."""
+    """The killed broker is in sync again after its restart, and another is controller."""
     admin = create(cluster.bootstrap, "vehicle")
     acked = produce(cluster.bootstrap, "vehicle", 0, 500)
     first = controller_of(admin)
     cluster.kill(first)
     acked |= produce(cluster.bootstrap, "vehicle", 500, 1000)
     until(lambda: controller_of(admin) not in (-1, first), "no new controller")
-    cluster.start_again(first)
+    cluster.restart(first)
     until(lambda: in_sync(admin, "vehicle", 3), "the killed broker is not in sync again")
     assert len(acked) == 1000
     assert consume(cluster.bootstrap, "vehicle", 1000) == acked
@@ -152,7 +152,8 @@ def test_nothing_acknowledged_is_lost_when_the_controller_is_killed(
 def test_a_broker_whose_session_expired_leads_nothing_and_comes_back(
     cluster: RunningCluster,
 ) -> None:
-    """SIGSTOP past the session: others lead under the next epoch, it follows when it wakes."""
+    """After SIGSTOP past the session others lead under the next epoch, and it follows when it
+    resumes."""
     admin = create(cluster.bootstrap, "paused", 6)
     victim = next(b for b in (1, 2, 3) if b != controller_of(admin))
     pid = cluster.node(victim).pid
@@ -177,7 +178,7 @@ def test_a_broker_whose_session_expired_leads_nothing_and_comes_back(
 def test_an_ensemble_without_quorum_stops_no_leader_and_is_waited_for(
     tmp_path: Path,
 ) -> None:
-    """Brokers serve on what they lead; when ZooKeeper is back they change things again."""
+    """Brokers go on serving what they lead; when ZooKeeper is back they accept changes again."""
     try:
         ensemble = start_ensemble(tmp_path / "ensemble")
     except Unavailable as missing:
@@ -206,7 +207,7 @@ def _creates(admin: AdminClient, topic: str) -> bool:
 
 
 def test_a_stopping_controller_hands_everything_over_first(cluster: RunningCluster) -> None:
-    """Leaders move and the office is given up before the process ends."""
+    """Its leaderships move and it resigns as controller before the process ends."""
     admin = create(cluster.bootstrap, "handed", 6)
     first = controller_of(admin)
     assert cluster.terminate(first) == 0
@@ -219,7 +220,7 @@ def test_a_stopping_controller_hands_everything_over_first(cluster: RunningClust
 def test_the_directories_of_a_kafka_broker_are_taken_over_and_those_of_others_are_refused(
     cluster: RunningCluster, connect: str
 ) -> None:
-    """`meta.properties` as Kafka 3.9 leaves them: no directory id, no epoch of the clean stop."""
+    """`meta.properties` of Kafka 3.9 have no directory id and no epoch of the clean stop."""
     create(cluster.bootstrap, "kept")
     acked = produce(cluster.bootstrap, "kept", 0, 100)
     assert cluster.terminate(3) == 0
@@ -233,12 +234,12 @@ def test_the_directories_of_a_kafka_broker_are_taken_over_and_those_of_others_ar
         (kafkas.replace("cluster.id=", "cluster.id=x"), "check zookeeper.connect"),
     ):
         meta.write_text(wrong)
-        with pytest.raises(BrokerDidNotStart, match=remedy):
-            cluster.start_again(3)
+        with pytest.raises(BrokerStartError, match=remedy):
+            cluster.restart(3)
         assert meta.read_text() == wrong
     meta.write_text(kafkas)
     (logs / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
-    cluster.start_again(3)
+    cluster.restart(3)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     until(lambda: in_sync(admin, "kept", 3), "the broker is not in sync on its directory")
     assert consume(cluster.bootstrap, "kept", 100) == acked
@@ -248,7 +249,7 @@ def test_the_directories_of_a_kafka_broker_are_taken_over_and_those_of_others_ar
 def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
     cluster: RunningCluster, connect: str
 ) -> None:
-    """Topic ids, records, configurations, quotas and committed offsets are the same afterwards."""
+    """Topic ids, records, configurations, quotas and committed offsets stay the same."""
     admin = create(cluster.bootstrap, "moved", 4)
     acked = produce(cluster.bootstrap, "moved", 0, 400)
     assert consume(cluster.bootstrap, "moved", 400) == acked
@@ -268,15 +269,15 @@ def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
     assert migrate_controller(kraft(1, ports, {1: 1}), directories[1] / "logs", connect) == 1
     cluster.stop()
     controllers = {i: free_port() for i in (1, 2)}
-    with pytest.raises(BrokerDidNotStart, match="databus broker migrate"):
-        begin_broker_process(directories[1], kraft(1, ports, controllers)).wait_until_ready(60)
+    with pytest.raises(BrokerStartError, match="databus broker migrate"):
+        spawn_broker(directories[1], kraft(1, ports, controllers)).wait_until_ready(60)
     for i in (1, 2, 3):
         properties = kraft(i, ports, controllers)
         assert migrate_controller(properties, directories[i] / "logs", connect) == 0
-    with pytest.raises(BrokerDidNotStart, match="moved to KRaft"):
-        cluster.start_again(1)
+    with pytest.raises(BrokerStartError, match="moved to KRaft"):
+        cluster.restart(1)
     started = [
-        begin_broker_process(directories[i], kraft(i, ports, controllers)) for i in (1, 2, 3)
+        spawn_broker(directories[i], kraft(i, ports, controllers)) for i in (1, 2, 3)
     ]
     running = []
     try:
@@ -309,7 +310,8 @@ def test_a_stopped_cluster_moves_to_kraft_with_its_logs(
 
 
 def kraft(node_id: int, ports: dict[int, int], controllers: dict[int, int]) -> dict[str, str]:
-    """A node's properties after the move: all are brokers, those of `controllers` these too."""
+    """A node's properties after the move: all are brokers, those in `controllers` also
+    controllers."""
     role = "broker,controller" if node_id in controllers else "broker"
     listeners = f"PLAINTEXT://127.0.0.1:{ports[node_id]}"
     if node_id in controllers:
@@ -328,11 +330,11 @@ def kraft(node_id: int, ports: dict[int, int], controllers: dict[int, int]) -> d
 
 
 def quotas(bootstrap: str) -> dict[str, float]:
-    """How much users may send, as told by a broker."""
+    """The users' producer quotas, as a broker returns them."""
     anybody = describe_client_quotas.ComponentData("user", Match.ANY, None)
     request = describe_client_quotas.DescribeClientQuotasRequest([anybody], strict=True)
-    with Nodes(bootstrap, "test") as nodes:
-        answer = nodes.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, request)
+    with SyncClient(bootstrap, "test") as nodes:
+        answer = nodes.request(ApiKey.DESCRIBE_CLIENT_QUOTAS, request)
     return {
         one.entity[0].entity_name: value.value
         for one in answer.entries
@@ -342,7 +344,7 @@ def quotas(bootstrap: str) -> dict[str, float]:
 
 
 def committed(bootstrap: str, topic: str, partitions: int) -> list[int]:
-    """Offsets the group has committed."""
+    """The offsets that the group has committed."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": f"reader-{topic}", "log_level": 0,
     })  # fmt: skip

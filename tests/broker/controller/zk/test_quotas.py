@@ -1,4 +1,5 @@
-"""Quotas and credentials in the nodes of Kafka 3.9: content, writes by clients, writes by hand."""
+"""Quotas and credentials in the nodes of Kafka 3.9: content, writes by clients and manual
+writes."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from broker.controller.zk import znodes
 from broker.controller.zk.quotas import decode_node, encode_node, entity_of, entity_path
 from broker.metadata.image import QuotaEntity
 from bus.errors import ErrorCode
-from tests.broker.controller.zk.simulated import Party, settled, tell
+from tests.broker.controller.zk.simulated import SimulatedBroker, settled, tell
 
 RECORDED = (
     b'{"version":1,"config":{"SCRAM-SHA-256":"salt=YTJtdnV6dHowM2txYjNtaHFkYXcyY2I0dA==,'
@@ -38,19 +39,19 @@ PATHS: list[tuple[QuotaEntity, str]] = [
 
 @pytest.mark.parametrize(("entity", "path"), PATHS)
 def test_an_entity_has_kafkas_path_and_is_found_by_it(entity: QuotaEntity, path: str) -> None:
-    """Names as Kafka's Sanitizer writes them."""
+    """Names are encoded as by Kafka's Sanitizer."""
     assert entity_path(entity) == path
     assert entity_of(path) == entity
 
 
 @pytest.mark.parametrize("path", ["topics/t", "users", "users/u/what/c", "client-metrics/x"])
 def test_other_kinds_are_no_entities_of_quotas(path: str) -> None:
-    """Their notes are none of ours."""
+    """Notifications about them are ignored."""
     assert entity_of(path) is None
 
 
 def test_what_kafka_wrote_is_read_and_a_quota_written_beside_the_credential() -> None:
-    """The credential's text stays as it was, to the letter."""
+    """The credential's text stays exactly as it was."""
     entity: QuotaEntity = ((USER, "cam"),)
     node = decode_node("/config/users/cam", entity, RECORDED)
     assert node.quotas == {"producer_byte_rate": 1_000_000.0}
@@ -64,7 +65,7 @@ def test_what_kafka_wrote_is_read_and_a_quota_written_beside_the_credential() ->
 
 
 def test_what_makes_no_sense_is_named_and_kept() -> None:
-    """A damaged credential, a quota that is no number, a node that is no JSON."""
+    """Covers a damaged credential, a quota that is not a number and a node that is not JSON."""
     data = znodes.encode_config({"SCRAM-SHA-512": "salt=x", "producer_byte_rate": "much"})
     node = decode_node("/config/users/u", ((USER, "u"),), data)
     assert len(node.faults) == 2
@@ -74,14 +75,14 @@ def test_what_makes_no_sense_is_named_and_kept() -> None:
     assert "/config/users/u" in broken.faults[0]
 
 
-async def alter(party: Party, entity: QuotaEntity, **values: float | None) -> None:
-    """AlterClientQuotas, as its handler asks for it."""
+async def alter(party: SimulatedBroker, entity: QuotaEntity, **values: float | None) -> None:
+    """The decision that the AlterClientQuotas handler requests."""
     change = QuotaChange(entity, tuple(values.items()))
     results = await party.write(lambda image: alter_quotas(image, [change]))
     assert [one.error for one in results] == [ErrorCode.NONE]
 
 
-async def config(party: Party, path: str) -> dict[str, Any]:
+async def config(party: SimulatedBroker, path: str) -> dict[str, Any]:
     await settled()
     data, _ = await party.session.get(f"/config/{path}")
     found: dict[str, Any] = json.loads(data)["config"]
@@ -89,9 +90,9 @@ async def config(party: Party, path: str) -> dict[str, Any]:
 
 
 def test_quotas_of_clients_stand_in_their_nodes_and_every_broker_learns_them() -> None:
-    """Each kind of entity, set, changed and taken back; a node stays when it is empty."""
+    """Sets, changes and removes a quota of each kind of entity; an empty node stays."""
 
-    async def story(one: Party, two: Party) -> None:
+    async def story(one: SimulatedBroker, two: SimulatedBroker) -> None:
         both: QuotaEntity = ((CLIENT_ID, "c"), (USER, "u"))
         await alter(one, both, producer_byte_rate=1000.0, request_percentage=50.0)
         await alter(one, both, producer_byte_rate=2000.0)
@@ -102,21 +103,21 @@ def test_quotas_of_clients_stand_in_their_nodes_and_every_broker_learns_them() -
         }  # fmt: skip
         assert (await one.session.get("/config/users/u"))[0] == b""
         assert await config(one, "clients/<default>") == {"consumer_byte_rate": "7"}
-        await two.take_notes()
+        await two.read_change_notifications()
         assert two.image.client_quotas == one.controller.image.client_quotas
         assert set(two.image.client_quotas) == {both, ((CLIENT_ID, None),), ((IP, "10.0.0.1"),)}
         await alter(one, both, producer_byte_rate=None, request_percentage=None)
         assert await config(one, "users/u/clients/c") == {}
-        await two.take_notes()
+        await two.read_change_notifications()
         assert both not in two.image.client_quotas
 
     tell(story)
 
 
 def test_what_a_tool_writes_is_taken_up_and_never_overwritten() -> None:
-    """Also when the controller has not read its note yet: the write meets another version."""
+    """The controller's own write fails on the version if it has not read the notification yet."""
 
-    async def story(one: Party, two: Party) -> None:
+    async def story(one: SimulatedBroker, two: SimulatedBroker) -> None:
         await two.session.create("/config/users/cam", RECORDED)
         await two.note("users/cam")
         await alter(one, ((USER, "cam"),), consumer_byte_rate=5.0)
@@ -125,7 +126,7 @@ def test_what_a_tool_writes_is_taken_up_and_never_overwritten() -> None:
         assert found["consumer_byte_rate"] == "5"
         assert found["SCRAM-SHA-256"].startswith("salt=")
         for party in (one, two):
-            await party.take_notes()
+            await party.read_change_notifications()
             assert party.image.client_quotas[((USER, "cam"),)]["consumer_byte_rate"] == 5.0
             assert (1, "cam") in party.image.scram
         await settled()
@@ -135,9 +136,10 @@ def test_what_a_tool_writes_is_taken_up_and_never_overwritten() -> None:
 
 
 def test_the_controller_takes_up_what_is_noted_before_anybody_asks_it() -> None:
-    """A quota, and a broker's configuration, written by hand with their notes; then both gone."""
+    """A quota and a broker's configuration are written manually with notifications, then
+    removed."""
 
-    async def story(one: Party, two: Party) -> None:
+    async def story(one: SimulatedBroker, two: SimulatedBroker) -> None:
         node = znodes.encode_config({"request_percentage": "20"})
         await two.session.create("/config/clients/c", node)
         await two.session.create(
@@ -146,7 +148,7 @@ def test_the_controller_takes_up_what_is_noted_before_anybody_asks_it() -> None:
         await two.note("clients/c")
         await two.note("brokers/2")
         await settled()
-        await one.take_notes()
+        await one.read_change_notifications()
         await settled()
         image = one.controller.image
         assert image.client_quotas == {((CLIENT_ID, "c"),): {"request_percentage": 20.0}}
@@ -155,7 +157,7 @@ def test_the_controller_takes_up_what_is_noted_before_anybody_asks_it() -> None:
             await two.session.delete(path)
             await two.note(entity)
         await settled()
-        await one.take_notes()
+        await one.read_change_notifications()
         await settled()
         assert not one.controller.image.client_quotas
         assert not one.controller.image.configs
@@ -166,9 +168,10 @@ def test_the_controller_takes_up_what_is_noted_before_anybody_asks_it() -> None:
 
 
 def test_a_broker_that_was_away_reads_everything_that_stands_there_now() -> None:
-    """What it knew and what is gone meanwhile is gone; a damaged node stops nobody."""
+    """It drops what was deleted meanwhile; a damaged node does not keep it from reading the
+    others."""
 
-    async def story(one: Party, two: Party) -> None:
+    async def story(one: SimulatedBroker, two: SimulatedBroker) -> None:
         await alter(one, ((USER, "u"),), consumer_byte_rate=1.0)
         await settled()
         await two.member.read_configs()

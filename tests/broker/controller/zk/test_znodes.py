@@ -1,4 +1,5 @@
-"""Znodes byte for byte as three brokers of Apache Kafka 3.9.1 wrote them, and what else is read."""
+"""Znodes are byte for byte those of three brokers of Apache Kafka 3.9.1; older ones are read,
+too."""
 
 from __future__ import annotations
 
@@ -25,35 +26,35 @@ BLOCK = '{"version":1,"broker":3,"block_start":"1000","block_end":"1999"}'
 
 
 def test_a_broker_is_written_as_kafka_writes_it_and_read_back() -> None:
-    """Version 5, with the rack and the old host and port."""
+    """Writes version 5 with the rack and the old host and port."""
     info = znodes.BrokerInfo(1, (Endpoint("PLAINTEXT", "127.0.0.1", 24091),), "r1")
     assert znodes.encode_broker(info, 1795267388932).decode() == BROKER
     assert znodes.decode_broker(1, BROKER.encode()) == info
 
 
 def test_a_broker_of_kafka_0_8_has_one_plaintext_listener() -> None:
-    """Version 1 of the book (G-04)."""
+    """Reads version 1 of the specification (G-04)."""
     text = b'{"version":1,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1"}'
     assert znodes.decode_broker(7, text).endpoints == (Endpoint("PLAINTEXT", "h", 9092),)
 
 
 def test_an_ipv6_listener_survives_the_way_through_the_znode() -> None:
-    """Brackets are for the address's text only."""
+    """Only the text form of an address has brackets."""
     info = znodes.BrokerInfo(1, (Endpoint("PLAINTEXT", "::1", 9092),))
     assert znodes.decode_broker(1, znodes.encode_broker(info, 1)) == info
 
 
 def test_a_topic_is_written_as_kafka_writes_it_and_read_back() -> None:
-    """Version 3 with its topic id."""
+    """Writes version 3 with the topic id."""
     info = znodes.decode_topic("vehicle", TOPIC.encode())
     assert info.partitions == {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
     assert znodes.encode_topic(info).decode() == TOPIC
 
 
 def test_a_topic_of_an_old_tool_has_no_id() -> None:
-    """Version 1: the controller gives it one."""
+    """Version 1 has none; the controller assigns one."""
     info = znodes.decode_topic("t", b'{"version":1,"partitions":{"0":[1]}}')
-    assert info == znodes.TopicInfo({0: (1,)})
+    assert info == znodes.TopicAssignment({0: (1,)})
 
 
 @pytest.mark.parametrize("text", [
@@ -62,20 +63,20 @@ def test_a_topic_of_an_old_tool_has_no_id() -> None:
     b'{"partitions":{"0":[1]},"topic_id":"short"}',
 ])  # fmt: skip
 def test_what_is_no_topic_is_refused_with_its_path(text: bytes) -> None:
-    """Only `ZnodeError` leaves the parser, whatever somebody wrote."""
+    """The parser raises only `ZnodeError`, for any content."""
     with pytest.raises(znodes.ZnodeError, match="/brokers/topics/t"):
         znodes.decode_topic("t", text)
 
 
 def test_a_state_is_written_as_kafka_writes_it_and_read_back() -> None:
-    """Version 1."""
-    info = znodes.StateInfo(leader=1, leader_epoch=0, isr=(1, 2, 3), controller_epoch=1)
+    """Writes version 1."""
+    info = znodes.PartitionStateNode(leader=1, leader_epoch=0, isr=(1, 2, 3), controller_epoch=1)
     assert znodes.encode_state(info).decode() == STATE
     assert znodes.decode_state("s", STATE.encode()) == info
 
 
 def test_configuration_controller_block_cluster_and_notes_are_kafkas() -> None:
-    """The other nodes of the record."""
+    """Checks the remaining znodes of the recording."""
     values = {"min.insync.replicas": "2", "retention.ms": "86400000"}
     assert znodes.encode_config(values).decode() == CONFIG
     assert znodes.decode_config("c", CONFIG.encode()) == values
@@ -93,7 +94,7 @@ def test_configuration_controller_block_cluster_and_notes_are_kafkas() -> None:
 
 
 def test_notes_of_the_first_version_and_an_empty_block_are_understood() -> None:
-    """What stands in an ensemble that older Kafkas have used."""
+    """These are found in an ensemble that older Kafka versions have used."""
     first = b'{"version":1,"entity_type":"topics","entity_name":"t"}'
     assert znodes.decode_change("n", first) == "topics/t"
     assert znodes.decode_producer_block(b"") == 0

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ingest.store.hbase.connection import Cells, HbaseConnection, Line
+from ingest.store.hbase.connection import Cells, HbaseConnection, ThriftSession
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Died(Exception):
-    """The process is gone; nothing below it may catch this."""
+    """The process has died; no code below it may catch this."""
 
 
 class Mortality:
-    """How often one dies, and what is still on its way. Shared by all lives of one story."""
+    """How often a process dies, and the writes in flight. Shared by all processes of one story."""
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
@@ -27,7 +27,7 @@ class Mortality:
         self.deaths = 0
         self.late: list[Callable[[], None]] = []
 
-    def call(self, work: Callable[[], Answer], late: Callable[[], None] | None = None) -> Answer:
+    def call(self, work: Callable[[], Result], late: Callable[[], None] | None = None) -> Result:
         """One call, or a death beside it."""
         while self.late and self.dice.random() < 0.3:
             self.late.pop(self.dice.randrange(len(self.late)))()
@@ -51,30 +51,30 @@ class DyingConnection(HbaseConnection):
         self._mortality = mortality
 
     @contextmanager
-    def line(self) -> Iterator[Line]:
+    def session(self) -> Iterator[ThriftSession]:
         """As the real one."""
-        with super().line() as line:
-            yield _DyingLine(line, self._mortality)
+        with super().session() as session:
+            yield _DyingSession(session, self._mortality)
 
 
-class _DyingLine(Line):
-    def __init__(self, line: Line, mortality: Mortality) -> None:
-        self._line = line
+class _DyingSession(ThriftSession):
+    def __init__(self, session: ThriftSession, mortality: Mortality) -> None:
+        self._session = session
         self._mortality = mortality
 
-    def make(self, tables: object) -> None:
-        self._line.make(tables)  # type: ignore[arg-type]
+    def create_tables(self, tables: object) -> None:
+        self._session.create_tables(tables)  # type: ignore[arg-type]
 
     def scan(self, table: str, start: bytes, stop: bytes, rows_per_call: int) -> Iterator[object]:
-        return self._line.scan(table, start, stop, rows_per_call)
+        return self._session.scan(table, start, stop, rows_per_call)
 
     def get(self, table: str, key: bytes) -> Cells:
-        return self._mortality.call(lambda: self._line.get(table, key))
+        return self._mortality.call(lambda: self._session.get(table, key))
 
     def get_many(
         self, table: str, keys: Sequence[bytes], columns: Sequence[bytes] | None = None
     ) -> dict[bytes, Cells]:
-        return self._mortality.call(lambda: self._line.get_many(table, keys, columns))
+        return self._mortality.call(lambda: self._session.get_many(table, keys, columns))
 
     def put_many(self, table: str, rows: Iterable[tuple[bytes, Cells]], timestamp_ms: int) -> None:
         """A death in the middle leaves some of the rows written."""
@@ -82,7 +82,7 @@ class _DyingLine(Line):
         some = made[: self._mortality.dice.randrange(len(made) + 1)]
 
         def put(which: list[tuple[bytes, Cells]]) -> None:
-            self._line.put_many(table, which, timestamp_ms)
+            self._session.put_many(table, which, timestamp_ms)
 
         self._mortality.call(lambda: put(some), lambda: put(made))
         put(made)
@@ -91,8 +91,8 @@ class _DyingLine(Line):
         self, table: str, key: bytes, column: bytes, expected: bytes | None, new: bytes
     ) -> bool:
         def late() -> None:
-            self._line.compare_and_put(table, key, column, expected, new)
+            self._session.compare_and_put(table, key, column, expected, new)
 
         return self._mortality.call(
-            lambda: self._line.compare_and_put(table, key, column, expected, new), late
+            lambda: self._session.compare_and_put(table, key, column, expected, new), late
         )

@@ -1,4 +1,4 @@
-"""Keys sort as they shall be read, tell what they were made of, and never run into each other."""
+"""Keys sort in reading order, decode to their parts, and never collide."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_later_moment_comes_first(one: int, other: int) -> None:
 
 @given(st.lists(st.one_of(TEXTS, st.integers(-(1 << 62), 1 << 62)), max_size=6))
 def test_a_cell_key_tells_its_parts(parts: list[str | int]) -> None:
-    """Whatever a device calls itself, zero bytes included."""
+    """For any name of a device, zero bytes included."""
     shape = "".join("n" if isinstance(part, int) else "s" for part in parts)
     assert keys.parts_of(keys.cell_key(b"Q", *parts), shape) == parts
 

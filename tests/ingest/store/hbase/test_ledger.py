@@ -1,4 +1,4 @@
-"""Attempts that were never committed count for nothing, whatever they wrote and whenever it came."""
+"""Attempts that were never committed count for nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.store.hbase import ledger as rules
-from ingest.store.hbase.ledger import Cell, Ledger, begun, changed, committed, opened, value
+from ingest.store.hbase.ledger import (
+    Cell,
+    Ledger,
+    apply_change,
+    begin_attempt,
+    commit_attempt,
+    open_writer,
+    value,
+)
 from ingest.store.port import StoreError
 from tests.ingest.store.made import position
 
@@ -17,39 +25,39 @@ def adding(more: int) -> rules.Change:
 
 
 def test_an_attempt_counts_from_its_commit_on() -> None:
-    first = begun(Ledger(), 1_000)
+    first = begin_attempt(Ledger(), 1_000)
     assert not first.counts(1_000)
-    assert committed(first, []).counts(1_000)
+    assert commit_attempt(first, []).counts(1_000)
 
 
 def test_an_attempt_that_was_left_never_counts() -> None:
     """Neither after the next one's commit nor after another writer's."""
-    left = begun(Ledger(), 1_000)
-    after = committed(begun(opened(left, "another"), 2_000), [])
+    left = begin_attempt(Ledger(), 1_000)
+    after = commit_attempt(begin_attempt(open_writer(left, "another"), 2_000), [])
     assert not after.counts(1_000)
     assert after.counts(2_000)
 
 
 def test_numbers_grow_although_the_clock_goes_back() -> None:
-    ledger = committed(begun(Ledger(), 5_000), [])
-    assert begun(ledger, 10).begun == 5_001
+    ledger = commit_attempt(begin_attempt(Ledger(), 5_000), [])
+    assert begin_attempt(ledger, 10).begun == 5_001
 
 
 def test_positions_stand_beside_each_other() -> None:
     """An application's commit leaves the others' positions and its other partitions alone."""
-    ledger = committed(begun(Ledger(), 1), [position(4), position(9, partition=1)])
-    ledger = committed(begun(ledger, 2), [position(6), position(1, application="quality")])
+    ledger = commit_attempt(begin_attempt(Ledger(), 1), [position(4), position(9, partition=1)])
+    ledger = commit_attempt(begin_attempt(ledger, 2), [position(6), position(1, application="quality")])
     ends = [(p, ledger.end_offset(p)) for p in (position(0), position(0, partition=1))]
     assert [end for _, end in ends] == [6, 9]
     assert ledger.end_offset(position(0, application="quality")) == 1
-    assert ledger.end_offset(position(0, application="nobody")) == -1
+    assert ledger.end_offset(position(0, application="unknown")) == -1
 
 
 def test_attempts_without_an_end_are_bounded() -> None:
-    """Beyond the bound something is broken that numbers do not mend."""
+    """More attempts than the bound mean a fault that numbering cannot repair."""
     ledger = Ledger(failed=tuple(range(rules.MAX_FAILED)), begun=30_000, committed=29_999)
     with pytest.raises(StoreError, match="never committed"):
-        begun(ledger, 40_000)
+        begin_attempt(ledger, 40_000)
 
 
 @given(
@@ -66,23 +74,23 @@ def test_a_cell_holds_exactly_what_was_committed(batches: list[tuple[int, str]])
     ledger, cell, due, now_ms = Ledger(), None, 0, 1_000
     for more, end in batches:
         now_ms += -500 if end == "clock back" else 7
-        ledger = begun(ledger, now_ms)
+        ledger = begin_attempt(ledger, now_ms)
         assert value(cell, ledger).get("n", 0) == due
         if end == "die before the cell":
             continue
-        fresh = changed(cell, ledger, adding(more))
+        fresh = apply_change(cell, ledger, adding(more))
         assert fresh.attempt > (cell.attempt if cell else 0), "or HBase would keep the older one"
         cell = fresh
         assert value(cell, ledger).get("n", 0) == due
         if end == "die behind the cell":
-            ledger = opened(ledger, "another")
+            ledger = open_writer(ledger, "another")
             assert value(cell, ledger).get("n", 0) == due
         else:
-            ledger = committed(ledger, [])
+            ledger = commit_attempt(ledger, [])
             due += more
         assert value(cell, ledger).get("n", 0) == due
 
 
 def test_a_cell_that_is_not_there_is_empty() -> None:
     assert value(None, Ledger()) == {}
-    assert changed(None, begun(Ledger(), 5), adding(3)) == Cell(5, {"n": 3}, {})
+    assert apply_change(None, begin_attempt(Ledger(), 5), adding(3)) == Cell(5, {"n": 3}, {})

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from ingest.store.hbase.keys import Facet
 from ingest.store.hbase.search import (
-    Lead,
+    AccessPath,
+    choose_access_path,
     edges,
     fits,
-    is_told_by_index,
-    lead_of,
+    is_covered_by_index,
     matches,
     may_match,
     ranges,
     whole_minutes,
 )
-from ingest.store.hbase.tables import Entry
+from ingest.store.hbase.tables import IndexEntry
 from ingest.store.port import Query
 from tests.ingest.store.made import row
 
@@ -29,7 +29,7 @@ SIGNS = st.text("ab*", max_size=12)
 
 @given(SIGNS, st.text("ab", max_size=12))
 def test_a_pattern_is_a_run_of_anything_at_each_star(pattern: str, text: str) -> None:
-    """Against Python's regular expressions, in linear time whatever a stranger asks for."""
+    """Against Python's regular expressions, in linear time for any pattern."""
     as_regex = ".*".join(re.escape(part) for part in pattern.split("*"))
     assert fits(pattern, text) is (re.fullmatch(as_regex, text) is not None)
 
@@ -37,31 +37,31 @@ def test_a_pattern_is_a_run_of_anything_at_each_star(pattern: str, text: str) ->
 @pytest.mark.parametrize(
     ("query", "checkpoints", "lead"),
     [
-        (Query(), None, Lead(Facet.TIME)),
-        (Query(captured_from_ms=5), None, Lead(Facet.TIME)),
-        (Query(text="x"), None, Lead(Facet.TIME)),
-        (Query(kind="vehicle"), None, Lead(Facet.TIME)),
-        (Query(kind="face"), None, Lead(Facet.KIND, ("face",))),
-        (Query(kind="face", district_id="d"), None, Lead(Facet.KIND, ("face",))),
-        (Query(plate="浙 ａ11111"), None, Lead(Facet.PLATE, ("浙A11111",))),
-        (Query(plate="浙A11111", kind="vehicle"), None, Lead(Facet.PLATE, ("浙A11111",))),
-        (Query(plate="浙A*"), None, Lead(Facet.TIME)),
-        (Query(plate="无车牌"), None, Lead(Facet.TIME)),
-        (Query(plate="浙A*", checkpoint_id="c"), None, Lead(Facet.CHECKPOINT, ("c",))),
-        (Query(checkpoint_id="c"), None, Lead(Facet.CHECKPOINT, ("c",))),
-        (Query(camera_ip="1"), ("c", "d"), Lead(Facet.CHECKPOINT, ("c", "d"))),
-        (Query(camera_ip="1"), (), Lead(Facet.CHECKPOINT, ())),
-        (Query(camera_ip="1", kind="face"), ("c",), Lead(Facet.CHECKPOINT, ("c",))),
+        (Query(), None, AccessPath(Facet.TIME)),
+        (Query(captured_from_ms=5), None, AccessPath(Facet.TIME)),
+        (Query(text="x"), None, AccessPath(Facet.TIME)),
+        (Query(kind="vehicle"), None, AccessPath(Facet.TIME)),
+        (Query(kind="face"), None, AccessPath(Facet.KIND, ("face",))),
+        (Query(kind="face", district_id="d"), None, AccessPath(Facet.KIND, ("face",))),
+        (Query(plate="浙 ａ11111"), None, AccessPath(Facet.PLATE, ("浙A11111",))),
+        (Query(plate="浙A11111", kind="vehicle"), None, AccessPath(Facet.PLATE, ("浙A11111",))),
+        (Query(plate="浙A*"), None, AccessPath(Facet.TIME)),
+        (Query(plate="无车牌"), None, AccessPath(Facet.TIME)),
+        (Query(plate="浙A*", checkpoint_id="c"), None, AccessPath(Facet.CHECKPOINT, ("c",))),
+        (Query(checkpoint_id="c"), None, AccessPath(Facet.CHECKPOINT, ("c",))),
+        (Query(camera_ip="1"), ("c", "d"), AccessPath(Facet.CHECKPOINT, ("c", "d"))),
+        (Query(camera_ip="1"), (), AccessPath(Facet.CHECKPOINT, ())),
+        (Query(camera_ip="1", kind="face"), ("c",), AccessPath(Facet.CHECKPOINT, ("c",))),
     ],
 )
 def test_the_part_that_restricts_most_leads(
-    query: Query, checkpoints: tuple[str, ...] | None, lead: Lead
+    query: Query, checkpoints: tuple[str, ...] | None, lead: AccessPath
 ) -> None:
-    assert lead_of(query, checkpoints) == lead
+    assert choose_access_path(query, checkpoints) == lead
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "covered"),
     [
         (Query(), True), (Query(kind="face", district_id="d", camera_ip="x"), True),
         (Query(plate="浙A*", captured_from_ms=5), True), (Query(checkpoint_id="c", kind="face"), True),
@@ -69,8 +69,8 @@ def test_the_part_that_restricts_most_leads(
         (Query(plate="浙A11111", checkpoint_id="c"), False),
     ],
 )  # fmt: skip
-def test_records_are_read_only_for_what_the_index_does_not_tell(query: Query, told: bool) -> None:
-    assert is_told_by_index(query, lead_of(query)) is told
+def test_records_are_read_only_for_what_the_index_does_not_tell(query: Query, covered: bool) -> None:
+    assert is_covered_by_index(query, choose_access_path(query)) is covered
 
 
 @given(st.sampled_from(["vehicle", "face"]), st.sampled_from(["", "浙A1", "浙B2"]),
@@ -80,17 +80,17 @@ def test_the_index_never_hides_a_row_that_matches(
 ) -> None:
     made = row(1, kind=kind, plate_key=plate, plate_number=plate or "无车牌")
     query = Query(kind=asked_kind, plate=asked_plate)
-    entry = Entry(1, made.kind, made.district_id, made.camera_ip, made.plate_key)
-    if is_told_by_index(query, lead_of(query)):
+    entry = IndexEntry(1, made.kind, made.district_id, made.camera_ip, made.plate_key)
+    if is_covered_by_index(query, choose_access_path(query)):
         assert may_match(query, entry) is matches(query, made)
     else:
         assert may_match(query, entry) or not matches(query, made)
 
 
 def test_one_place_for_a_value_and_all_salts_for_the_time() -> None:
-    assert len(ranges(Lead(Facet.PLATE, ("浙A11111",)))) == 1
-    assert len(ranges(Lead(Facet.TIME))) == 16
-    assert ranges(Lead(Facet.CHECKPOINT, ())) == []
+    assert len(ranges(AccessPath(Facet.PLATE, ("浙A11111",)))) == 1
+    assert len(ranges(AccessPath(Facet.TIME))) == 16
+    assert ranges(AccessPath(Facet.CHECKPOINT, ())) == []
 
 
 def test_a_condition_holds_for_all_that_is_asked() -> None:
@@ -113,12 +113,12 @@ def test_a_condition_holds_for_all_that_is_asked() -> None:
 
 @given(st.integers(-200_000, 200_000), st.integers(-200_000, 200_000), st.integers(-250_000, 250_000))
 def test_whole_minutes_and_edges_cover_a_time_exactly_once(from_ms: int, until_ms: int, at_ms: int) -> None:
-    """A moment is counted where it lies in the question, and nowhere twice."""
+    """Each moment of the requested period is counted exactly once."""
     query = Query(kind="vehicle", captured_from_ms=from_ms, captured_until_ms=until_ms)
     made = row(1, captured_at_ms=at_ms)
     span = whole_minutes(query)
     if span is None:
-        return  # no whole minute lies in it: the index is read
+        return  # it contains no whole minute: the index is read
     inside = span[0] <= at_ms // 60_000 * 60_000 < span[1]
     assert inside + sum(matches(edge, made) for edge in edges(query, span)) == matches(query, made)
 

@@ -1,0 +1,228 @@
+"""The commands `watch` (put, list and remove rules) and `alarms`.
+
+A command counts as given only when the broker has acknowledged it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, NoReturn, cast
+
+import msgspec
+import typer
+from rich.table import Table
+
+from alarm.dispatch.reader import OperationsReader
+from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
+from bus import wall_clock
+from bus.cli.show import screen
+from bus.client.kafka.cluster import admin_client
+from bus.client.kafka.producer import Producer
+from bus.contracts.alarms import Alarm
+from bus.contracts.commands import WatchCommand
+from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
+from bus.domain.kinds import WIRE_KEYS
+from bus.domain.plates import plate_key
+from bus.errors import BusError
+from ingest.store.port import PageRequest, StoreError
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
+CLIENT_ID = "watch"
+ACK_TIMEOUT_S = 10.0
+
+_PLATE_HELP = "A plate, as it is written; may be given several times (any of them)."
+_MATCH_HELP = (
+    "attribute=value[,value…], e.g. vehicle_color=白色 or vehicle_brand=Jeep; all must hold. "
+    "Attributes: the English names of the message's fields."
+)
+_FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def mount(app: typer.Typer) -> None:
+    """Add the commands of this package."""
+    watch = typer.Typer(help="The watch list: who or what is looked for.", no_args_is_help=True)
+    watch.command("add")(add)
+    watch.command("list")(list_rules)
+    watch.command("remove")(remove)
+    app.add_typer(watch, name="watch")
+    alarms = typer.Typer(help="Alarms that were raised.", no_args_is_help=True)
+    alarms.command("list")(list_alarms)
+    app.add_typer(alarms, name="alarms")
+
+
+def add(
+    ctx: typer.Context,
+    plate: Annotated[list[str] | None, typer.Option(help=_PLATE_HELP)] = None,
+    match: Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)] = None,
+    kind: Annotated[str, typer.Option(help="vehicle or face.")] = "vehicle",
+    name: Annotated[str, typer.Option(help="What operators read on the alarm.")] = "",
+    severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
+    rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
+    lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Put a target on the watch list. From the next record on it is looked for."""
+    now_ms = wall_clock.now_ms()
+    command = WatchCommand(
+        rule_id=rule_id or f"rule-{now_ms:x}",
+        op="put",
+        version=now_ms,
+        kind=cast(Literal["vehicle", "face"], _one_of("--kind", kind, WIRE_KEYS)),
+        name=name or " ".join((*(plate or ()), *(match or ()))),
+        severity=cast(
+            Literal["info", "warning", "critical"],
+            _one_of("--severity", severity, ("info", "warning", "critical")),
+        ),
+        match=conditions(kind, plate or (), match or ()),
+        valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
+        author="command line",
+    )
+    _send(ctx, command)
+    if as_json:
+        _lines([command])
+    else:
+        typer.echo(f"{command.rule_id} is in force")
+
+
+def remove(
+    ctx: typer.Context,
+    rule_id: Annotated[str, typer.Argument(help="The rule's id, as `watch list` shows it.")],
+) -> None:
+    """Take a rule off the watch list."""
+    if rule_id not in _in_force(ctx):
+        raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
+    now_ms = wall_clock.now_ms()
+    _send(ctx, WatchCommand(rule_id=rule_id, op="remove", version=now_ms, author="command line"))
+    typer.echo(f"{rule_id} is removed")
+
+
+def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Show the rules in force, as they stand on the command topic."""
+    commands = list(_in_force(ctx).values())
+    if as_json:
+        _lines(commands)
+        return
+    table = Table("rule", "name", "kind", "severity", "match", "author")
+    for c in commands:
+        match = "; ".join(f"{name}={','.join(values)}" for name, values in c.match.items())
+        table.add_row(c.rule_id, c.name, c.kind, c.severity, match, c.author)
+    screen().print(table if commands else "the watch list is empty")
+
+
+def list_alarms(
+    ctx: typer.Context,
+    severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "",
+    rule_id: Annotated[str, typer.Option("--rule", help="A rule's id.")] = "",
+    plate: Annotated[str, typer.Option(help="A plate; * stands for any characters.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show the newest alarms."""
+    try:
+        reader = OperationsReader(ctx.obj.dispatcher.operations_path(ctx.obj.site))
+        page = PageRequest(limit=limit)
+        found, _ = reader.alarms(page=page, severity=severity, rule_id=rule_id, plate=plate)
+        reader.close()
+    except StoreError as error:
+        _fail(f"no alarms can be read: {error}")
+    if as_json:
+        _lines(found)
+        return
+    table = Table("raised", "severity", "rule", "plate", "checkpoint", "after")
+    for alarm in found:
+        table.add_row(*_row(ctx, alarm))
+    screen().print(table if found else "no alarms")
+
+
+def conditions(kind: str, plates: Sequence[str], matches: Sequence[str]) -> dict[str, list[str]]:
+    """The `match` of a command. Raises `typer.BadParameter` for what could never match."""
+    found: dict[str, list[str]] = {}
+    for text in matches:
+        attribute, sign, values = text.partition("=")
+        if not sign or not values.strip():
+            raise typer.BadParameter(
+                f"{text!r}: write attribute=value[,value…]", param_hint="--match"
+            )
+        _one_of("--match", attribute, WIRE_KEYS[kind])
+        found.setdefault(attribute, []).extend(v.strip() for v in values.split(",") if v.strip())
+    for plate in plates:
+        if not plate_key(plate):
+            raise typer.BadParameter(f"{plate!r} names no vehicle", param_hint="--plate")
+        found.setdefault("plate_number", []).append(plate)
+    if not found:
+        raise typer.BadParameter("give at least one --plate or --match")
+    return found
+
+
+def duration_ms(text: str) -> int:
+    """`30m`, `12h` or `7d`. Raises `typer.BadParameter`."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isascii() or not number.isdigit() or int(number) == 0:
+        raise typer.BadParameter(f"{text!r}: write 30m, 12h or 7d", param_hint="--for")
+    return int(number) * _UNITS[unit]
+
+
+def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
+    if value not in allowed:
+        expected = ", ".join(sorted(allowed))
+        raise typer.BadParameter(f"{value!r}; expected one of: {expected}", param_hint=option)
+    return value
+
+
+def _send(ctx: typer.Context, command: WatchCommand) -> None:
+    producer = Producer(ctx.obj.bus, client_id=CLIENT_ID)
+    outcomes: list[object] = []
+    headers = [(SCHEMA, TOPICS[CONTROL_WATCHLIST].schema), (SITE, ctx.obj.site.name)]
+    try:
+        producer.send(
+            CONTROL_WATCHLIST,
+            msgspec.json.encode(command),
+            key=command.rule_id,
+            headers=headers,
+            on_delivery=outcomes.append,
+        )
+        producer.flush(ACK_TIMEOUT_S)
+    except BusError as error:
+        _fail(f"the command was not taken: {error}")
+    finally:
+        producer.close(0)
+    if not outcomes or isinstance(outcomes[0], BusError):
+        reason = outcomes[0] if outcomes else f"no answer from {ctx.obj.bus.bootstrap_servers}"
+        _fail(f"the command was not taken: {reason}")
+
+
+def _in_force(ctx: typer.Context) -> dict[str, WatchCommand]:
+    try:
+        admin = admin_client(ctx.obj.bus.bootstrap_servers)
+        watchlist = WatchlistReader(ctx.obj.bus, admin, CLIENT_ID, timeout_s=ACK_TIMEOUT_S)
+        watchlist.catch_up()
+    except CatchUpTimeout as error:
+        _fail(f"the watch list cannot be read: {error}")
+    watchlist.close()
+    return {rule_id: rule.command for rule_id, rule in sorted(watchlist.rules.rules.items())}
+
+
+def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
+    raised = datetime.fromtimestamp(alarm.raised_at_ms / 1000, ctx.obj.site.tz)
+    return (
+        raised.strftime("%Y-%m-%d %H:%M:%S"),
+        alarm.severity,
+        alarm.rule_name or alarm.rule_id,
+        alarm.plate_number,
+        alarm.checkpoint_id,
+        f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
+    )
+
+
+def _lines(structs: Iterable[Any]) -> None:
+    for struct in structs:
+        typer.echo(json.dumps(msgspec.to_builtins(struct), ensure_ascii=False))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""The Raft core: pure, one replica of the metadata log."""

@@ -1,0 +1,1 @@
+"""The metadata log, its snapshots and the election state on disk."""

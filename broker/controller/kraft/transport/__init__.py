@@ -1,0 +1,1 @@
+"""Kafka's messages, connections to other quorum nodes, fetches that wait."""

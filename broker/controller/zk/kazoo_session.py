@@ -1,0 +1,300 @@
+"""A session with a real ensemble: kazoo, its threads kept behind `call_soon_threadsafe`.
+
+Takes hosts (`zookeeper.connect`, with an optional chroot) and the session timeout, and keeps the
+port's promises. No code of the broker runs on a thread of kazoo's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kazoo import exceptions as kazoo_errors
+from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType, KazooState, WatchedEvent
+from kazoo.retry import KazooRetry
+
+from broker.controller.zk.port import (
+    ANY_VERSION,
+    Check,
+    Create,
+    Delete,
+    Operation,
+    SessionListener,
+    SessionState,
+    SetData,
+    Stat,
+    WatchEvent,
+    WatchKind,
+    ZooKeeperError,
+    ZooKeeperErrorKind,
+)
+
+RETRY_DELAY_S = 0.1
+RETRY_MAX_DELAY_S = 1.0
+"""Between two rounds over all servers of an ensemble that cannot be reached; kazoo doubles from
+the first to the second, so that a broker is back within about a second of its ensemble."""
+
+_KINDS: tuple[tuple[type[Exception], ZooKeeperErrorKind], ...] = (
+    (kazoo_errors.NoNodeError, ZooKeeperErrorKind.NO_NODE),
+    (kazoo_errors.NodeExistsError, ZooKeeperErrorKind.NODE_EXISTS),
+    (kazoo_errors.BadVersionError, ZooKeeperErrorKind.BAD_VERSION),
+    (kazoo_errors.NotEmptyError, ZooKeeperErrorKind.NOT_EMPTY),
+    (kazoo_errors.SessionExpiredError, ZooKeeperErrorKind.SESSION_EXPIRED),
+    (kazoo_errors.ConnectionLoss, ZooKeeperErrorKind.CONNECTION_LOSS),
+    (kazoo_errors.ConnectionClosedError, ZooKeeperErrorKind.CONNECTION_LOSS),
+    (kazoo_errors.OperationTimeoutError, ZooKeeperErrorKind.CONNECTION_LOSS),
+)
+
+_WATCHES = {
+    EventType.CREATED: WatchKind.CREATED,
+    EventType.DELETED: WatchKind.DELETED,
+    EventType.CHANGED: WatchKind.CHANGED,
+    EventType.CHILD: WatchKind.CHILDREN,
+}
+
+
+class KazooSession:
+    """`ZooKeeperSession` over kazoo.
+
+    Invariant: `_pending` holds the calls without a result; all fields change on the loop's thread
+    only.
+    """
+
+    def __init__(self, hosts: str, session_timeout_ms: int, name: str = "") -> None:
+        quiet = logging.getLogger("broker.zookeeper.client")
+        if quiet.level == logging.NOTSET:
+            # Its warnings are one per attempt and server; who has the session says what matters.
+            quiet.setLevel(logging.ERROR)
+        self._client = KazooClient(
+            hosts=hosts,
+            timeout=session_timeout_ms / 1000,
+            connection_retry=KazooRetry(
+                max_tries=-1, delay=RETRY_DELAY_S, max_delay=RETRY_MAX_DELAY_S
+            ),
+            logger=quiet,
+            # A server that is cut off from its majority (readonlymode.enabled) must turn us away:
+            # its data may be old, and what we register there would be invisible to others.
+            read_only=False,
+        )
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listener: SessionListener | None = None
+        self._state = SessionState.CONNECTING
+        self._session_id = 0
+        self._pending: dict[asyncio.Future[Any], None] = {}
+        self._missing_root: str = self._client.chroot
+
+    @property
+    def state(self) -> SessionState:
+        """The state last reported to the listener."""
+        return self._state
+
+    @property
+    def session_id(self) -> int:
+        """The present session."""
+        return self._session_id
+
+    def start(self, listener: SessionListener) -> None:
+        """Begin to connect."""
+        self._loop = asyncio.get_running_loop()
+        self._listener = listener
+        self._client.add_listener(self._on_state_in_thread)
+        self._client.start_async()
+
+    async def close(self) -> None:
+        """End the session. kazoo joins its threads, so another thread waits for that."""
+        if self._state is SessionState.CLOSED:
+            return
+        self._state = SessionState.CLOSED
+        self._fail_pending(ZooKeeperErrorKind.SESSION_EXPIRED)
+        self._client.remove_listener(self._on_state_in_thread)
+        if self._loop is not None:
+            await self._loop.run_in_executor(None, self._stop_client)
+
+    # -- calls ------------------------------------------------------------------------
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+    ) -> tuple[str, Stat]:
+        """Make a node."""
+        made, stat = await self._call(
+            lambda client: client.create_async(
+                path, data, ephemeral=ephemeral, sequence=sequence, include_data=True
+            )
+        )
+        return made, _stat(stat)
+
+    async def get(self, path: str, *, watch: bool = False) -> tuple[bytes, Stat]:
+        """A node's data."""
+        data, stat = await self._call(lambda client: client.get_async(path, self._watch(watch)))
+        return data, _stat(stat)
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Change a node's data."""
+        return _stat(await self._call(lambda client: client.set_async(path, data, version)))
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Remove a node."""
+        await self._call(lambda client: client.delete_async(path, version))
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        """Names of the children, sorted."""
+        found = await self._call(
+            lambda client: client.get_children_async(path, self._watch(watch))
+        )
+        return sorted(found)
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        """The node's stat, or None."""
+        stat = await self._call(lambda client: client.exists_async(path, self._watch(watch)))
+        return None if stat is None else _stat(stat)
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Stat | None]:
+        """All or none."""
+        if not operations:
+            return []
+        results = await self._call(lambda client: _transaction(client, operations).commit_async())
+        stats: list[Stat | None] = []
+        for index, result in enumerate(results):
+            if isinstance(result, Exception):
+                if isinstance(result, (kazoo_errors.RolledBackError,
+                                       kazoo_errors.RuntimeInconsistency)):
+                    continue
+                raise _error(result, f"operation {operations[index]!r}", index)
+            stats.append(_stat(result) if isinstance(operations[index], SetData) else None)
+        return stats
+
+    # -- between the threads ------------------------------------------------------------
+
+    def _watch(self, wanted: bool) -> Callable[[WatchedEvent], None] | None:
+        return self._on_watch_in_thread if wanted else None
+
+    async def _call(self, send: Callable[[KazooClient], Any]) -> Any:
+        if self._state is not SessionState.CONNECTED or self._loop is None:
+            expired = self._state in (SessionState.EXPIRED, SessionState.CLOSED)
+            kind = ZooKeeperErrorKind.SESSION_EXPIRED if expired else (
+                ZooKeeperErrorKind.CONNECTION_LOSS
+            )
+            raise ZooKeeperError(kind, "not connected")
+        loop = self._loop
+        future: asyncio.Future[Any] = loop.create_future()
+        self._pending[future] = None
+        try:
+            result = send(self._client)
+            result.rawlink(lambda done: _call_on_loop(loop, self._on_answer, future, done))
+            return await future
+        finally:
+            self._pending.pop(future, None)
+
+    def _on_answer(self, future: asyncio.Future[Any], done: Any) -> None:
+        if future.done():
+            return
+        error = done.exception
+        if error is None:
+            future.set_result(done.value)
+        else:
+            future.set_exception(_error(error))
+
+    def _on_state_in_thread(self, state: str) -> None:
+        if self._loop is not None:
+            client_id = self._client.client_id
+            _call_on_loop(self._loop, self._on_state, state, client_id[0] if client_id else 0)
+
+    def _on_watch_in_thread(self, event: WatchedEvent) -> None:
+        kind = _WATCHES.get(event.type)
+        if kind is not None and self._loop is not None:
+            _call_on_loop(self._loop, self._on_watch, WatchEvent(kind, event.path))
+
+    def _on_state(self, state: str, session_id: int) -> None:
+        if self._state is SessionState.CLOSED:
+            return
+        if state == KazooState.CONNECTED and self._missing_root:
+            self._make_root(state, session_id)
+            return
+        if state == KazooState.CONNECTED:
+            self._state, self._session_id = SessionState.CONNECTED, session_id
+        elif state == KazooState.SUSPENDED:
+            self._state = SessionState.DISCONNECTED
+            self._fail_pending(ZooKeeperErrorKind.CONNECTION_LOSS)
+        else:
+            self._state = SessionState.EXPIRED
+            self._fail_pending(ZooKeeperErrorKind.SESSION_EXPIRED)
+        if self._listener is not None:
+            self._listener.on_session(self._state, self._session_id)
+
+    def _make_root(self, state: str, session_id: int) -> None:
+        """The chroot of `zookeeper.connect` is created first, as in Kafka, before any other
+        call."""
+        root, loop = self._missing_root, self._loop
+        self._client.chroot = ""
+
+        def made(done: Any) -> None:
+            self._client.chroot = root
+            if done.exception is None:
+                self._missing_root = ""
+                self._on_state(state, session_id)
+
+        if loop is not None:
+            result = self._client.ensure_path_async(root)
+            result.rawlink(lambda done: _call_on_loop(loop, made, done))
+
+    def _on_watch(self, event: WatchEvent) -> None:
+        if self._listener is not None and self._state is not SessionState.CLOSED:
+            self._listener.on_watch(event)
+
+    def _fail_pending(self, kind: ZooKeeperErrorKind) -> None:
+        pending, self._pending = self._pending, {}
+        for future in pending:
+            if not future.done():
+                future.set_exception(ZooKeeperError(kind))
+
+    def _stop_client(self) -> None:
+        self._client.stop()
+        self._client.close()
+
+
+def _call_on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *values: Any) -> None:
+    """Calls a function on the broker's loop from a thread of kazoo's; does nothing if the loop has
+    ended."""
+    try:
+        loop.call_soon_threadsafe(call, *values)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+
+
+def _transaction(client: KazooClient, operations: Sequence[Operation]) -> Any:
+    transaction = client.transaction()
+    for operation in operations:
+        match operation:
+            case Create():
+                transaction.create(operation.path, operation.data, ephemeral=operation.ephemeral)
+            case SetData():
+                transaction.set_data(operation.path, operation.data, operation.version)
+            case Delete():
+                transaction.delete(operation.path, operation.version)
+            case Check():
+                transaction.check(operation.path, operation.version)
+    return transaction
+
+
+def _stat(stat: Any) -> Stat:
+    return Stat(
+        version=stat.version,
+        czxid=stat.czxid,
+        mzxid=stat.mzxid,
+        ephemeral_owner=stat.ephemeralOwner,
+        children_count=stat.numChildren,
+    )
+
+
+def _error(error: BaseException, text: str = "", index: int = -1) -> ZooKeeperError:
+    for kind_of, kind in _KINDS:
+        if isinstance(error, kind_of):
+            return ZooKeeperError(kind, text or str(error), index)
+    return ZooKeeperError(
+        ZooKeeperErrorKind.REFUSED, f"{type(error).__name__} {error} {text}".strip(), index
+    )

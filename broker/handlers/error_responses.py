@@ -1,0 +1,127 @@
+"""Error responses to whole requests, for each API that the controller serves.
+
+The response has the error for every item of the request; partial responses are the handlers' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey, api
+
+BuildError = Callable[[Any, Any, ErrorCode], object]
+
+
+def error_response(key: int, request: Any, error: ErrorCode) -> object:
+    """The response to `request` with `error`; in an API without items, at its top level."""
+    module = import_module(f"bus.protocol.generated.{api(key).module_name}")
+    return _BY_ITEM.get(key, _at_the_top)(module, request, error)
+
+
+def _at_the_top(module: Any, request: Any, error: ErrorCode) -> object:
+    response_type = next(
+        found
+        for name, found in vars(module).items()
+        if name.endswith("Response") and name.lower() == _response_name(module)
+    )
+    response = response_type(error_code=error)
+    if hasattr(response, "error_message"):
+        response.error_message = error.text
+    return response
+
+
+def _response_name(module: Any) -> str:
+    return str(module.__name__).rpartition(".")[2].replace("_", "") + "response"
+
+
+def _create_topics(module: Any, request: Any, error: ErrorCode) -> object:
+    return module.CreateTopicsResponse(
+        topics=[
+            module.CreatableTopicResult(name=topic.name, error_code=error, error_message=error.text)
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete_topics(module: Any, request: Any, error: ErrorCode) -> object:
+    named = [(topic.name, topic.topic_id) for topic in request.topics]
+    named += [(name, bytes(16)) for name in request.topic_names]
+    return module.DeleteTopicsResponse(
+        responses=[
+            module.DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=error, error_message=error.text
+            )
+            for name, topic_id in named
+        ]
+    )
+
+
+def _create_partitions(module: Any, request: Any, error: ErrorCode) -> object:
+    return module.CreatePartitionsResponse(
+        results=[
+            module.CreatePartitionsTopicResult(
+                name=topic.name, error_code=error, error_message=error.text
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _configs(response_name: str) -> BuildError:
+    def build(module: Any, request: Any, error: ErrorCode) -> object:
+        return getattr(module, response_name)(
+            responses=[
+                module.AlterConfigsResourceResponse(
+                    error_code=error,
+                    error_message=error.text,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+                for resource in request.resources
+            ]
+        )
+
+    return build
+
+
+def _client_quotas(module: Any, request: Any, error: ErrorCode) -> object:
+    return module.AlterClientQuotasResponse(
+        entries=[
+            module.EntryDataInResponse(
+                error_code=error,
+                error_message=error.text,
+                entity=[
+                    module.EntityDataInResponse(
+                        entity_type=one.entity_type, entity_name=one.entity_name
+                    )
+                    for one in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
+def _create_acls(module: Any, request: Any, error: ErrorCode) -> object:
+    result = module.AclCreationResult(error_code=error, error_message=error.text)
+    return module.CreateAclsResponse(results=[result] * len(request.creations))
+
+
+def _delete_acls(module: Any, request: Any, error: ErrorCode) -> object:
+    result = module.DeleteAclsFilterResult(error_code=error, error_message=error.text)
+    return module.DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
+_BY_ITEM: dict[int, BuildError] = {
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.ALTER_CONFIGS: _configs("AlterConfigsResponse"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs("IncrementalAlterConfigsResponse"),
+    ApiKey.ALTER_CLIENT_QUOTAS: _client_quotas,
+}

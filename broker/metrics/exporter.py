@@ -1,0 +1,58 @@
+"""Serves `GET /metrics` (Prometheus text) and `GET /healthz` ("ok") on the metrics port.
+
+No request bodies, no keep-alive: it is not a web server; pages are the console's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+MAX_HEAD_BYTES = 8 * 1024
+"""A scraper's request head; anything longer is not one."""
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class MetricsConnection(asyncio.Protocol):
+    """One scrape: reads a request head, writes a response, closes."""
+
+    def __init__(self, render: Callable[[], str]) -> None:
+        self._render = render
+        self._head = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport for the response."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Respond as soon as the head is complete."""
+        self._head += data
+        if b"\r\n\r\n" in self._head:
+            self._transport.write(respond(self._head, self._render))
+            self._transport.close()
+        elif len(self._head) > MAX_HEAD_BYTES:
+            self._transport.abort()
+
+
+def respond(head: bytes, render: Callable[[], str]) -> bytes:
+    """The response to one request head."""
+    method, _, rest = head.partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0]
+    if method not in (b"GET", b"HEAD"):
+        return _response("405 Method Not Allowed", "only GET\n")
+    if path == b"/metrics":
+        return _response("200 OK", render(), METRICS_TYPE)
+    if path == b"/healthz":
+        return _response("200 OK", "ok\n")
+    return _response("404 Not Found", "try /metrics\n")
+
+
+def _response(status: str, text: str, content_type: str = "text/plain; charset=utf-8") -> bytes:
+    body = text.encode()
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,1 @@
+"""Copying from leaders and answering fetches: fetcher tasks, fetch sessions, offset reset."""

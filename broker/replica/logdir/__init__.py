@@ -1,0 +1,1 @@
+"""Log directories: moves between them, where replicas lie, strays, the watermark checkpoint."""

@@ -1,0 +1,321 @@
+"""Builds the components of one broker and connects them.
+
+In: the broker's `Runtime` and its control plane. Out: `Components`. Never: listening, or a rule of
+Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker.config.checks import numbers_by_address
+from broker.config.views import BrokerConfig
+from broker.controller.decisions.topics import Defaults
+from broker.controller.port import Controller
+from broker.controller.producer_ids import ProducerIdManager
+from broker.coordinator.group.records import OFFSETS, OFFSETS_TOPIC
+from broker.coordinator.group.service import GroupCoordinator
+from broker.coordinator.group.shard import GroupLimits
+from broker.coordinator.partition_writer import PartitionWriter
+from broker.handlers.auto_topic_creation import AutoTopicCreation
+from broker.handlers.context import Services
+from broker.handlers.dispatch import Dispatcher
+from broker.handlers.forward import ForwardingManager
+from broker.handlers.listener_type import ListenerType
+from broker.log.manager import LogManager
+from broker.metadata.delta import Changes
+from broker.metadata.failover_gate import FailoverGate
+from broker.metadata.image import MetadataImage, ResourceType
+from broker.metadata.publisher import Publisher
+from broker.network.limits import ConnectionLimits
+from broker.purgatory.timer import Timer
+from broker.replica.manager import ReplicaManager
+from broker.replica.port import ClusterAccess
+from broker.security.authorizer import Authorizer
+from broker.server.connections import PeerConnections
+from broker.server.control_plane import ControlPlane, Runtime, full_changes
+from broker.server.stored_configs import StoredConfigs
+from broker.server.subscribers import GroupSubscriber, ReplicaSubscriber
+
+RECEIVE_MEMORY_BYTES = 64 * 1024 * 1024
+"""Half-received requests of all clients together, where `queued.max.request.bytes` sets nothing:
+Kafka then sets no limit, which a broker meant for 150 MB cannot afford."""
+
+_MINUTE_MS = 60_000
+
+
+@dataclass(slots=True)
+class Components:
+    """The components of one process. A process that is only a controller never starts those of a
+    broker.
+
+    Invariant: `is_broker_started` is set as soon as the publisher's subscribers know an image;
+    before that they receive no changes.
+    """
+
+    node_id: int
+    cluster_id: str
+    timer: Timer
+    logs: LogManager
+    replicas: ReplicaManager
+    controller: Controller
+    groups: GroupCoordinator
+    services: Services
+    dispatchers: dict[ListenerType, Dispatcher]
+    publisher: Publisher
+    stored_configs: StoredConfigs
+    connections: PeerConnections
+    forwarding: ForwardingManager
+    is_broker_started: bool = False
+
+    def subscribe(self) -> None:
+        """Subscribe to metadata changes: every process acts on configurations."""
+        self.publisher.subscribe(self._put_image)
+        self.publisher.subscribe(self._apply_dynamic_config)
+
+    async def start_broker(self, control_plane: ControlPlane) -> None:
+        """Load the logs, then take the roles that the newest image assigns."""
+        self._apply_dynamic_config(full_changes(control_plane.image))
+        # On a worker thread: recovering gigabytes must not keep a quorum's voter from voting.
+        await self.logs.disk.run(self.logs.load, self.services.topic_config)
+        for directory, error in self.logs.dirs.failed.items():
+            self.replicas.take_offline(directory, error)
+        full = full_changes(control_plane.image)
+        if control_plane.knows_topics_at_join:
+            self.replicas.remove_strays(full.image)
+        self.publisher.subscribe(
+            ReplicaSubscriber(
+                self.node_id,
+                self.replicas,
+                self.services.topic_config,
+                self.publisher.on_apply_error,
+            )
+        )
+        self.publisher.subscribe(GroupSubscriber(self.replicas, self.groups))
+        self.publisher.subscribe(self.services.failover_gate)
+        self.publisher.publish(full)
+        self.is_broker_started = True
+        self.logs.start()
+        self.replicas.start()
+
+    async def stop_broker(self) -> None:
+        """Stop serving."""
+        self.timer.stop()
+        self.forwarding.stop()
+        if self.is_broker_started:
+            await self.groups.stop()
+            await self.replicas.stop()
+        self.connections.close()
+
+    def _put_image(self, changes: Changes) -> None:
+        """Handlers and components see the same image."""
+        self.services.image = changes.image
+
+    def _apply_dynamic_config(self, changes: Changes) -> None:
+        """Dynamic configuration takes effect immediately."""
+        if any(kind is ResourceType.BROKER for kind, _ in changes.changed_configs):
+            configs, before = changes.image.configs, self.services.config
+            self.services.config = self.stored_configs.broker(
+                self.services.config,
+                configs.get((ResourceType.BROKER, ""), {}),
+                configs.get((ResourceType.BROKER, str(self.node_id)), {}),
+            )
+            self.services.config.warn_of_new(before)
+            self.logs.config = self.services.config
+            self.replicas.replication_quotas.reconfigure(self.services.config)
+
+
+def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogManager) -> Components:
+    """Create every component of a broker; nothing is started yet."""
+    clock, roles = runtime.clock, runtime.roles
+    timer, failover_gate = Timer(clock), FailoverGate(clock)
+    dispatchers: dict[ListenerType, Dispatcher] = {}
+    connections = PeerConnections(
+        runtime.network,
+        clock,
+        runtime.config,
+        control_plane,
+        lambda: services.image,
+        lambda key, body: dispatchers[roles.controller_listener_type].call(key, body),
+        failover_gate.on_disconnect,
+    )
+    forwarding = ForwardingManager(
+        clock,
+        connections.to_controller("forwarding", pipelined=True),
+        lambda: services.config["request.timeout.ms"],
+    )
+    replicas = _replicas(runtime, control_plane, logs, connections, timer, lambda: services.image)
+    groups = _groups(runtime, replicas, timer, lambda: services.image)
+    stored, publisher = StoredConfigs(), Publisher()
+    services = _services(
+        runtime,
+        control_plane,
+        logs,
+        connections,
+        forwarding,
+        dispatchers,
+        replicas,
+        groups,
+        failover_gate,
+        stored,
+    )
+    runtime.metrics.gauge(
+        "broker-metadata-metrics", "metadata-apply-error-count",
+        lambda: publisher.errors + len(stored.refused),
+    )  # fmt: skip
+    for side in roles.listener_types:
+        dispatchers[side] = Dispatcher(services, runtime.metrics, side)
+    return Components(
+        node_id=runtime.config.node_id,
+        cluster_id=logs.cluster_id,
+        timer=timer,
+        logs=logs,
+        replicas=replicas,
+        controller=control_plane.controller,
+        groups=groups,
+        services=services,
+        dispatchers=dispatchers,
+        publisher=publisher,
+        stored_configs=stored,
+        connections=connections,
+        forwarding=forwarding,
+    )
+
+
+def _replicas(
+    runtime: Runtime,
+    control_plane: ControlPlane,
+    logs: LogManager,
+    connections: PeerConnections,
+    timer: Timer,
+    image: Callable[[], MetadataImage],
+) -> ReplicaManager:
+    replicas = ReplicaManager(
+        broker_id=runtime.config.node_id,
+        log_manager=logs,
+        clock=runtime.clock,
+        timer=timer,
+        metrics=runtime.metrics,
+    )
+    if not runtime.roles.is_alone:
+        replicas.attach_cluster(
+            ClusterAccess(
+                channel=connections.to_broker,
+                controllers=connections.to_controller("alter-partition"),
+                broker_epoch=control_plane.broker_epoch,
+                image=image,
+            )
+        )
+    return replicas
+
+
+def _groups(
+    runtime: Runtime, replicas: ReplicaManager, timer: Timer, image: Callable[[], MetadataImage]
+) -> GroupCoordinator:
+    config = runtime.config
+    return GroupCoordinator(
+        writer=PartitionWriter(
+            replicas, runtime.clock, OFFSETS, config["offsets.commit.timeout.ms"]
+        ),
+        timer=timer,
+        clock=runtime.clock,
+        limits=group_limits(config),
+        partition_count=lambda: offsets_partitions(image(), config),
+    )
+
+
+def _services(
+    runtime: Runtime,
+    control_plane: ControlPlane,
+    logs: LogManager,
+    connections: PeerConnections,
+    forwarding: ForwardingManager,
+    dispatchers: dict[ListenerType, Dispatcher],
+    replicas: ReplicaManager,
+    groups: GroupCoordinator,
+    failover_gate: FailoverGate,
+    stored: StoredConfigs,
+) -> Services:
+    """The services that handlers use."""
+    config, clock, disk = runtime.config, runtime.clock, runtime.disk
+    requests = connections.to_controller("requests", pipelined=True)
+    services = Services(
+        node_id=config.node_id,
+        config=config,
+        clock=clock,
+        controller=control_plane.controller,
+        replicas=replicas,
+        logs=logs,
+        groups=groups,
+        producer_ids=ProducerIdManager(requests, clock, config.node_id, control_plane.broker_epoch),
+        authorizer=Authorizer(),
+        topic_defaults=lambda: topic_defaults(services),
+        topic_config=lambda name: stored.topic(
+            services.config, name, services.image.topic_config(name)
+        ),
+        volume_bytes=lambda path: (disk.total_bytes(path), disk.free_bytes(path)),
+        image=control_plane.controller.committed,
+        forward=forwarding.forward,
+        dispatch_envelope=lambda frame, session, fill: dispatchers[
+            ListenerType.CONTROLLER
+        ].dispatch(frame, session, fill),
+        controller_channel=requests,
+        failover_gate=failover_gate,
+        auto_topic_creation=AutoTopicCreation(clock, requests),
+        site_number=runtime.settings.site_number,
+        is_alone=runtime.roles.is_alone,
+    )
+    return services
+
+
+def topic_defaults(services: Services) -> Defaults:
+    """What -1 means for a new topic."""
+    return Defaults(
+        partitions=services.config["num.partitions"],
+        replication_factor=services.config["default.replication.factor"],
+    )
+
+
+def offsets_partitions(image: MetadataImage, config: BrokerConfig) -> int:
+    """How many partitions `__consumer_offsets` has, or will have."""
+    topic = image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return int(config["offsets.topic.num.partitions"])
+    return len(topic.partitions)
+
+
+def group_limits(config: BrokerConfig) -> GroupLimits:
+    """The group coordinator's part of the configuration."""
+    return GroupLimits(
+        min_session_timeout_ms=config["group.min.session.timeout.ms"],
+        max_session_timeout_ms=config["group.max.session.timeout.ms"],
+        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        max_size=config["group.max.size"],
+        offsets_retention_ms=config["offsets.retention.minutes"] * _MINUTE_MS,
+        max_metadata_bytes=config["offset.metadata.max.bytes"],
+    )
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    """The network's part of the configuration."""
+    queued = config["queued.max.request.bytes"]
+    return ConnectionLimits(
+        max_request_bytes=config["socket.request.max.bytes"],
+        max_idle_ms=config["connections.max.idle.ms"],
+        max_connections=config["max.connections"],
+        max_connections_per_ip=config["max.connections.per.ip"],
+        max_connections_by_ip=numbers_by_address(config["max.connections.per.ip.overrides"]),
+        receive_memory_bytes=RECEIVE_MEMORY_BYTES if queued < 0 else queued,
+    )
+
+
+def make_control_plane(runtime: Runtime) -> ControlPlane:
+    """The control plane of this configuration; the other one is not imported."""
+    if runtime.roles.zookeeper:
+        from broker.server.zk.control_plane import ZooKeeperControlPlane
+
+        return ZooKeeperControlPlane(runtime)
+    from broker.server.kraft.control_plane import KraftControlPlane
+
+    return KraftControlPlane(runtime)

@@ -1,0 +1,93 @@
+"""Creates every connection of this process to brokers and controllers, and closes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.clock.port import Clock
+from broker.config.views import BrokerConfig
+from broker.metadata.image import BrokerImage, Endpoint, MetadataImage
+from broker.network.port import Network
+from broker.peer.controller_channel import ControllerChannel, ControllerLocator, LocalCall
+from broker.server.control_plane import ControlPlane
+from bus.client.wire.channel import ChannelLimits, PeerChannel
+from bus.client.wire.ports import Address
+
+
+class PeerConnections:
+    """Closes the channels to controllers; users of channels to brokers close those themselves."""
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        config: BrokerConfig,
+        control_plane: ControlPlane,
+        image: Callable[[], MetadataImage],
+        local_call: LocalCall,
+        broker_lost: Callable[[int], None],
+    ) -> None:
+        self._network = network
+        self._clock = clock
+        self._config = config
+        self._control_plane = control_plane
+        self._image = image
+        self._broker_lost = broker_lost
+        self._limits = ChannelLimits(
+            setup_timeout_ms=config["socket.connection.setup.timeout.ms"]
+        )
+        self._route = ControllerLocator(
+            config.node_id,
+            lambda: control_plane.controller.leader_id,
+            control_plane.controller_address,
+            local_call,
+        )
+        self._to_controllers: list[ControllerChannel] = []
+        control_plane.on_leader_change(self._leader_changed)
+
+    def to_controller(self, name: str, *, pipelined: bool = False) -> ControllerChannel:
+        """A channel for this purpose that follows the active controller."""
+        link = ControllerChannel(
+            self._network,
+            self._clock,
+            self._route,
+            name=name,
+            pipelined=pipelined,
+            limits=self._limits,
+        )
+        self._to_controllers.append(link)
+        return link
+
+    def to_broker(self, broker_id: int, name: str) -> PeerChannel:
+        """A channel to a broker's inter-broker listener, at the address in the newest image."""
+        channel = PeerChannel(
+            self._network,
+            self._clock,
+            lambda: self._broker_address(broker_id),
+            client_id=f"broker-{self._config.node_id}-{name}",
+            name=f"broker {broker_id} ({name})",
+            limits=self._limits,
+        )
+        channel.on_lost = lambda: self._broker_lost(broker_id)
+        return channel
+
+    def close(self) -> None:
+        """Close the channels to controllers."""
+        for link in self._to_controllers:
+            link.close()
+
+    def _leader_changed(self) -> None:
+        for link in self._to_controllers:
+            link.leader_changed()
+
+    def _broker_address(self, broker_id: int) -> Address | None:
+        broker = self._image().brokers.get(broker_id)
+        endpoint = None if broker is None else inter_broker_endpoint(broker, self._config)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+
+def inter_broker_endpoint(broker: BrokerImage, config: BrokerConfig) -> Endpoint | None:
+    """The inter-broker listener: the configured one, else the broker's first listener."""
+    wanted = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
+    named = [endpoint for endpoint in broker.endpoints if endpoint.name == wanted]
+    return next(iter((*named, *broker.endpoints)), None)

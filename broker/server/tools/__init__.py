@@ -1,0 +1,1 @@
+"""Offline tools: formatting log directories, migration from ZooKeeper to KRaft."""

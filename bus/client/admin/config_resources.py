@@ -1,0 +1,21 @@
+"""Whose configuration it is, and what to do with a key: Kafka's numbers on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
+BROKER_RESOURCES = (BROKER, BROKER_LOGGER)
+
+
+class AlterConfigOp(IntEnum):
+    """What to do with a configuration key."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+ConfigChanges = Sequence[tuple[str, AlterConfigOp, str | None]]

@@ -1,0 +1,306 @@
+"""Administration of the bus for applications: topics of the contract, topics and groups in general.
+
+In: names. Out: frozen views. Raises BusError; every call is bounded by CLIENT_REQUEST_TIMEOUT_MS.
+Never: the broker's own controller; this is a client like any other and works on Apache Kafka too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from bus.client.kafka.config import admin_config
+from bus.client.kafka.errors import bus_error
+from bus.client.model import (
+    BrokerDescription,
+    ClusterDescription,
+    GroupDescription,
+    MemberDescription,
+    PartitionDescription,
+    TopicDescription,
+    TopicPartition,
+)
+from bus.contracts.topics import Topic
+from bus.errors import BusError, ErrorCode
+from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
+from bus.settings import BusSettings
+
+_TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
+_BROKER_DEFAULT = -1
+NO_LEADER_EPOCH = -1  # librdkafka does not say it
+
+
+class Admin:
+    """An administration client; every call ends within `timeout_s`."""
+
+    def __init__(
+        self,
+        bus: BusSettings,
+        *,
+        client_id: str,
+        timeout_s: float = _TIMEOUT_S,
+        overrides: Mapping[str, object] | None = None,
+    ) -> None:
+        self._bus = bus
+        self._timeout_s = timeout_s
+        self._client = AdminClient(admin_config(bus, client_id, overrides))
+
+    def close(self) -> None:
+        """End its threads and connections; calls under way are given up.
+
+        To be called before the interpreter ends: librdkafka's threads must not answer into one that
+        is being taken down.
+        """
+        self._client.__exit__(None, None, None)
+
+    def wait_until_up(self, timeout_s: float) -> None:
+        """Wait until a broker answers; BusError if none does in time."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                self._client.list_topics(timeout=max(0.1, min(left, 2.0)))
+            except confluent_kafka.KafkaException as failure:
+                if left <= 0:
+                    raise bus_error(failure) from failure
+            else:
+                return
+
+    def ensure_topics(self, topics: Iterable[Topic]) -> list[str]:
+        """Create those topics of the contract that are missing; the names of the created ones.
+
+        Existing topics are left as they are, even if their partitions or configuration differ.
+        """
+        wanted = {topic.name: topic for topic in topics}
+        missing = [topic for name, topic in wanted.items() if name not in set(self.topic_names())]
+        created = []
+        for topic in missing:
+            try:
+                self.create_topic(topic.name, topic.partitions, topic.configs)
+            except BusError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another process was faster
+                    raise
+            else:
+                created.append(topic.name)
+        return created
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = _BROKER_DEFAULT,
+        configs: Mapping[str, str] | None = None,
+        replication_factor: int = _BROKER_DEFAULT,
+    ) -> None:
+        """Create a topic; -1 leaves a number to the broker's default."""
+        new = NewTopic(name, partitions, replication_factor, config=dict(configs or {}))
+        self._wait(self._client.create_topics([new], request_timeout=self._timeout_s)[name])
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records."""
+        self._wait(self._client.delete_topics([name], request_timeout=self._timeout_s)[name])
+
+    def topic_names(self) -> list[str]:
+        """All topics, internal ones included."""
+        return sorted(self._metadata().topics)
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """One topic with the configuration that differs from the default, and its offsets."""
+        partitions = _partitions(self._topic(name))
+        places = [TopicPartition(name, partition.index) for partition in partitions]
+        starts, ends = self.start_offsets(places), self.end_offsets(places)
+        known = tuple(
+            dataclasses.replace(
+                p,
+                log_start_offset=starts.get(TopicPartition(name, p.index), -1),
+                end_offset=ends.get(TopicPartition(name, p.index), -1),
+            )
+            for p in partitions
+        )
+        return TopicDescription(name, b"", name.startswith("__"), known, self.topic_configs(name))
+
+    def describe_cluster(self) -> tuple[ClusterDescription, list[TopicDescription]]:
+        """Brokers, controller and all topics by name, without configurations and offsets."""
+        metadata = self._metadata()
+        brokers = sorted(metadata.brokers.values(), key=lambda broker: int(broker.id))
+        cluster = ClusterDescription(
+            metadata.cluster_id or "",
+            metadata.controller_id,
+            tuple(BrokerDescription(b.id, b.host, b.port) for b in brokers),
+        )
+        topics = [
+            TopicDescription(name, b"", name.startswith("__"), _partitions(topic))
+            for name, topic in sorted(metadata.topics.items())
+        ]
+        return cluster, topics
+
+    def all_topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Every key of these topics' configurations, asked in one request."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        answers = self._client.describe_configs(resources, request_timeout=self._timeout_s)
+        return {
+            resource.name: {entry.name: entry.value or "" for entry in self._wait(answer).values()}
+            for resource, answer in answers.items()
+        }
+
+    def topic_configs(self, name: str, *, defaults: bool = False) -> dict[str, str]:
+        """The configuration of a topic: what was set, or everything."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        answer = self._client.describe_configs([resource], request_timeout=self._timeout_s)[
+            resource
+        ]
+        entries = self._wait(answer).values()
+        return {
+            entry.name: entry.value or ""
+            for entry in sorted(entries, key=lambda entry: entry.name)
+            if defaults or not entry.is_default
+        }
+
+    def start_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Log start offsets; partitions without a leader are left out."""
+        return _known(self._offsets(places, OffsetSpec.earliest()))
+
+    def end_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """End offsets (exclusive); partitions without a leader are left out."""
+        return _known(self._offsets(places, OffsetSpec.latest()))
+
+    def groups(self) -> list[str]:
+        """The ids of all consumer groups."""
+        answer = self._wait(self._client.list_consumer_groups(request_timeout=self._timeout_s))
+        return sorted(listing.group_id for listing in answer.valid)
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """One group with members, committed offsets and lag."""
+        committed = self.committed(group)
+        ends = self.end_offsets(committed)
+        described = self._described([group])[0]
+        lag = {place: ends[place] - at for place, at in committed.items() if place in ends}
+        return _group(described, committed, lag)
+
+    def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]:
+        """These groups with members and committed offsets, without lag."""
+        return [
+            _group(described, self.committed(described.group_id), {})
+            for described in self._described(list(groups))
+        ]
+
+    def _described(self, groups: list[str]) -> list[Any]:
+        if not groups:
+            return []
+        answers = self._client.describe_consumer_groups(groups, request_timeout=self._timeout_s)
+        return [self._wait(answer) for answer in answers.values()]
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        """Committed offsets of a group."""
+        request = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
+        answers = self._client.list_consumer_group_offsets(request, request_timeout=self._timeout_s)
+        places = self._wait(answers[group]).topic_partitions
+        return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
+
+    def set_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Let a group without members go on from these offsets."""
+        places = [confluent_kafka.TopicPartition(p.topic, p.partition, offset)
+                  for p, offset in sorted(offsets.items())]  # fmt: skip
+        request = [confluent_kafka.ConsumerGroupTopicPartitions(group, places)]
+        answers = self._client.alter_consumer_group_offsets(
+            request, request_timeout=self._timeout_s
+        )
+        for place in self._wait(answers[group]).topic_partitions:
+            if place.error is not None:
+                raise bus_error(place.error)
+
+    def offsets_at(
+        self, places: Iterable[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int]:
+        """The first offset at or after a moment; the end where nothing is so new."""
+        asked = list(places)
+        found = self._offsets(asked, OffsetSpec.for_timestamp(timestamp_ms))
+        ends = self.end_offsets([place for place, offset in found.items() if offset < 0])
+        return {place: ends.get(place, offset) for place, offset in found.items()}
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group that has no members."""
+        answer = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)[
+            group
+        ]
+        self._wait(answer)
+
+    def _offsets(
+        self, places: Iterable[TopicPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, int]:
+        asked = {confluent_kafka.TopicPartition(p.topic, p.partition): spec for p in places}
+        if not asked:
+            return {}
+        answers = self._client.list_offsets(asked, request_timeout=self._timeout_s)
+        return {
+            TopicPartition(partition.topic, partition.partition): self._wait(answer).offset
+            for partition, answer in answers.items()
+        }
+
+    def _topic(self, name: str) -> Any:
+        """Out of the list of all topics: asking for one by name may create it."""
+        topic = self._metadata().topics.get(name)
+        if topic is None:
+            raise BusError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+        if topic.error is not None:
+            raise bus_error(topic.error)
+        return topic
+
+    def _metadata(self) -> Any:
+        try:
+            return self._client.list_topics(timeout=self._timeout_s)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+
+    def _wait(self, answer: Any) -> Any:
+        """The result of one of confluent-kafka's futures."""
+        try:
+            return answer.result(self._timeout_s)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+        except TimeoutError:
+            raise BusError(ErrorCode.REQUEST_TIMED_OUT, self._bus.bootstrap_servers) from None
+
+
+def _known(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Without what librdkafka has no answer for: it gives -1, and no error, for a partition whose
+    leader went away while it was being asked."""
+    return {place: offset for place, offset in offsets.items() if offset >= 0}
+
+
+def _partitions(topic: Any) -> tuple[PartitionDescription, ...]:
+    return tuple(
+        PartitionDescription(p.id, p.leader, NO_LEADER_EPOCH, tuple(p.replicas), tuple(p.isrs))
+        for _, p in sorted(topic.partitions.items())
+    )
+
+
+def _group(
+    described: Any, committed: dict[TopicPartition, int], lag: dict[TopicPartition, int]
+) -> GroupDescription:
+    return GroupDescription(
+        group=described.group_id,
+        state=described.state.name.lower(),
+        protocol=described.partition_assignor or "",
+        members=tuple(_member(member) for member in described.members),
+        committed=committed,
+        lag=lag,
+    )
+
+
+def _member(member: Any) -> MemberDescription:
+    assigned = member.assignment.topic_partitions if member.assignment else []
+    places = tuple(TopicPartition(p.topic, p.partition) for p in assigned)
+    return MemberDescription(member.member_id, member.client_id, member.host, places)

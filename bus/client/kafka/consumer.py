@@ -1,0 +1,213 @@
+"""The consumer of our applications: by assignment from positions they keep, or by group.
+
+In: positions. Out: lists of `ConsumedRecord`.
+Never: a commit that the application did not ask for. Raises BusError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import confluent_kafka
+
+from bus.client.kafka.config import consumer_config
+from bus.client.kafka.errors import bus_error, code_of
+from bus.client.model import ConsumedRecord, TopicPartition
+from bus.errors import BusError, ErrorCode
+from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
+from bus.settings import BusSettings
+
+BEGINNING = -2
+END = -1
+"""Positions that the broker resolves, as in Kafka's ListOffsets."""
+
+_TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
+
+
+class Consumer:
+    """A consumer for one thread at a time (`asyncio.to_thread(consumer.poll, ...)` is fine)."""
+
+    def __init__(
+        self,
+        bus: BusSettings,
+        *,
+        client_id: str,
+        group: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
+        overrides: Mapping[str, object] | None = None,
+        on_all_brokers_down: Callable[[str], None] | None = None,
+    ) -> None:
+        """`on_all_brokers_down` is called by `poll`, with librdkafka's words."""
+        config = consumer_config(bus, client_id, group, overrides)
+        if on_all_brokers_down is not None:
+            config["error_cb"] = _only_all_brokers_down(on_all_brokers_down)
+        self._timeout_s = timeout_s
+        self._consumer = confluent_kafka.Consumer(config)
+        self._at_end: set[TopicPartition] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets (or BEGINNING, END)."""
+        self._consumer.assign([_at(place, offset) for place, offset in positions.items()])
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read topics as a member of the group."""
+        self._consumer.subscribe(list(topics))
+
+    def poll(self, max_records: int, timeout_s: float) -> list[ConsumedRecord]:
+        """Up to `max_records`; returns as soon as some are there, or with none after the time.
+
+        Raises BusError: for instance OFFSET_OUT_OF_RANGE, if the position fell out of retention and
+        the client was configured to say so.
+        """
+        messages = self._consumer.consume(1, timeout_s)
+        if messages and max_records > 1:
+            messages += self._consumer.consume(max_records - 1, 0)
+        for message in messages:
+            self._update_at_end(message)
+        return [_received(message) for message in messages if _is_record(message)]
+
+    def poll_messages(self, max_messages: int, timeout_s: float) -> list[Any]:
+        """As `poll`, but librdkafka's own messages, errors among them: a reader that skips most of
+        them does not pay for their conversion."""
+        try:
+            return list(self._consumer.consume(max_messages, timeout_s))
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every assigned partition was read to its end, when last looked at."""
+        assigned = {TopicPartition(p.topic, p.partition) for p in self._consumer.assignment()}
+        return bool(assigned) and assigned <= self._at_end
+
+    def _update_at_end(self, message: Any) -> None:
+        place = TopicPartition(message.topic(), message.partition())
+        error = message.error()
+        if error is None:
+            self._at_end.discard(place)
+        elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+            self._at_end.add(place)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset of every assigned partition; those not read from yet are left out."""
+        places = self._consumer.position(self._consumer.assignment())
+        return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
+
+    def commit(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Commit end offsets (the next to read) for the group, and wait for the answer."""
+        offsets = [_at(place, offset) for place, offset in positions.items()]
+        try:
+            answers = self._consumer.commit(offsets=offsets, asynchronous=False)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+        for answer in answers or ():
+            if answer.error is not None:
+                raise bus_error(answer.error)
+
+    def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Committed offsets of the group; places without one are left out."""
+        try:
+            answers = self._consumer.committed(
+                [_at(place, END) for place in places], self._timeout_s
+            )
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+        return {TopicPartition(a.topic, a.partition): a.offset for a in answers if a.offset >= 0}
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic."""
+        try:
+            # Out of the list of all topics: asking for one by name may create it.
+            metadata = self._consumer.list_topics(timeout=self._timeout_s).topics.get(topic)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+        if metadata is None:
+            raise BusError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
+        return [TopicPartition(topic, partition) for partition in sorted(metadata.partitions)]
+
+    def partitions_of_all(self, topics: Iterable[str]) -> set[TopicPartition]:
+        """The partitions of those of these topics that exist; one request."""
+        try:
+            found = self._consumer.list_topics(timeout=self._timeout_s).topics
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+        return {
+            TopicPartition(name, number)
+            for name in topics
+            if name in found and found[name].error is None
+            for number in found[name].partitions
+        }
+
+    def bounds(self, place: TopicPartition) -> tuple[int, int]:
+        """(log start offset, end offset) of a partition."""
+        try:
+            partition = confluent_kafka.TopicPartition(place.topic, place.partition)
+            first, end = self._consumer.get_watermark_offsets(partition, self._timeout_s)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+        return first, end
+
+    def offsets_at(
+        self, places: Iterable[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int]:
+        """The first offset with this timestamp or a later one; the end offset if there is none."""
+        try:
+            asked = [_at(place, timestamp_ms) for place in places]
+            answers = self._consumer.offsets_for_times(asked, self._timeout_s)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+        return {TopicPartition(a.topic, a.partition): a.offset for a in answers}
+
+    def close(self) -> None:
+        """Leave the group and the connections."""
+        self._consumer.close()
+
+
+def _only_all_brokers_down(report: Callable[[str], None]) -> Callable[[Any], None]:
+    def on_error(error: Any) -> None:
+        if error.code() == confluent_kafka.KafkaError._ALL_BROKERS_DOWN:
+            report(error.str())
+
+    return on_error
+
+
+def _at(place: TopicPartition, offset: int) -> confluent_kafka.TopicPartition:
+    return confluent_kafka.TopicPartition(place.topic, place.partition, offset)
+
+
+def _is_record(message: Any) -> bool:
+    error = message.error()
+    if error is None:
+        return True
+    if error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+        return False
+    code = code_of(error)
+    if code.retriable:
+        return False  # librdkafka retries by itself; a broker that restarts is no news here
+    raise BusError(code, error.str())
+
+
+def _received(message: Any) -> ConsumedRecord:
+    kind, timestamp_ms = message.timestamp()
+    return ConsumedRecord(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        timestamp_ms if kind else -1,
+        message.key(),
+        message.value(),
+        message.headers() or (),
+    )

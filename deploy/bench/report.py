@@ -1,0 +1,154 @@
+"""What is measured and what it must reach; and how runs become one line of the table.
+
+In: samples of a figure. Out: medians, ratios, verdicts. Never: running anything.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: `must` and `aim` are ratios to Kafka where `compared`, else values in `unit`."""
+
+    name: str
+    title: str
+    unit: str
+    must: float
+    aim: float
+    compared: bool
+    less_is_better: bool = False
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one figure, in its unit; `kafka` is empty where nothing is compared."""
+
+    figure: str
+    ours: Sequence[float]
+    kafka: Sequence[float] = ()
+
+
+class ReportRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table: medians, their ratio, and whether must and aim are reached; and the
+    runs behind it, each as it was."""
+
+    figure: Figure
+    runs: int
+    ours: float
+    kafka: float | None
+    ratio: float | None
+    must_met: bool
+    aim_met: bool
+    ours_runs: Sequence[float] = ()
+    kafka_runs: Sequence[float] = ()
+
+
+CAMERAS = (
+    ("cameras-500", "500 cameras × 5 records/s, one a request, acks=all"),
+    ("cameras-4000", "4,000 cameras × 0.5 records/s, one a request, acks=all"),
+)
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for figure in (
+        Figure(name="produce-single", title="produce, single records, acks=all", unit="records/s",
+               must=1.25, aim=1.6, compared=True),
+        Figure(name="produce-batches", title="produce, 16 KiB batches", unit="MB/s",
+               must=1.2, aim=1.5, compared=True),
+        Figure(name="consume-hot", title="consume, hot", unit="MB/s",
+               must=1.0, aim=1.15, compared=True),
+        Figure(name="ack-idle", title="produce ack p99, idle", unit="ms",
+               must=0.5, aim=0.2, compared=True, less_is_better=True),
+        *(
+            figure
+            for name, title in CAMERAS
+            for figure in (
+                Figure(name=f"{name}-cpu", title=f"{title}: broker's CPU per record", unit="µs",
+                       must=0.5, aim=0.3, compared=True, less_is_better=True),
+                Figure(name=f"{name}-ack", title=f"{title}: ack p99", unit="ms",
+                       must=1.0, aim=0.7, compared=True, less_is_better=True),
+            )
+        ),
+        Figure(name="memory", title="broker memory after 1 GB of traffic", unit="MB",
+               must=150, aim=80, compared=False, less_is_better=True),
+        Figure(name="stored", title="camera → stored, 500 records/s, p99", unit="s",
+               must=1.2, aim=0.7, compared=False, less_is_better=True),
+        Figure(name="alarm", title="camera → alarm, 500 records/s, p99", unit="s",
+               must=0.8, aim=0.2, compared=False, less_is_better=True),
+        Figure(name="backlog", title="catch-up of a 1-million-record backlog", unit="records/s",
+               must=15_000, aim=40_000, compared=False),
+        Figure(name="second-start", title="demo, second start → first record stored", unit="s",
+               must=25, aim=15, compared=False, less_is_better=True),
+        Figure(name="cluster-single", title="three copies: single records, acks=all",
+               unit="records/s", must=1.0, aim=2.0, compared=True),
+        Figure(name="cluster-batches", title="three copies: 16 KiB batches", unit="MB/s",
+               must=1.0, aim=1.5, compared=True),
+        Figure(name="cluster-default", title="three copies: default batches", unit="MB/s",
+               must=0.7, aim=1.0, compared=True),
+        Figure(name="cluster-ack-p50", title="three copies: ack p50, idle", unit="ms",
+               must=1.0, aim=0.6, compared=True, less_is_better=True),
+        Figure(name="cluster-ack-p99", title="three copies: ack p99, idle", unit="ms",
+               must=1.0, aim=0.6, compared=True, less_is_better=True),
+        Figure(name="cluster-memory", title="three brokers: memory of each, after the above",
+               unit="MB", must=0.2, aim=0.1, compared=True, less_is_better=True),
+        Figure(name="cluster-term", title="SIGTERM of a leader: longest gap in acks, median",
+               unit="s", must=1.2, aim=0.5, compared=True, less_is_better=True),
+        Figure(name="cluster-kill", title="kill -9 of a leader: longest gap in acks", unit="s",
+               must=3.0, aim=1.0, compared=False, less_is_better=True),
+        Figure(name="cluster-controller", unit="s",
+               title="kill -9 of the controller, 1,000 partitions: until a new topic is taken",
+               must=1.0, aim=0.5, compared=True, less_is_better=True),
+        Figure(name="cluster-create", title="a topic of 1,000 partitions: until all have leaders",
+               unit="s", must=1.0, aim=1.0, compared=True, less_is_better=True),
+        Figure(name="cluster-metadata", unit="ms",
+               title="metadata of 10,000 partitions, first after a change: until it is there",
+               must=1.0, aim=1.0, compared=True, less_is_better=True),
+        Figure(name="cluster-metadata-again", unit="ms",
+               title="metadata of 10,000 partitions, asked again: until it is there",
+               must=1.0, aim=1.0, compared=True, less_is_better=True),
+        Figure(name="cluster-restart", title="start after kill -9 with 6 GB of log", unit="s",
+               must=5.0, aim=2.0, compared=False, less_is_better=True),
+        Figure(name="cluster-unread-memory", unit="MB",
+               title="100 connections × 64 fetches never read, 60 s: memory of a broker grows by",
+               must=200, aim=120, compared=False, less_is_better=True),
+        Figure(name="cluster-unread-ack-p99", title="the same: others' ack p99", unit="ms",
+               must=50, aim=10, compared=False, less_is_better=True),
+        Figure(name="cluster-unread-out-of-sync", unit="looks",
+               title="the same: looks at which a replica was out of sync",
+               must=0, aim=0, compared=False, less_is_better=True),
+        Figure(name="cluster-flood-ack-p99", unit="ms",
+               title="10 connections × 50,000 requests in one write, 60 s: others' ack p99",
+               must=50, aim=20, compared=False, less_is_better=True),
+        Figure(name="cluster-flood-fenced", unit="looks",
+               title="the same: looks at which a broker was fenced or the controller another",
+               must=0, aim=0, compared=False, less_is_better=True),
+    )
+}  # fmt: skip
+
+
+def report_row(samples: Samples) -> ReportRow:
+    """The line of one figure."""
+    figure = FIGURES[samples.figure]
+    ours = statistics.median(samples.ours)
+    kafka = statistics.median(samples.kafka) if samples.kafka else None
+    ratio = ours / kafka if kafka else None
+    measured = ratio if figure.compared and ratio is not None else ours
+    comparable = ratio is not None or not figure.compared
+    return ReportRow(
+        figure=figure,
+        runs=len(samples.ours),
+        ours=ours,
+        kafka=kafka,
+        ratio=ratio,
+        must_met=comparable and _reaches(measured, figure.must, figure.less_is_better),
+        aim_met=comparable and _reaches(measured, figure.aim, figure.less_is_better),
+        ours_runs=tuple(samples.ours),
+        kafka_runs=tuple(samples.kafka),
+    )
+
+
+def _reaches(value: float, bound: float, less_is_better: bool) -> bool:
+    return value <= bound if less_is_better else value >= bound

@@ -1,0 +1,317 @@
+"""The commands of `deploy`: start, stop, show, demonstrate, account, test, measure, pack.
+
+In: the command line and the composed settings in `ctx.obj`. Out: what the command's module returns,
+printed for people or as JSON. Never: the work itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.table import Table
+
+from bus import tasks
+from bus.cli.show import screen
+from deploy.cluster import cli as cluster
+from deploy.cluster.layout import (
+    FIRST_PORT,
+    FIRST_ZOOKEEPER_PORT,
+    MAX_BROKERS,
+    ControllerKind,
+    plan,
+)
+from deploy.errors import OperatorError
+from deploy.settings import Settings, with_changes
+
+AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def mount(app: typer.Typer) -> None:
+    """Add the commands of this package."""
+    app.command("demo")(demo)
+    app.command("up")(up)
+    app.command("down")(down)
+    app.command("status")(status)
+    app.command("logs")(logs)
+    app.command("run")(run)
+    app.command("account")(account)
+    app.command("test", context_settings=ANY_ARGUMENTS)(run_tests)
+    app.command("simulate", context_settings=ANY_ARGUMENTS)(simulate)
+    app.command("bench")(bench)
+    app.command("package")(package)
+    app.command("setup")(setup)
+    app.command("config")(config)
+    app.add_typer(cluster.app, name="cluster")
+
+
+def demo(
+    ctx: typer.Context,
+    for_: Annotated[
+        str | None,
+        typer.Option("--for", help="Run this long (90s, 5m), then account; else until Ctrl-C."),
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Records per second at the rush hour.")] = None,
+    city_hour: Annotated[
+        float | None,
+        typer.Option(min=0, max=24, help="The hour of the city's day now: 8 is the rush."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the city: the same seed, the same city.")
+    ] = None,
+    brokers: Annotated[
+        int | None, typer.Option(min=1, max=MAX_BROKERS, help="On a cluster of so many brokers.")
+    ] = None,
+    controller: Annotated[
+        ControllerKind, typer.Option(help="Who keeps that cluster's metadata.")
+    ] = ControllerKind.KRAFT,
+    port: cluster.Port = FIRST_PORT,
+    zookeeper_port: cluster.ZooKeeperPort = FIRST_ZOOKEEPER_PORT,
+    kill_broker_at: Annotated[
+        str | None, typer.Option(help="kill -9 a leading broker after this long (40s).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Everything at once: the product, and a living city of cameras that sends to it.
+
+    Prints the console's address and one live line. At the end comes the account: what was sent,
+    arrived, valid, stored, rejected and why, duplicates, latency, alarms expected and raised. Exit
+    status 0 only if it balances to the record. The data stay; the next start goes on with them.
+    """
+    from deploy import demo as work
+
+    changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
+    settings = with_changes(ctx.obj, {k: v for k, v in changes.items() if v is not None})
+    seconds = parse_seconds(for_) if for_ else None
+    kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
+    if brokers is None:
+        if kill_broker_at or controller is not ControllerKind.KRAFT:
+            raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
+        raise typer.Exit(tasks.run(work.demo(settings, seconds, as_json=as_json)))
+    wanted = plan(settings.site.data_path, brokers=brokers, controller=controller,
+                  first_port=port, first_zookeeper_port=zookeeper_port)  # fmt: skip
+    raise typer.Exit(
+        tasks.run(work.demo(settings, seconds, as_json=as_json, plan=wanted, kill_at_s=kill_at_s))
+    )
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of `90s`, `5m`, `1.5h`, `250ms` or bare seconds; else an OperatorError."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise OperatorError(f"'{text}' is no duration; write 90s, 5m or 1h")
+    return float(found.group(1)) * _UNITS_S[found.group(2) or ""]
+
+
+def up(
+    ctx: typer.Context,
+    detach: Annotated[
+        bool, typer.Option(help="Return when all roles answer; stop with `down`.")
+    ] = False,
+) -> None:
+    """Start broker, edge, streams, dispatcher and console, and keep them alive."""
+    from deploy import up as work
+
+    raise typer.Exit(work.detach(ctx.obj) if detach else tasks.run(work.up(ctx.obj)))
+
+
+def down(ctx: typer.Context) -> None:
+    """Stop what `up` or `demo` started on this data directory, cleanly, and wait for it."""
+    from deploy import up as work
+
+    typer.echo("stopped" if work.down(ctx.obj) else "nothing runs on this data directory")
+
+
+def status(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Every role: its state and since when, its process, how often it was restarted, how many
+    records wait for it.
+
+    With --json also where its log is.
+    """
+    from deploy import up as work
+
+    rows = work.roles_with_backlog(ctx.obj)
+    if as_json:
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    table = Table(
+        "role", "state", "process", "restarts", "since", "records that wait", "what it is"
+    )
+    for row in rows:
+        waits = ", ".join(
+            f"{place} {'?' if count is None else count}" for place, count in row["behind"].items()
+        )
+        table.add_row(
+            row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]),
+            _local_time(row["since_ms"], ctx.obj.site.tz), waits, row["what"],
+        )  # fmt: skip
+    screen().print(table)
+
+
+def _local_time(moment_ms: int | None, zone: ZoneInfo) -> str:
+    """To the second, by the site's clock; empty for None."""
+    if moment_ms is None:
+        return ""
+    return f"{datetime.fromtimestamp(moment_ms // 1000, zone):%Y-%m-%d %H:%M:%S}"
+
+
+def logs(
+    ctx: typer.Context,
+    role: Annotated[str, typer.Argument(help="Whose log; `supervisor` for starts and restarts.")],
+    lines: Annotated[int, typer.Option("-n", help="How many of the last lines.")] = 40,
+    follow: Annotated[bool, typer.Option("-f", help="Go on printing what comes.")] = False,
+) -> None:
+    """The end of one role's log."""
+    from deploy import logs as work
+
+    settings: Settings = ctx.obj
+    work.show(settings.site.data_path / "log", role, lines, follow)
+
+
+def run(
+    ctx: typer.Context,
+    role: Annotated[
+        str, typer.Argument(help="broker, edge, streams, dispatcher, console or city.")
+    ],
+) -> None:
+    """One role in the foreground: what the supervisor, systemd and compose start."""
+    from deploy import run as work
+
+    raise typer.Exit(work.run(role, ctx.obj))
+
+
+def account(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Account for everything in the data directory while the broker runs; status as in `demo`."""
+    from deploy.reconcile import collect, report
+
+    result = collect.reconcile(ctx.obj)
+    report.print_reconciliation(result, as_json=as_json)
+    raise typer.Exit(0 if result.balanced else 1)
+
+
+def run_tests(
+    ctx: typer.Context,
+    quick: Annotated[
+        bool, typer.Option(help="Without Java, browser and slow tests: under two minutes.")
+    ] = False,
+    all_stories: Annotated[
+        bool,
+        typer.Option(help="Only the stories of real brokers and faults, all of both controllers."),
+    ] = False,
+) -> None:
+    """Run the tests: all of them, or those that the further words (pytest's own) choose.
+
+    The first time it installs what only tests need: packages, and as root the programs of others.
+    """
+    from deploy import run_tests as work
+
+    raise typer.Exit(work.run(quick=quick, all_stories=all_stories, arguments=ctx.args))
+
+
+def simulate(
+    ctx: typer.Context,
+    seeds: Annotated[str, typer.Option(help="Which worlds, as 1..300.")] = "1..20",
+    seed: Annotated[int | None, typer.Option(help="This one only.")] = None,
+    controller: Annotated[str, typer.Option(help="kraft, zookeeper or both.")] = "both",
+    trace: Annotated[bool, typer.Option(help="Print all that happens in them.")] = False,
+    jobs: Annotated[int, typer.Option(help="Worlds at a time.")] = 1,
+) -> None:
+    """Whole clusters with clients in virtual time, with faults drawn from a seed; all is checked.
+
+    Exit status 1 if a world was not sound; its seed gives the same world again.
+    """
+    from deploy import simulate as work
+
+    words = ["--seeds", seeds, "--controller", controller, "--jobs", str(jobs), *ctx.args]
+    words += [] if seed is None else ["--seed", str(seed)]
+    raise typer.Exit(work.run(words + (["--trace"] if trace else [])))
+
+
+def bench(
+    ctx: typer.Context,
+    figure: Annotated[
+        list[str] | None, typer.Argument(help="Only these figures; default: all.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
+    write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
+    only: Annotated[
+        str, typer.Option(help="With `cluster`: single,batches,default,ack,memory,kill,…")
+    ] = "",
+    size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
+    small: Annotated[
+        bool, typer.Option(help="With `cluster`: quick and rough, to try the bench itself.")
+    ] = False,
+    controller: Annotated[
+        ControllerKind, typer.Option(help="With `cluster`: who keeps our metadata.")
+    ] = ControllerKind.KRAFT,
+    as_json: AsJson = False,
+) -> None:
+    """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.
+
+    `bench cluster` compares three brokers with three nodes of Apache Kafka instead.
+    """
+    from deploy.bench import run as work
+
+    if figure == ["cluster"]:
+        from deploy.bench.cluster.size import SMALL, Size, parse_size
+
+        wanted = SMALL if small else Size(log_bytes=parse_size(size))
+        status = work.run_cluster(only, repeat=repeat, size=wanted, controller=controller,
+                                  write=write, as_json=as_json)  # fmt: skip
+        raise typer.Exit(status)
+    raise typer.Exit(work.run(figure or [], repeat=repeat, write=write, as_json=as_json))
+
+
+def package(
+    target: Annotated[
+        Path | None, typer.Argument(help="The zip; default: dist/packages.zip.")
+    ] = None,
+) -> None:
+    """Make the one zip of our packages for Spark's --py-files."""
+    from deploy import package as work
+
+    typer.echo(str(work.build_zip(target)))
+
+
+def setup() -> None:
+    """Fetch now what the first start would fetch: Java (where we may), connector, test servers."""
+    from deploy.setup.report import pieces
+
+    table, missing = Table("piece", "state"), 0
+    for name, state, there in pieces():
+        table.add_row(name, state)
+        missing += not there
+    screen().print(table)
+    raise typer.Exit(1 if missing else 0)
+
+
+def _toml(value: Any) -> str:
+    """A value as `databus.toml` writes it."""
+    if isinstance(value, dict):
+        rows = (f"{json.dumps(k, ensure_ascii=False)} = {_toml(v)}" for k, v in value.items())
+        return f"{{{', '.join(rows)}}}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def config(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """The settings in force by section, after file, variables and flags; `***` is a secret."""
+    from deploy.settings_shown import shown_tables
+
+    tables = shown_tables(ctx.obj)
+    if as_json:
+        typer.echo(json.dumps(tables, ensure_ascii=False))
+        return
+    for section, values in tables.items():
+        typer.echo(f"[{section}]")
+        for key, value in values.items():
+            name = json.dumps(key) if "." in key else key
+            typer.echo(f"{name} = {_toml(value)}")
+        typer.echo("")

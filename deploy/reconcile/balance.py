@@ -1,0 +1,227 @@
+"""The account: does what was sent equal what is stored, rejected or still on its way?
+
+In: counts and identities from five independent sources: the city's truth, the producers' counters,
+the topics' offsets, the store, the alarms. Out: one `Reconciliation` whose `count_faults` say in
+sentences what does not add up; it balances when there are none. Never: I/O, a clock, a tolerance.
+
+The equations, per kind of flow:
+    arrived = on the data topic + put aside by the edge
+    arrived = valid + rejected + rejected again + in flight
+    valid   = stored + duplicates
+    counted = tried by the city + counted by others
+    stored + rejected = arrived for certain from the city + counted by others + from uncounted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+
+class GroundTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """What the city knows of one kind of flow.
+
+    `tried` left or may have left; `arrived` was acknowledged, or was found in the store although no
+    acknowledgement had come back; `rejected` of these must be rejected, by reason.
+    """
+
+    tried: int = 0
+    arrived: int = 0
+    rejected: Mapping[str, int] = {}
+
+
+class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What each source says of one kind of flow.
+
+    `on_topic` counts records ever appended to the data topic, `edge_rejected` those the edge put
+    aside; `in_flight` those of both that the ingest query has not passed yet; `counted` is what
+    producers said of themselves, `uncounted` the distinct records of devices that never did.
+    """
+
+    kind: str
+    on_topic: int
+    edge_rejected: int
+    in_flight: int
+    counted: int
+    uncounted: int
+    truth: GroundTruth
+    stored: int
+    duplicates: int
+    rejected: Mapping[str, int] = {}
+    rejected_again: int = 0
+    latency_p50_ms: int | None = None
+    latency_p99_ms: int | None = None
+    clock_off: int = 0  # records left out of the latency: their device's clock is wrong
+    # Records still come: what senders counted and what is stored are of different moments.
+    is_alive: bool = False
+
+
+class AlarmTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Alarm ids: what the city knows must be raised, and what was, as often as it was recorded."""
+
+    expected: Collection[str] = ()
+    raised: Sequence[str] = ()
+    city_rules: Collection[str] = ()
+    latency_p50_ms: int | None = None  # raised − captured
+    latency_p99_ms: int | None = None
+
+
+class FlowReconciliation(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the account."""
+
+    kind: str
+    sent: int
+    arrived: int
+    valid: int
+    stored: int
+    rejected: Mapping[str, int]
+    duplicates: int
+    in_flight: int
+    latency_p50_ms: int | None
+    latency_p99_ms: int | None
+    clock_off: int
+
+
+class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
+    """All lines, the alarms, and everything that does not add up."""
+
+    flows: Sequence[FlowReconciliation]
+    alarms_expected: int
+    alarms_raised: int
+    alarms_missing: Sequence[str]
+    alarms_unexpected: Sequence[str]
+    alarms_of_operators: int
+    alarm_latency_p50_ms: int | None
+    alarm_latency_p99_ms: int | None
+    faults: Sequence[str]
+    is_alive: bool = False  # what senders say was not judged, see `_flow_faults`
+
+    @property
+    def balanced(self) -> bool:
+        """To the record."""
+        return not self.faults
+
+
+SHOWN_IDS = 5  # of missing records or alarms, in a sentence; `--json` has them all
+
+
+def balance(flows: Sequence[FlowTotals], alarms: AlarmTotals) -> Reconciliation:
+    """Compare the totals."""
+    faults = [fault for flow in flows for fault in _flow_faults(flow)]
+    raised = set(alarms.raised)
+    missing = sorted(set(alarms.expected) - raised)
+    of_city = {alarm for alarm in raised if _rule_of(alarm) in alarms.city_rules}
+    unexpected = sorted(of_city - set(alarms.expected))
+    is_alive = any(flow.is_alive for flow in flows)
+    faults += _alarm_faults(alarms.raised, [] if is_alive else missing, unexpected)
+    return Reconciliation(
+        flows=[_reconciled_flow(flow) for flow in flows],
+        alarms_expected=len(set(alarms.expected)),
+        alarms_raised=len(raised),
+        alarms_missing=missing,
+        alarms_unexpected=unexpected,
+        alarms_of_operators=len(raised - of_city),
+        alarm_latency_p50_ms=alarms.latency_p50_ms,
+        alarm_latency_p99_ms=alarms.latency_p99_ms,
+        faults=faults,
+        is_alive=is_alive,
+    )
+
+
+def _reconciled_flow(totals: FlowTotals) -> FlowReconciliation:
+    return FlowReconciliation(
+        kind=totals.kind,
+        sent=totals.counted + totals.uncounted,
+        arrived=totals.on_topic + totals.edge_rejected,
+        valid=totals.stored + totals.duplicates,
+        stored=totals.stored,
+        rejected=dict(totals.rejected),
+        duplicates=totals.duplicates + totals.rejected_again,
+        in_flight=totals.in_flight,
+        latency_p50_ms=totals.latency_p50_ms,
+        latency_p99_ms=totals.latency_p99_ms,
+        clock_off=totals.clock_off,
+    )
+
+
+def _flow_faults(totals: FlowTotals) -> list[str]:
+    """While records come, only what the bus and the store say of one and the same moment is
+    judged; the senders' own counts are ahead of both."""
+    checks = (_sums,) if totals.is_alive else (_on_the_way, _counters, _identities, _reasons)
+    return [f"{totals.kind}: {fault}" for check in checks if (fault := check(totals))]
+
+
+def _on_the_way(totals: FlowTotals) -> str:
+    still = f"{totals.in_flight} records are still in flight" if totals.in_flight else ""
+    return _sums(totals) or still
+
+
+def _sums(totals: FlowTotals) -> str:
+    line = _reconciled_flow(totals)
+    rejected = sum(totals.rejected.values()) + totals.rejected_again
+    off = line.arrived - line.valid - rejected - totals.in_flight
+    if off:
+        return (
+            f"arrived {line.arrived} is not valid {line.valid} + rejected {rejected} "
+            f"+ in flight {totals.in_flight}; {off} off"
+        )
+    return ""
+
+
+def _counters(totals: FlowTotals) -> str:
+    short = totals.truth.tried - totals.counted
+    if short <= 0:
+        return ""
+    return (
+        f"the producers counted {totals.counted}, the city sent {totals.truth.tried}; {short} short"
+    )
+
+
+def _identities(totals: FlowTotals) -> str:
+    kept = totals.stored + sum(totals.rejected.values())
+    due = totals.truth.arrived + _of_others(totals) + totals.uncounted
+    if kept == due:
+        return ""
+    return f"stored and rejected are {kept} records, {due} are due; {kept - due:+d}"
+
+
+def _reasons(totals: FlowTotals) -> str:
+    """Why records were rejected, where the city is the only sender and so knows it."""
+    if _of_others(totals) or totals.uncounted:
+        return ""
+    wrong = {
+        reason: (totals.rejected.get(reason, 0), totals.truth.rejected.get(reason, 0))
+        for reason in sorted({*totals.rejected, *totals.truth.rejected})
+        if totals.rejected.get(reason, 0) != totals.truth.rejected.get(reason, 0)
+    }
+    told = ", ".join(f"{has} {reason} and not {must}" for reason, (has, must) in wrong.items())
+    return f"rejected {told}" if told else ""
+
+
+def _of_others(totals: FlowTotals) -> int:
+    """Records counted by producers that are no city: films, replays, people's own."""
+    return max(0, totals.counted - totals.truth.tried)
+
+
+def _alarm_faults(
+    raised: Sequence[str], missing: Sequence[str], unexpected: Sequence[str]
+) -> list[str]:
+    faults = []
+    if missing:
+        faults.append(f"alarms: {len(missing)} expected and not raised: {_some(missing)}")
+    if unexpected:
+        faults.append(f"alarms: {len(unexpected)} raised and not expected: {_some(unexpected)}")
+    twice = len(raised) - len(set(raised))
+    if twice:
+        faults.append(f"alarms: {twice} raised more than once")
+    return faults
+
+
+def _rule_of(alarm_id: str) -> str:
+    return alarm_id.partition(":")[0]
+
+
+def _some(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - SHOWN_IDS} more" if len(ids) > SHOWN_IDS else ""
+    return ", ".join(ids[:SHOWN_IDS]) + more

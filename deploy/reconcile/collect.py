@@ -1,0 +1,225 @@
+"""Collects the five sources of the account: truth, counters, topics, store, alarms.
+
+In: settings of a running product. Out: an `Reconciliation`. Never: a write, a judgement (that is
+`deploy.reconcile.balance`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bus.contracts.alarms import Alarm
+from bus.contracts.meters import QualityCell
+from bus.contracts.topics import (
+    DATA_TOPICS,
+    EVENT_CANDIDATE,
+    METER_SENT,
+    QUARANTINE_RECORDS,
+)
+from bus.domain.kinds import KINDS
+from deploy.reconcile.balance import AlarmTotals, FlowTotals, GroundTruth, Reconciliation, balance
+from deploy.reconcile.open_stores import open_operations, open_records
+from deploy.reconcile.topic_totals import TopicTotals, read_topic_totals
+from deploy.settings import Settings
+from ingest.senders.simulator.ground_truth import (
+    VALID,
+    RecordLine,
+    TruthTotals,
+    read_truth,
+    truth_files,
+)
+from ingest.store.port import Counts, PageRequest, Position, Query, RecordReader, RejectedRow
+from monitor.models.histogram import Buckets, merge, percentiles, upper_ms
+
+TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE)
+# The kinds under which records of a topic are counted, stored and rejected.
+KINDS_OF_TOPIC: dict[str, tuple[str, ...]] = {
+    kind.topic: tuple(dict.fromkeys((kind.name, *kind.stored_as))) for kind in KINDS.values()
+}
+INGEST = "ingest"
+CLOCK_OFF_MS = 15 * 60_000  # nothing takes a quarter of an hour, or less than none, on its own
+PAGE = 1000
+PASS_S, PASS_POLL_S = 15.0, 0.2  # ingest needs a second for what is on the bus, or it stands still
+MOMENT_TRIES = 50  # ingest commits ten times a second, reading the counts takes a millisecond
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """What is read once for all flows."""
+
+    bus: TopicTotals
+    reader: RecordReader
+    counts: Counts
+    positions: Sequence[Position]  # of the same moment as the counts
+    cells: Sequence[QualityCell]
+    quarantined: Mapping[str, int]
+    truth: TruthTotals
+    is_alive: bool
+
+
+def reconcile(settings: Settings) -> Reconciliation:
+    """Read all sources and compare them."""
+    truth = read_truth(truth_files(settings.site.data_path / "city"))
+    reader = open_records(settings)
+    try:
+        begun = read_topic_totals(settings.bus.bootstrap_servers, TOPICS)
+        _wait_until_passed(reader, begun)
+        counts, positions = _of_one_moment(reader)
+        bus = begun.advanced_to(INGEST, positions)
+        totals = _Totals(
+            bus=bus,
+            reader=reader,
+            counts=counts,
+            positions=positions,
+            cells=reader.quality(from_ms=0, until_ms=0),
+            quarantined=bus.quarantined(),
+            truth=truth,
+            is_alive=_data_ends(read_topic_totals(settings.bus.bootstrap_servers, TOPICS))
+            != _data_ends(begun),
+        )
+        found = [line for line in truth.unconfirmed if _is_there(line, reader)]
+        flows = [_flow(topic, totals, found) for topic in DATA_TOPICS]
+    finally:
+        reader.close()
+    return balance(flows, _alarms(settings, truth, found))
+
+
+def _flow(topic: str, totals: _Totals, found: Sequence[RecordLine]) -> FlowTotals:
+    kinds, counts = KINDS_OF_TOPIC[topic], totals.counts
+    rejected: Counter[str] = Counter()
+    for kind in kinds:
+        rejected.update(counts.rejected.get(kind, {}))
+    positions = totals.positions
+    aside = sum(totals.quarantined.get(kind, 0) for kind in kinds)
+    behind_aside = totals.bus.behind(INGEST, positions, [QUARANTINE_RECORDS])
+    p50_ms, p99_ms, off = _latency(totals.reader, kinds)
+    return FlowTotals(
+        kind=topic,
+        on_topic=totals.bus.on_topic(topic),
+        edge_rejected=aside,
+        in_flight=totals.bus.behind(INGEST, positions, [topic]) + (behind_aside if aside else 0),
+        counted=sum(cell.sent for cell in totals.cells if cell.kind in kinds),
+        uncounted=_uncounted(totals, kinds),
+        truth=_truth(topic, totals.truth, found),
+        stored=_of(counts.stored, kinds),
+        duplicates=_of(counts.duplicates, kinds),
+        rejected=dict(rejected),
+        rejected_again=_of(counts.rejected_duplicates, kinds),
+        latency_p50_ms=p50_ms,
+        latency_p99_ms=p99_ms,
+        clock_off=off,
+        is_alive=totals.is_alive,
+    )
+
+
+def _wait_until_passed(reader: RecordReader, bus: TopicTotals) -> None:
+    """Until ingest has read what was on the bus when the account was asked for, or the bound."""
+    deadline = time.monotonic() + PASS_S
+    topics = (*DATA_TOPICS, QUARANTINE_RECORDS)
+    while bus.behind(INGEST, reader.positions(INGEST), topics) and time.monotonic() < deadline:
+        time.sleep(PASS_POLL_S)
+
+
+def _of_one_moment(reader: RecordReader) -> tuple[Counts, Sequence[Position]]:
+    """Counts and the positions they belong to: both change in one transaction, so they belong
+    together when the positions are the same before and after."""
+    after: Sequence[Position] = reader.positions(INGEST)
+    for _ in range(MOMENT_TRIES):
+        before, counts, after = after, reader.counts(), reader.positions(INGEST)
+        if sorted(before, key=repr) == sorted(after, key=repr):
+            break
+    return counts, after
+
+
+def _data_ends(bus: TopicTotals) -> dict[tuple[str, int], int]:
+    return {place: end for place, end in bus.end_offsets.items() if place[0] in DATA_TOPICS}
+
+
+def _truth(topic: str, totals: TruthTotals, found: Sequence[RecordLine]) -> GroundTruth:
+    """Acknowledged records, and those found although no acknowledgement had come back."""
+    certain = totals.topics.get(topic)
+    also = [line for line in found if line.topic == topic]
+    rejected = Counter(certain.rejected if certain else {})
+    rejected.update(line.expected for line in also if line.expected != VALID)
+    return GroundTruth(
+        tried=totals.tried(topic),
+        arrived=(certain.sent if certain else 0) + len(also),
+        rejected=dict(rejected),
+    )
+
+
+def _is_there(line: RecordLine, reader: RecordReader) -> bool:
+    if line.expected == VALID:
+        return reader.count(Query(record_id=line.id)) > 0
+    return any(row.record_id == line.id for row in _rejected(reader, line.kind, line.expected))
+
+
+def _rejected(reader: RecordReader, kind: str, reason: str) -> Iterable[RejectedRow]:
+    cursor = ""
+    while True:
+        rows, cursor = reader.rejected(
+            kind=kind, reason=reason, page=PageRequest(limit=PAGE, cursor=cursor)
+        )
+        yield from rows
+        if not cursor:
+            return
+
+
+def _uncounted(totals: _Totals, kinds: Sequence[str]) -> int:
+    """Distinct records of devices that never said how many they sent."""
+    cells = [cell for cell in totals.cells if cell.kind in kinds and cell.camera_ip]
+    counting = {(cell.kind, cell.camera_ip) for cell in cells if cell.sent}
+    silent = {(cell.kind, cell.camera_ip) for cell in cells} - counting
+    stored = sum(totals.reader.count(Query(kind=k, camera_ip=ip)) for k, ip in silent)
+    rejected = sum(
+        sum(cell.rejected.values()) for cell in cells if (cell.kind, cell.camera_ip) in silent
+    )
+    return stored + rejected
+
+
+def _latency(
+    reader: RecordReader, kinds: Sequence[str]
+) -> tuple[int | None, int | None, int]:  # fmt: skip
+    """p50 and p99 of stored − captured; replays are not in the cells, wrong clocks are left out."""
+    cells = [c for kind in kinds for c in reader.latency_cells(from_ms=0, until_ms=0, kind=kind)]
+    buckets = merge(cell.buckets for cell in cells)
+    sound: Buckets = {b: n for b, n in buckets.items() if 0 <= upper_ms(b) < CLOCK_OFF_MS}
+    off = sum(buckets.values()) - sum(sound.values())
+    if not sound:
+        return None, None, off
+    p50_ms, p99_ms = percentiles(sound, (0.5, 0.99))
+    return p50_ms, p99_ms, off
+
+
+def _alarms(settings: Settings, totals: TruthTotals, found: Sequence[RecordLine]) -> AlarmTotals:
+    expected = {f"{rule}:{record}" for rule, record in totals.alarms}
+    expected |= {f"{rule}:{line.id}" for line in found for rule in line.alarms}
+    raised = list(_raised(settings))
+    times_ms = sorted(alarm.raised_at_ms - alarm.captured_at_ms for alarm in raised)
+    sound = [time_ms for time_ms in times_ms if 0 <= time_ms < CLOCK_OFF_MS]
+    return AlarmTotals(
+        expected=expected,
+        raised=[alarm.alarm_id for alarm in raised],
+        city_rules=totals.rules,
+        latency_p50_ms=sound[len(sound) // 2] if sound else None,
+        latency_p99_ms=sound[min(len(sound) - 1, len(sound) * 99 // 100)] if sound else None,
+    )
+
+
+def _raised(settings: Settings) -> Iterable[Alarm]:
+    reader, cursor = open_operations(settings), ""
+    try:
+        while True:
+            alarms, cursor = reader.alarms(page=PageRequest(limit=PAGE, cursor=cursor))
+            yield from alarms
+            if not cursor:
+                return
+    finally:
+        reader.close()
+
+
+def _of(counts: Mapping[str, int], kinds: Sequence[str]) -> int:
+    return sum(counts.get(kind, 0) for kind in kinds)

@@ -1,0 +1,126 @@
+"""Waits until the pipeline is drained: edge → topics → store, candidates → alarms.
+
+In: settings of a running product whose senders have stopped. Out: True when everything has arrived,
+False at the bound. Never: stopping or starting anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+
+import httpx
+import msgspec
+
+from bus.contracts.topics import (
+    DATA_FACE,
+    DATA_TOPICS,
+    DATA_VEHICLE,
+    EVENT_CANDIDATE,
+    METER_SENT,
+    QUARANTINE_RECORDS,
+)
+from deploy.errors import OperatorError
+from deploy.reconcile import topic_totals
+from deploy.reconcile.open_stores import open_operations, open_records
+from deploy.settings import Settings, edge_url
+from ingest.store.port import StoreError
+
+POLL_S = 0.4
+EDGE_TIMEOUT_S = 3.0
+# Which application must have passed which topics before the totals are compared.
+READERS = {
+    "ingest": (*DATA_TOPICS, QUARANTINE_RECORDS),
+    "quality": (METER_SENT,),
+    "watchlist": (DATA_VEHICLE, DATA_FACE),
+}
+DISPATCHER = "dispatcher"
+TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE)
+
+
+class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What is still on its way, by stage; None where there was no answer."""
+
+    by_stage: dict[str, int | None]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all has arrived."""
+        return all(count == 0 for count in self.by_stage.values())
+
+    def __str__(self) -> str:
+        left = [
+            f"{place} {'?' if n is None else n}" for place, n in self.by_stage.items() if n != 0
+        ]
+        return ", ".join(left) or "nothing"
+
+
+async def drain(
+    settings: Settings, timeout_s: float, report: Callable[[str], None], skip: asyncio.Event
+) -> bool:
+    """Poll until nothing is left, twice in a row (a record may be between two stages), or until
+    `skip` is set."""
+    deadline, quiet = time.monotonic() + timeout_s, 0
+    pending = PendingWork(by_stage={})
+    while time.monotonic() < deadline and not skip.is_set():
+        pending = await asyncio.to_thread(pending_work, settings)
+        quiet = quiet + 1 if pending.is_empty else 0
+        if quiet == 2:
+            return True
+        report(f"draining: {pending}")
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(skip.wait(), POLL_S)
+    report(f"not drained{'' if skip.is_set() else f' within {timeout_s:g} s'}: {pending}")
+    return False
+
+
+def pending_work(settings: Settings) -> PendingWork:
+    """Query every stage once."""
+    by_stage: dict[str, int | None] = {"edge": edge_backlog(settings)}
+    try:
+        bus = topic_totals.read_topic_totals(settings.bus.bootstrap_servers, TOPICS)
+        with closing(open_records(settings)) as reader:
+            for application, topics in READERS.items():
+                positions = reader.positions(application)
+                by_stage[application] = bus.behind(application, positions, topics)
+    except (OperatorError, StoreError):
+        return PendingWork(by_stage={**by_stage, "bus or store": None})
+    by_stage[DISPATCHER] = dispatcher_backlog(settings, bus)
+    return PendingWork(by_stage=by_stage)
+
+
+STAGES_OF_ROLE = {"edge": ("edge",), "streams": tuple(READERS), DISPATCHER: (DISPATCHER,)}
+
+
+def behind_by_role(settings: Settings, roles: Iterable[str]) -> dict[str, dict[str, int | None]]:
+    """How many records wait for each of these roles, by stage; None where it is unknown."""
+    by_stage = pending_work(settings).by_stage
+    return {
+        role: {place: by_stage.get(place) for place in STAGES_OF_ROLE.get(role, ())}
+        for role in roles
+    }
+
+
+def edge_backlog(settings: Settings) -> int | None:
+    """Records in the edge's spool that the bus has not acknowledged."""
+    try:
+        answer = httpx.get(
+            f"{edge_url(settings)}/v1/status", timeout=EDGE_TIMEOUT_S, trust_env=False
+        )
+        answer.raise_for_status()
+        return int(answer.json()["backlog"])
+    except (httpx.HTTPError, ValueError, KeyError):
+        return None
+
+
+def dispatcher_backlog(settings: Settings, bus: topic_totals.TopicTotals) -> int | None:
+    """Candidates without a verdict."""
+    try:
+        with closing(open_operations(settings)) as reader:
+            positions = list(reader.positions(DISPATCHER))
+    except StoreError:
+        return None
+    return bus.behind(DISPATCHER, positions, [EVENT_CANDIDATE])

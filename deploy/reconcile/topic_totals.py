@@ -1,0 +1,98 @@
+"""What the bus says: how many records each topic ever held, and how far its readers are.
+
+In: bootstrap servers. Out: counts. Never: a consumer group, a commit, a change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bus.client.kafka.cluster import ClusterUnavailable, admin_client, describe, end_offsets
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
+from bus.contracts.headers import KIND
+from bus.contracts.topics import QUARANTINE_RECORDS
+from bus.errors import BusError
+from bus.settings import BusSettings
+from deploy.errors import OperatorError
+from ingest.store.port import Position
+from monitor.models.lag import lags
+
+READ_TIMEOUT_S = 60.0
+BATCH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTotals:
+    """Identity and end offsets of the topics asked for."""
+
+    bootstrap_servers: str
+    cluster: ClusterIdentity
+    end_offsets: dict[tuple[str, int], int]
+
+    def on_topic(self, topic: str) -> int:
+        """Records ever appended; offsets count from zero and our data topics hold no markers."""
+        return sum(end for (name, _), end in self.end_offsets.items() if name == topic)
+
+    def behind(self, application: str, positions: Sequence[Position], topics: Iterable[str]) -> int:
+        """Records of these topics that an application has not passed yet."""
+        wanted = set(topics)
+        ends = {tp: end for tp, end in self.end_offsets.items() if tp[0] in wanted}
+        ids = self.cluster.topic_ids
+        return sum(each.lag for each in lags(application, positions, ends, topic_ids=ids))
+
+    def advanced_to(self, application: str, positions: Iterable[Position]) -> TopicTotals:
+        """The totals at the moment of an application's positions, or later."""
+        ids, ends = self.cluster.topic_ids, dict(self.end_offsets)
+        for p in positions:
+            place = p.topic, p.partition
+            if p.application == application and ids.get(p.topic) == p.topic_id and place in ends:
+                ends[place] = max(ends[place], p.end_offset)
+        return TopicTotals(self.bootstrap_servers, self.cluster, ends)
+
+    def quarantined(self) -> dict[str, int]:
+        """How many records were put aside, by what their sender meant them to be."""
+        ends = {p: e for (t, p), e in self.end_offsets.items() if t == QUARANTINE_RECORDS and e}
+        counts: Counter[str] = Counter()
+        for received in _read(self.bootstrap_servers, QUARANTINE_RECORDS, ends):
+            counts[(received.header(KIND) or b"").decode("utf-8", "replace")] += 1
+        return dict(counts)
+
+
+def read_topic_totals(bootstrap_servers: str, topics: Sequence[str]) -> TopicTotals:
+    """Ask the brokers now."""
+    try:
+        admin = admin_client(bootstrap_servers)
+        cluster = describe(admin, topics)
+        ends = end_offsets(admin, cluster.partitions)
+    except ClusterUnavailable as error:
+        raise OperatorError(f"the bus at {bootstrap_servers} does not answer: {error}") from error
+    return TopicTotals(bootstrap_servers, cluster, ends)
+
+
+def _read(bootstrap_servers: str, topic: str, ends: dict[int, int]) -> Iterator[ConsumedRecord]:
+    """All records of a topic up to the given ends."""
+    if not ends:
+        return
+    left, deadline = dict(ends), time.monotonic() + READ_TIMEOUT_S
+    bus = BusSettings(bootstrap_servers=bootstrap_servers)
+    with Consumer(bus, client_id="account") as consumer:
+        consumer.assign({TopicPartition(topic, partition): BEGINNING for partition in ends})
+        while left:
+            if time.monotonic() > deadline:
+                raise OperatorError(f"{topic} could not be read within {READ_TIMEOUT_S:g} s")
+            for received in _polled(consumer, topic):
+                if received.offset < ends[received.partition]:
+                    yield received
+                    if received.offset + 1 >= ends[received.partition]:
+                        left.pop(received.partition, None)
+
+
+def _polled(consumer: Consumer, topic: str) -> list[ConsumedRecord]:
+    try:
+        return consumer.poll(BATCH, 0.5)
+    except BusError as error:
+        raise OperatorError(f"{topic} could not be read: {error}") from error

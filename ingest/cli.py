@@ -1,0 +1,254 @@
+"""The commands `records`, `rejected` and `check-message`, and those of the senders."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bus import wall_clock
+from bus.cli.show import screen
+from bus.domain.kinds import KINDS
+from bus.domain.times import BadTime, local_time
+from ingest.edge.batch_parser import JSON_TYPES, LINES_TYPES, split
+from ingest.normalise import clock_limits
+from ingest.normalise.diagnostics import Diagnostic, explain, guess_kind, reason_texts
+from ingest.pictures import PictureStore, open_pictures
+from ingest.store import open_store
+from ingest.store.port import PageRequest, Query, RecordReader, RecordRow, RejectedRow
+
+PARTS = ("ingest.senders.video.cli", "ingest.senders.replay.cli", "ingest.senders.simulator.cli")
+PAGE_ROWS = 500
+_SHOWN_BYTES = 80  # of a rejected record's bytes in the table
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
+Limit = Annotated[int, typer.Option(min=1, help="At most so many, newest first.")]
+
+
+def mount(app: typer.Typer) -> None:
+    """Add the commands of this package and of the senders."""
+    app.command("records")(records)
+    app.command("rejected")(rejected)
+    app.command("check-message")(check_message)
+    for part in PARTS:
+        if importlib.util.find_spec(part) is not None:
+            importlib.import_module(part).mount(app)
+
+
+def records(
+    ctx: typer.Context,
+    kind: Annotated[str, typer.Option(help="vehicle, face, person or mover.")] = "",
+    plate: Annotated[str, typer.Option(help="A plate; * stands for any characters.")] = "",
+    checkpoint: Annotated[str, typer.Option(help="A checkpoint's id.")] = "",
+    camera: Annotated[str, typer.Option(help="A device's address.")] = "",
+    from_: Annotated[
+        str, typer.Option("--from", help="Captured from: 2017-08-24, or with 17:25[:34].")
+    ] = "",
+    until: Annotated[str, typer.Option(help="Captured before.")] = "",
+    text: Annotated[str, typer.Option(help="Text that the message contains.")] = "",
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Stored records, newest capture first, with the path of their picture."""
+    settings = ctx.obj
+    query = Query(
+        kind=kind,
+        plate=plate,
+        checkpoint_id=checkpoint,
+        camera_ip=camera,
+        captured_from_ms=_moment(from_, settings.site.zone, "--from"),
+        captured_until_ms=_moment(until, settings.site.zone, "--until"),
+        text=text,
+    )
+    pictures = open_pictures(settings.pictures, settings.site, settings.edge)
+    reader = open_store(settings.store.records_url(settings.site))
+    try:
+        found = list(_pages(reader, query, limit))
+    finally:
+        reader.close()
+    if as_json:
+        for row in found:
+            _print_json(_as_dict(row, pictures))
+        return
+    _print_records(found, pictures, settings.site.zone)
+
+
+def rejected(
+    ctx: typer.Context,
+    kind: Annotated[str, typer.Option(help="vehicle, face or video.")] = "",
+    reason: Annotated[str, typer.Option(help="Only of this reason, such as bad-time.")] = "",
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Rejected records with their reason, newest first; --json shows their bytes as text."""
+    settings = ctx.obj
+    reader = open_store(settings.store.records_url(settings.site))
+    try:
+        found, _ = reader.rejected(kind=kind, reason=reason, page=PageRequest(limit=limit))
+    finally:
+        reader.close()
+    if as_json:
+        for row in found:
+            _print_json(_as_dict(row, None))
+        return
+    _print_rejected(found, settings.site.zone)
+
+
+def check_message(
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(help="A message, an array, or one per line; - reads standard input.")
+    ],
+    kind: Annotated[str, typer.Option(help="vehicle, face or video; else guessed.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Explain every fault of the messages a device sends, in English and Chinese.
+
+    Errors mean that the record would be rejected (exit status 1), warnings that something of it is
+    lost.
+    """
+    if kind and kind not in KINDS:
+        raise typer.BadParameter(f"{kind!r} is not one of {', '.join(KINDS)}")
+    body = _read(file)
+    lines = file.suffix in (".jsonl", ".ndjson")
+    values = split(body, min(LINES_TYPES) if lines else min(JSON_TYPES))
+    console, failed = screen(), False
+    for number, value in enumerate(values, 1):
+        is_kind = kind or guess_kind(value)
+        faults = explain(
+            value,
+            is_kind,
+            ctx.obj.site.zone,
+            received_at_ms=wall_clock.now_ms(),
+            clock=clock_limits(ctx.obj.site),
+            max_picture_bytes=ctx.obj.edge.max_picture_bytes,
+        )
+        failed = failed or any(fault.level == "error" for fault in faults)
+        if as_json:
+            _print_json({"message": number, "kind": is_kind, "faults": msgspec.to_builtins(faults)})
+        else:
+            _print_faults(console, number, len(values), is_kind, faults)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _pages(reader: RecordReader, query: Query, limit: int) -> Iterator[RecordRow]:
+    cursor, left = "", limit
+    while left > 0:
+        rows, cursor = reader.query(query, PageRequest(limit=min(left, PAGE_ROWS), cursor=cursor))
+        yield from rows
+        left -= len(rows)
+        if not cursor:
+            return
+
+
+def _moment(text: str, zone: str, option: str) -> int:
+    """Local time of the site, as short as one likes to type it."""
+    if not text:
+        return 0
+    full = text + "2000-01-01 00:00:00"[len(text) :]
+    try:
+        return local_time(zone).to_ms(full)
+    except BadTime:
+        raise typer.BadParameter(f"{text!r} is no local time", param_hint=option) from None
+
+
+def _as_dict(row: RecordRow | RejectedRow, pictures: PictureStore | None) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.structs.asdict(row)
+    body = found.pop("body")
+    try:
+        found["record"] = msgspec.json.decode(body)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        found["bytes"] = body.decode("utf-8", "backslashreplace")
+    if pictures is not None and isinstance(row, RecordRow):
+        found["picture_path"] = pictures.path_of(row.picture_url)
+    return found
+
+
+def _print_records(rows: Iterable[RecordRow], pictures: PictureStore, zone: str) -> None:
+    table = Table("captured", "kind", "checkpoint", "device", "plate / what", "latency", "picture")
+    for row in rows:
+        table.add_row(
+            _local(row.captured_at_ms, zone),
+            row.kind,
+            row.checkpoint_id,
+            row.camera_ip,
+            row.plate_number or " ".join(filter(None, (row.vehicle_color, row.vehicle_type))),
+            _latency(row),
+            pictures.path_of(row.picture_url) or row.picture_url,
+        )
+    _print_table(table, "nothing stored that matches")
+
+
+def _latency(row: RecordRow) -> str:
+    if row.clock_off_ms:
+        return f"clock {row.clock_off_ms / 3_600_000:+.1f} h"
+    return f"{(row.stored_at_ms - row.captured_at_ms) / 1000:.1f} s"
+
+
+def _print_rejected(rows: Iterable[RejectedRow], zone: str) -> None:
+    table = Table("received", "kind", "reason", "field", "device", "server", "source", "message")
+    for row in rows:
+        table.add_row(
+            _local(row.received_at_ms, zone),
+            row.kind,
+            f"{row.reason}\n{reason_texts(row.reason)[0]}",
+            row.field,
+            row.camera_ip,
+            row.recognizer_ip,
+            row.source,
+            row.body[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"),
+        )
+    _print_table(table, "nothing rejected that matches")
+
+
+def _print_table(table: Table, nothing: str) -> None:
+    console = screen()
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print(nothing)
+
+
+def _print_faults(
+    console: Console, number: int, total: int, kind: str, faults: list[Diagnostic]
+) -> None:
+    title = f"message {number} of {total} ({kind})"
+    if not faults:
+        console.print(f"[green]{title}: nothing to complain about[/green]")
+        return
+    refused = any(fault.level == "error" for fault in faults)
+    console.print(f"[bold]{title}: {'would be rejected' if refused else 'valid'}[/bold]")
+    for fault in faults:
+        colour = "red" if fault.level == "error" else "yellow"
+        console.print(f"  [{colour}]{fault.level}[/{colour}] {fault.reason} {fault.field}")
+        console.print(f"    {fault.message}", markup=False, highlight=False)
+        console.print(f"    {fault.message_zh}", markup=False, highlight=False)
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    print(msgspec.json.encode(found).decode())
+
+
+def _local(moment_ms: int, zone: str) -> str:
+    try:
+        return local_time(zone).to_text(moment_ms)
+    except (OverflowError, ValueError):  # past the year 9999; datetime ends there
+        return datetime.max.strftime("%Y-%m-%d")
+
+
+def _read(file: Path) -> bytes:
+    if str(file) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}") from None

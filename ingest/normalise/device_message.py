@@ -1,0 +1,167 @@
+"""The device messages as they are read: only the fields we look at, everything else is skipped
+unread.
+
+In: JSON bytes. Out: `VehicleMessage`, `FaceMessage` or `VideoMessage`; raises `Unreadable`.
+Never: deciding whether a record is valid. Source: bus.contracts.keys.
+
+Two ways: a typed decode straight into a struct (what every healthy device takes), and where a field
+has another type than text, a lenient one that reads numbers as text and everything else as not
+there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bus.contracts import keys
+from bus.contracts.headers import Reason
+
+
+class Unreadable(Exception):
+    """The bytes are no JSON object; `reason` says what they are instead."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+_WIRE_KEYS = {
+    english: chinese
+    for table in (keys.FACE, keys.VIDEO, keys.VEHICLE)
+    for chinese, english in table.items()
+}
+_WIRE_KEYS["inline_face_picture"] = "人脸图片"
+_WIRE_KEYS["inline_scene_picture"] = "场景图片"
+
+
+class DeviceMessage(msgspec.Struct, rename=_WIRE_KEYS, gc=False):
+    """What every record tells: where, when, by which device and server."""
+
+    checkpoint_id: str = ""
+    captured_at: str = ""
+    camera_ip: str = ""
+    recognizer_ip: str = ""
+    sender_record_id: str = ""
+    oddly_typed: bool = False  # a field had another type than text; set by `_read_leniently`
+
+
+class VehicleMessage(DeviceMessage, rename=_WIRE_KEYS, gc=False):
+    """A vehicle record: the ten recognition fields and the pictures."""
+
+    plate_number: str = ""
+    plate_color: str = ""
+    vehicle_color: str = ""
+    vehicle_type: str = ""
+    vehicle_brand: str = ""
+    vehicle_series: str = ""
+    inspection_sticker: str = ""
+    tissue_box: str = ""
+    driver_belt: str = ""
+    passenger_belt: str = ""
+    vehicle_picture_url: str = ""
+    plate_picture_url: str = ""
+    scene_picture_url: str = ""
+
+    @property
+    def picture_url(self) -> str:
+        """The picture that shows most of the vehicle."""
+        return self.vehicle_picture_url or self.scene_picture_url or self.plate_picture_url
+
+
+class FaceMessage(DeviceMessage, rename=_WIRE_KEYS, gc=False):
+    """A face record: its pictures (by address, or still inline) and its feature."""
+
+    face_feature: str = ""
+    face_picture_url: str = ""
+    scene_picture_url: str = ""
+    inline_face_picture: str = ""
+    inline_scene_picture: str = ""
+
+    @property
+    def picture_url(self) -> str:
+        """The close-up where there is one."""
+        return self.face_picture_url or self.scene_picture_url
+
+
+class VideoMessage(DeviceMessage, rename=_WIRE_KEYS, gc=False):
+    """A track found in a film."""
+
+    target_class: str = ""
+    target_picture_url: str = ""
+    scene_picture_url: str = ""
+
+    @property
+    def picture_url(self) -> str:
+        """The close-up where there is one."""
+        return self.target_picture_url or self.scene_picture_url
+
+
+MESSAGE_TYPES: dict[str, type[DeviceMessage]] = {
+    "vehicle": VehicleMessage,
+    "face": FaceMessage,
+    "video": VideoMessage,
+}
+# Attribute -> wire key; looked up once, because msgspec computes it again at every call.
+_TEXT_FIELDS: dict[type[DeviceMessage], dict[str, str]] = {
+    wire: {f.name: f.encode_name for f in msgspec.structs.fields(wire) if f.name != "oddly_typed"}
+    for wire in MESSAGE_TYPES.values()
+}
+_DECODERS = {kind: msgspec.json.Decoder(wire) for kind, wire in MESSAGE_TYPES.items()}
+_ANY = msgspec.json.Decoder()
+
+
+def read(value: bytes, kind: str) -> DeviceMessage:
+    """The fields of one record; raises `Unreadable`."""
+    try:
+        str(value, "utf-8")  # the typed decode skips unknown keys unread, in any encoding
+        return _DECODERS[kind].decode(value)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return _read_leniently(read_object(value), MESSAGE_TYPES[kind])
+
+
+def read_object(value: bytes) -> dict[str, Any]:
+    """The whole JSON object; raises `Unreadable`."""
+    try:
+        found = _ANY.decode(value)
+    except UnicodeDecodeError as error:
+        raise Unreadable(Reason.NOT_UTF8, str(error)) from error
+    except RecursionError as error:
+        raise Unreadable(Reason.NOT_JSON, "nested too deeply") from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise Unreadable(_damage_reason(value), str(error)) from error
+    if not isinstance(found, dict):
+        raise Unreadable(Reason.NOT_AN_OBJECT, f"a JSON {_json_type(found)}")
+    return found
+
+
+def as_text(value: Any) -> str:
+    """A field as text: text as it is, a whole number in digits, anything else as not there."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return ""
+
+
+def _read_leniently(found: dict[str, Any], wire: type[DeviceMessage]) -> DeviceMessage:
+    """Fields of wrong type are read as text or left out; the caller judges what is missing."""
+    values = {name: found.get(key) for name, key in _TEXT_FIELDS[wire].items()}
+    is_odd = any(not isinstance(v, str) and v is not None for v in values.values())
+    texts: dict[str, Any] = {name: as_text(value) for name, value in values.items()}
+    return wire(**texts, oddly_typed=is_odd)
+
+
+def _damage_reason(value: bytes) -> Reason:
+    """The JSON parser stops at the first damage; another encoding is the more useful answer."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return Reason.NOT_UTF8
+    return Reason.NOT_JSON
+
+
+def _json_type(value: Any) -> str:
+    names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")

@@ -1,0 +1,122 @@
+"""Builds the message that a device writes about one pass before its camera.
+
+The message is a dict with the wire's Chinese keys. Some plates cannot be read and some cars have
+none; all other imperfections are in `faults`.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from bus.contracts.keys import NO_PLATE, UNREADABLE
+from ingest.senders.simulator import names
+from ingest.senders.simulator.population import Vehicle, captured_feature, make_person
+from ingest.senders.simulator.traffic import Pass
+
+UNREADABLE_SHARE = 0.02
+NO_PLATE_SHARE = 0.008
+FIELD_UNREAD_SHARE = 0.03  # one of the lesser fields cannot be read
+DEVICE_KEY = "设备型号"  # a key of the vendor's own: unknown keys must survive the whole way
+
+Message = dict[str, Any]
+
+
+class TimestampWriter:
+    """Writes epoch milliseconds as devices of one zone do: local time, no zone, milliseconds."""
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self._zone = zone
+        self._second = -1
+        self._text = ""
+
+    def text(self, at_ms: int) -> str:
+        """`2017-08-24 17:25:34.123`"""
+        second, milliseconds = divmod(at_ms, 1000)
+        if second != self._second:
+            self._second = second
+            self._text = datetime.fromtimestamp(second, self._zone).strftime("%Y-%m-%d %H:%M:%S")
+        return f"{self._text}.{milliseconds:03d}"
+
+
+class RecordBuilder:
+    """Writes the messages of one run. Deterministic for the seed and the order of passes."""
+
+    def __init__(self, seed: int, zone: ZoneInfo) -> None:
+        self._seed = seed
+        self._rng = random.Random(f"records:{seed}")
+        self._noise = np.random.default_rng((seed, 7))
+        self._clock = TimestampWriter(zone)
+
+    def message(self, seen: Pass, record_number: str, clock_ms: int) -> Message:
+        """The message about one pass; `clock_ms` is what the camera's own clock says."""
+        message: Message = {
+            "卡口编号": seen.camera.checkpoint_id,
+            "抓拍时间": self._clock.text(clock_ms),
+            "抓拍设备地址": seen.camera.camera_ip,
+        }
+        if seen.camera.recognizer_ip:
+            message["后端图片识别服务器地址"] = seen.camera.recognizer_ip
+        message["记录编号"] = record_number
+        if seen.vehicle is not None:
+            self._vehicle(message, seen, seen.vehicle)
+        else:
+            self._face(message, seen.person)
+        return message
+
+    def _vehicle(self, message: Message, seen: Pass, vehicle: Vehicle) -> None:
+        rng = self._rng
+        message |= {
+            "车牌号码": vehicle.plate_number,
+            "车牌颜色": vehicle.plate_color,
+            "车辆颜色": vehicle.vehicle_color,
+            "车型类别": vehicle.vehicle_type,
+            "车辆品牌": vehicle.brand,
+            "车系": vehicle.series,
+            "年检标识": _yes(vehicle.inspection_sticker),
+            "纸巾盒": _yes(vehicle.tissue_box),
+            "驾驶位是否系安全带": _yes(rng.random() < 0.96),
+            "副驾驶位是否系安全带": _yes(rng.random() < 0.8),
+            "车道编号": 1 + rng.randrange(3),
+            "行驶方向": names.DIRECTIONS[seen.heading],
+            "车速": seen.speed_kmh,
+            DEVICE_KEY: "YJ-900V",
+        }
+        self._recognise_plate(message, vehicle.plate_number)
+
+    def _recognise_plate(self, message: Message, plate: str) -> None:
+        draw = self._rng.random()
+        if draw < UNREADABLE_SHARE:
+            message["车牌号码"] = message["车牌颜色"] = UNREADABLE
+        elif draw < UNREADABLE_SHARE + NO_PLATE_SHARE:
+            message["车牌号码"] = NO_PLATE
+        else:
+            sure = 88 + self._rng.randrange(12)
+            message["车牌置信度"] = sure
+            message["车牌逐字置信度"] = ",".join(f"{letter}-{sure}" for letter in plate)
+        if draw > 1 - FIELD_UNREAD_SHARE:
+            message[self._rng.choice(("车系", "纸巾盒", "副驾驶位是否系安全带"))] = UNREADABLE
+
+    def _face(self, message: Message, number: int) -> None:
+        person = make_person(self._seed, number)
+        about = person.age + self._rng.randrange(-2, 3)
+        feature = captured_feature(person, self._noise)
+        message |= {
+            "性别": person.gender,
+            "年龄下限": max(0, about - 4),
+            "年龄上限": about + 4,
+            "眼镜": _yes(person.glasses),
+            "口罩": _yes(person.mask),
+            "帽子": _yes(person.hat),
+            "人脸特征": base64.b64encode(feature.tobytes()).decode("ascii"),
+            "特征模型": names.FEATURE_MODEL,
+        }
+
+
+def _yes(value: bool) -> str:
+    return "是" if value else "否"

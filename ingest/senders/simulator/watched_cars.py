@@ -1,0 +1,103 @@
+"""The watched cars of the city: one stolen, one cloned; their rules and the alarms they must raise.
+
+Expected alarms are computed here, not with `alarm.rules`: the ground truth must not use the code
+that it checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bus.contracts.commands import WatchCommand
+from ingest.senders.simulator import names
+from ingest.senders.simulator.population import Vehicle, make_vehicle
+from ingest.senders.simulator.record_builder import Message
+from ingest.senders.simulator.traffic import Traffic
+from ingest.senders.simulator.world import CityWorld
+
+STOLEN, CLONED, IMPOSTOR = -1, -2, -3  # vehicle numbers outside every fleet
+STOLEN_PACE = 3.0  # it does not keep to the limit
+CLONED_PACE = 1.5
+AUTHOR = "city"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRule:
+    """One rule: a plate, and what the car must look like (English attribute -> wire key, value)."""
+
+    rule_id: str
+    name: str
+    plate: str
+    looks: tuple[tuple[str, str, str], ...] = ()
+
+    def command(self, version: int) -> WatchCommand:
+        """What an operator would put on the watch list."""
+        match = {"plate_number": [self.plate]}
+        match |= {attribute: [value] for attribute, _, value in self.looks}
+        return WatchCommand(
+            rule_id=self.rule_id,
+            op="put",
+            version=version,
+            name=self.name,
+            severity="critical",
+            match=match,
+            author=AUTHOR,
+        )
+
+    def matches(self, message: Message) -> bool:
+        """Whether this record must raise the alarm."""
+        return message.get("车牌号码") == self.plate and all(
+            message.get(key) == value for _, key, value in self.looks
+        )
+
+
+class WatchedCars:
+    """The three cars and the two rules of one city."""
+
+    def __init__(self, world: CityWorld) -> None:
+        self._world = world
+        count = len(world.graph.crossings)
+        letter = names.WATCHED_LETTER
+        self.stolen = make_vehicle(world.seed, STOLEN, count, letter=letter)
+        self.cloned = make_vehicle(world.seed, CLONED, count, letter=letter)
+        self.impostor = replace(
+            _other_looks(world.seed, self.cloned, count),
+            number=IMPOSTOR,
+            plate_number=self.cloned.plate_number,
+            plate_color=self.cloned.plate_color,
+        )
+        self.rules = self._rules(world.seed)
+
+    def release(self, traffic: Traffic) -> None:
+        """Send the cars on their way: the original in the west, its clone in the far east."""
+        everywhere = tuple(c.index for c in self._world.graph.crossings)
+        west = tuple(c.index for c in self._world.graph.crossings if c.column <= 4)
+        east = tuple(c.index for c in self._world.graph.crossings if c.column >= 8)
+        traffic.release(self.stolen, everywhere, STOLEN_PACE)
+        traffic.release(self.cloned, west, CLONED_PACE)
+        traffic.release(self.impostor, east, CLONED_PACE)
+
+    def alarms(self, message: Message) -> tuple[str, ...]:
+        """Rule ids of the alarms that this valid vehicle record must raise."""
+        return tuple(watch.rule_id for watch in self.rules if watch.matches(message))
+
+    def _rules(self, seed: int) -> tuple[WatchRule, ...]:
+        looks = (
+            ("vehicle_color", "车辆颜色", self.impostor.vehicle_color),
+            ("vehicle_brand", "车辆品牌", self.impostor.brand),
+        )
+        stolen, cloned = self.stolen.plate_number, self.cloned.plate_number
+        return (
+            WatchRule(f"city-{seed}-stolen", f"被盗车辆 stolen car {stolen}", stolen),
+            WatchRule(f"city-{seed}-cloned", f"套牌车辆 cloned plate {cloned}", cloned, looks),
+        )
+
+
+def _other_looks(seed: int, original: Vehicle, crossings: int) -> Vehicle:
+    """The first vehicle of the fleet that looks different in brand and colour."""
+    number = 0
+    while True:
+        vehicle = make_vehicle(seed, number, crossings)
+        if vehicle.brand != original.brand and vehicle.vehicle_color != original.vehicle_color:
+            return vehicle
+        number += 1

@@ -1,0 +1,220 @@
+"""The embedded store, read side: pages, totals and series while the writer goes on (WAL).
+
+Takes no lock that the writer would feel. As long as no writer has made the file, everything is
+empty: nothing has been stored.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from bus.contracts.meters import LatencyCell, QualityCell
+from bus.domain.plates import folded
+from ingest.store.port import (
+    Counts,
+    LatencySummary,
+    PageRequest,
+    PlatesFound,
+    Position,
+    Query,
+    RecordRow,
+    RejectedRow,
+)
+from ingest.store.sqlite.errors import sqlite_errors
+from ingest.store.sqlite.facets import HOUR_MS
+from ingest.store.sqlite.query import (
+    MAX_PLATES_SCANNED,
+    Statement,
+    bounded,
+    plates_statement,
+    records_statement,
+    scanned_since_statement,
+)
+from ingest.store.sqlite.schema import VERSION, version_of
+from ingest.store.totals import counts_of
+
+_BUCKETS = msgspec.json.Decoder(dict[int, int])
+# Beyond every epoch in milliseconds: "until" where none was asked for.
+_FOREVER_MS = 1 << 62
+_REJECTED_COLUMNS = ",".join(RejectedRow.__struct_fields__)
+_SUMMARY_COLUMNS = ",".join(LatencySummary.__struct_fields__)
+_Row = TypeVar("_Row", bound=msgspec.Struct)
+
+
+class SqliteReader:
+    """One connection per thread, each read-only."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._connections_lock = threading.Lock()
+
+    def query(self, query: Query, page: PageRequest) -> tuple[list[RecordRow], str]:
+        """See `RecordReader.query`."""
+        found, limit = self._rows(records_statement(query, page)), bounded(page.limit)
+        rows = [_struct(RecordRow, row[1:]) for row in found[:limit]]
+        more = len(found) > limit
+        return rows, f"{rows[-1].captured_at_ms}.{found[limit - 1][0]}" if more else ""
+
+    def count(self, query: Query) -> int:
+        """See `RecordReader.count`."""
+        if query == Query():
+            return sum(self.counts().stored.values())
+        found = self._rows(records_statement(query, None))
+        return int(found[0][0]) if found else 0
+
+    def plates_containing(
+        self, part: str, *, limit: int = 20, most: int = MAX_PLATES_SCANNED
+    ) -> PlatesFound:
+        """See `RecordReader.plates_containing`; looks at the `most` newest entries."""
+        key = folded(part)
+        if not key:
+            return PlatesFound(plates=())
+        found = self._rows(plates_statement(key, most, bounded(limit)))
+        last = self._rows(scanned_since_statement(most))
+        since_ms = (last[0][0] + 1) * HOUR_MS if last else None
+        return PlatesFound(plates=[plate for plate, _ in found], since_ms=since_ms)
+
+    def rejected(
+        self, *, kind: str, reason: str, page: PageRequest
+    ) -> tuple[list[RejectedRow], str]:
+        """See `RecordReader.rejected`."""
+        sql = (
+            f"SELECT id,{_REJECTED_COLUMNS} FROM rejected WHERE id < ? AND (? = '' OR kind = ?)"
+            " AND (? = '' OR reason = ?) ORDER BY id DESC LIMIT ?"
+        )
+        before, limit = int(page.cursor or _FOREVER_MS), bounded(page.limit)
+        found = self._rows(Statement(sql, [before, kind, kind, reason, reason, limit + 1]))
+        rows = [_struct(RejectedRow, row[1:]) for row in found[:limit]]
+        return rows, str(found[limit - 1][0]) if len(found) > limit else ""
+
+    def rejected_record(self, record_id: str) -> RejectedRow | None:
+        """See `RecordReader.rejected_record`."""
+        sql = f"SELECT {_REJECTED_COLUMNS} FROM rejected WHERE record_id = ?"
+        found = self._rows(Statement(sql, [record_id]))
+        return _struct(RejectedRow, found[0]) if found else None
+
+    def counts(self) -> Counts:
+        """See `RecordReader.counts`. Kept in totals by the writer, so it costs the same at any
+        size."""
+        return counts_of(self._rows(Statement("SELECT * FROM totals")))
+
+    def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
+        """See `RecordReader.quality`."""
+        where = "WHERE minute_ms >= ? AND minute_ms < ? AND (? = '' OR kind = ?)"
+        values = [from_ms, until_ms or _FOREVER_MS, kind, kind]
+        reasons: dict[tuple[Any, ...], dict[str, int]] = {}
+        for *key, reason, count in self._rows(
+            Statement(
+                "SELECT minute_ms, kind, camera_ip, recognizer_ip, reason, count"
+                f" FROM quality_rejected {where}",
+                values,
+            )
+        ):
+            reasons.setdefault(tuple(key), {})[reason] = count
+        cells = self._rows(
+            Statement(
+                "SELECT minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid,"
+                f" partly_read FROM quality {where}"
+                " ORDER BY minute_ms, kind, camera_ip, recognizer_ip",
+                values,
+            )
+        )
+        return [_quality_cell(row, reasons.get(row[:4], {})) for row in cells]
+
+    def latency(
+        self, *, from_ms: int, until_ms: int, kind: str = "", scope: str = "all", scope_id: str = ""
+    ) -> list[LatencySummary]:
+        """See `RecordReader.latency`. An empty `scope_id` gives every district or device."""
+        sql = (
+            f"SELECT {_SUMMARY_COLUMNS} FROM latency_summaries"
+            " WHERE scope = ? AND (? = '' OR scope_id = ?) AND minute_ms >= ? AND minute_ms < ?"
+            " AND (? = '' OR kind = ?) ORDER BY minute_ms, kind, scope_id"
+        )
+        until = until_ms or _FOREVER_MS
+        values = [scope, scope_id, scope_id, from_ms, until, kind, kind]
+        return [_struct(LatencySummary, row) for row in self._rows(Statement(sql, values))]
+
+    def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
+        """See `RecordReader.latency_cells`."""
+        sql = (
+            "SELECT kind, district_id, camera_ip, minute_ms, buckets FROM latency_cells"
+            " WHERE minute_ms >= ? AND minute_ms < ? AND (? = '' OR kind = ?) ORDER BY minute_ms"
+        )
+        found = self._rows(Statement(sql, [from_ms, until_ms or _FOREVER_MS, kind, kind]))
+        return [_struct(LatencyCell, (*row[:4], _BUCKETS.decode(row[4]))) for row in found]
+
+    def positions(self, application: str) -> list[Position]:
+        """See `RecordReader.positions`."""
+        sql = (
+            "SELECT application, cluster_id, topic, topic_id, partition, end_offset FROM positions"
+            " WHERE application = ? ORDER BY topic, partition"
+        )
+        found = self._rows(Statement(sql, [application]))
+        return [_struct(Position, (*row, -1)) for row in found]
+
+    def close(self) -> None:
+        """Close the connections of all threads; no call may be running."""
+        with self._connections_lock:
+            while self._connections:
+                self._connections.pop().close()
+            self._local = threading.local()
+
+    def _rows(self, statement: Statement) -> list[tuple[Any, ...]]:
+        with sqlite_errors(self.path):
+            connection = self._connection()
+            if connection is None:
+                return []
+            return connection.execute(statement.sql, statement.values).fetchall()
+
+    def _connection(self) -> sqlite3.Connection | None:
+        """This thread's connection; None while there is no store yet."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None and self.path.exists():
+            connection = self._connect()
+        return connection
+
+    def _connect(self) -> sqlite3.Connection | None:
+        uri = f"{self.path.absolute().as_uri()}?mode=ro"
+        connection = sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10
+        )
+        if version_of(connection) < VERSION:  # its writer is just creating it, or bringing it up
+            connection.close()
+            return None
+        with self._connections_lock:
+            self._connections.append(connection)
+        self._local.connection = connection
+        return connection
+
+
+def _struct(kind: type[_Row], values: Sequence[Any]) -> _Row:
+    """A row as its struct; SQLite keeps booleans as numbers."""
+    return msgspec.convert(
+        dict(zip(kind.__struct_fields__, values, strict=True)),
+        kind,
+        strict=False,
+        builtin_types=(bytes,),
+    )
+
+
+def _quality_cell(row: tuple[Any, ...], rejected: dict[str, int]) -> QualityCell:
+    minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read = row
+    return QualityCell(
+        kind=kind,
+        camera_ip=camera_ip,
+        recognizer_ip=recognizer_ip,
+        minute_ms=minute_ms,
+        sent=sent,
+        arrived=arrived,
+        valid=valid,
+        rejected=rejected,
+        partly_read=partly_read,
+    )

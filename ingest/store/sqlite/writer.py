@@ -1,0 +1,270 @@
+"""The embedded store, write side: one batch, one transaction, positions included.
+
+There is one writer, which holds a lock file. Replays change nothing: identity decides about rows,
+positions about counts.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec.structs import astuple, force_setattr
+
+from bus import wall_clock
+from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from bus.lock_file import hold_lock_file
+from ingest.store.port import (
+    Applied,
+    LatencySummary,
+    Position,
+    RecordRow,
+    RejectedRow,
+    StoreBatch,
+    StoreUnavailable,
+)
+from ingest.store.positions import was_applied
+from ingest.store.sqlite.errors import sqlite_errors
+from ingest.store.sqlite.facets import (
+    COMMON_KIND,
+    FACET_CHECKPOINT,
+    FACET_KIND,
+    FACET_PLATE,
+    HOUR_MS,
+)
+from ingest.store.sqlite.reader import SqliteReader
+from ingest.store.sqlite.schema import (
+    prepare,
+)
+from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    marks = ",".join("?" * len(columns))
+    return f"INSERT OR IGNORE INTO {table} ({','.join(columns)}) VALUES ({marks})"
+
+
+_INSERT_RECORD = _insert("records", RecordRow.__struct_fields__)
+_INSERT_REJECTED = _insert("rejected", RejectedRow.__struct_fields__)
+_INSERT_FACETS = f"""
+INSERT INTO facets (hour, facet, value, captured_at_ms, id)
+SELECT captured_at_ms / {HOUR_MS}, {FACET_PLATE}, plate_key, captured_at_ms, id
+FROM records WHERE id > :before AND plate_key <> ''
+UNION ALL
+SELECT captured_at_ms / {HOUR_MS}, {FACET_CHECKPOINT}, checkpoint_id, captured_at_ms, id
+FROM records WHERE id > :before
+UNION ALL
+SELECT captured_at_ms / {HOUR_MS}, {FACET_KIND}, kind, captured_at_ms, id
+FROM records WHERE id > :before AND kind <> '{COMMON_KIND}'
+ORDER BY 1, 2, 3, 4
+"""
+_INSERT_HOURS = f"""
+INSERT OR IGNORE INTO hours
+SELECT DISTINCT captured_at_ms / {HOUR_MS} FROM records WHERE id > :before
+"""
+_INSERT_CAMERA = "INSERT OR IGNORE INTO cameras (camera_ip, checkpoint_id) VALUES (?, ?)"
+_ADD_TOTAL = """
+INSERT INTO totals (name, kind, reason, count) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET count = count + excluded.count
+"""
+_ADD_QUALITY = """
+INSERT INTO quality (minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET sent = sent + excluded.sent, arrived = arrived + excluded.arrived,
+    valid = valid + excluded.valid, partly_read = partly_read + excluded.partly_read
+"""
+_ADD_QUALITY_REJECTED = """
+INSERT INTO quality_rejected (minute_ms, kind, camera_ip, recognizer_ip, reason, count)
+VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count
+"""
+_SENT_BEFORE = """
+SELECT sent FROM sent WHERE minute_ms = ? AND kind = ? AND camera_ip = ? AND recognizer_ip = ?
+    AND producer = ? AND epoch = ?
+"""
+_PUT_SENT = """
+INSERT INTO sent (minute_ms, kind, camera_ip, recognizer_ip, producer, epoch, sent)
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET sent = excluded.sent
+"""
+_CELL = """
+SELECT buckets FROM latency_cells
+WHERE minute_ms = ? AND kind = ? AND district_id = ? AND camera_ip = ?
+"""
+_PUT_CELL = """
+INSERT OR REPLACE INTO latency_cells (minute_ms, kind, district_id, camera_ip, buckets)
+VALUES (?, ?, ?, ?, ?)
+"""
+_PUT_SUMMARY = f"""
+INSERT OR REPLACE INTO latency_summaries ({",".join(LatencySummary.__struct_fields__)})
+VALUES ({",".join("?" * len(LatencySummary.__struct_fields__))})
+"""
+_END_OFFSET = """
+SELECT end_offset FROM positions
+WHERE application = ? AND cluster_id = ? AND topic = ? AND topic_id = ? AND partition = ?
+"""
+_PUT_POSITION = """
+INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition, end_offset)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+_BUCKETS = msgspec.json.Decoder(dict[int, int])
+
+
+class SqliteStore(SqliteReader):
+    """The one writer of a records file.
+
+    Invariant: between two `apply` calls no transaction is open, and `positions` tells exactly which
+    offsets the rows, totals, quality and latency tables have taken in.
+    """
+
+    def __init__(self, path: Path, now_ms: Callable[[], int] = wall_clock.now_ms) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(path)
+        self._now_ms = now_ms
+        self._write_lock = threading.Lock()
+        self._lock_file = _only_writer(path)
+        with sqlite_errors(path):
+            self._db = sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, timeout=10
+            )
+            prepare(self._db)
+
+    def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
+        """See `RecordStore.apply`."""
+        with self._write_lock, sqlite_errors(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                applied = self._apply(batch, positions)
+                self._db.execute("COMMIT")
+            except BaseException:
+                # SQLite has already rolled back after some errors (disk full among them).
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            return applied
+
+    def close(self) -> None:
+        """Checkpoint, close, and let another writer in."""
+        super().close()
+        with self._write_lock:
+            self._db.close()
+            self._lock_file.close()
+
+    def _apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
+        now_ms = self._now_ms()
+        if was_applied(positions, self._end_offset):
+            return Applied(
+                stored=0, duplicates=0, rejected=0, rejected_duplicates=0, stored_at_ms=now_ms,
+                already_applied=True,
+            )  # fmt: skip
+        new = self._put_rows(batch.rows, now_ms)
+        rejected = self._put_rejected(batch.rejected, now_ms)
+        cells = batch.latency(new) if batch.latency and new else ()
+        latency = [self._merge_cell(cell) for cell in cells]
+        self._add_quality(batch.quality)
+        self._add_sent(batch.sent)
+        self._db.executemany(_PUT_SUMMARY, map(astuple, batch.latency_summaries))
+        self._db.executemany(_PUT_POSITION, (astuple(p)[:6] for p in positions))
+        return Applied(
+            stored=len(new),
+            duplicates=len(batch.rows) - len(new),
+            rejected=rejected,
+            rejected_duplicates=len(batch.rejected) - rejected,
+            latency=latency,
+            stored_at_ms=now_ms,
+        )
+
+    def _end_offset(self, p: Position) -> int:
+        row = self._db.execute(_END_OFFSET, astuple(p)[:5]).fetchone()
+        return -1 if row is None else int(row[0])
+
+    def _put_rows(self, rows: Sequence[RecordRow], now_ms: int) -> Sequence[RecordRow]:
+        """Insert; the rows that were really new, in the order given, with their `stored_at_ms`."""
+        if not rows:
+            return ()
+        before = self._db.execute("SELECT coalesce(max(id), 0) FROM records").fetchone()[0]
+        values = ((*astuple(row)[:-1], now_ms) for row in rows)
+        inserted = self._db.executemany(_INSERT_RECORD, values).rowcount
+        new = rows if inserted == len(rows) else self._newly_inserted(rows, before)
+        self._db.execute(_INSERT_FACETS, {"before": before})
+        self._db.execute(_INSERT_HOURS, {"before": before})
+        self._db.executemany(_INSERT_CAMERA, {(row.camera_ip, row.checkpoint_id) for row in new})
+        kinds = Counter(row.kind for row in new)
+        self._add_totals(STORED, kinds)
+        if len(new) < len(rows):
+            self._add_totals(DUPLICATES, Counter(row.kind for row in rows) - kinds)
+        for row in new:
+            force_setattr(row, "stored_at_ms", now_ms)
+        return new
+
+    def _newly_inserted(self, rows: Sequence[RecordRow], before: int) -> list[RecordRow]:
+        """Row numbers only grow, so the new ones are those above; a batch may hold an identity
+        twice."""
+        found = self._db.execute("SELECT record_id FROM records WHERE id > ?", (before,))
+        ids = {record_id for (record_id,) in found}
+        new = []
+        for row in rows:
+            if row.record_id in ids:
+                ids.remove(row.record_id)
+                new.append(row)
+        return new
+
+    def _put_rejected(self, rows: Sequence[RejectedRow], now_ms: int) -> int:
+        """Insert one by one (rejects are few), so that totals count only the new ones."""
+        new: Counter[tuple[str, str]] = Counter()
+        again: Counter[str] = Counter()
+        for row in rows:
+            *head, _, captured_at_ms = astuple(row)
+            inserted = self._db.execute(_INSERT_REJECTED, (*head, now_ms, captured_at_ms)).rowcount
+            if inserted:
+                new[row.kind, row.reason] += 1
+                force_setattr(row, "stored_at_ms", now_ms)
+            else:
+                again[row.kind] += 1
+        totals = [(REJECTED, kind, reason, count) for (kind, reason), count in new.items()]
+        self._db.executemany(_ADD_TOTAL, totals)
+        self._add_totals(REJECTED_DUPLICATES, again)
+        return sum(new.values())
+
+    def _add_totals(self, name: str, kinds: Counter[str]) -> None:
+        self._db.executemany(_ADD_TOTAL, [(name, kind, "", n) for kind, n in kinds.items()])
+
+    def _merge_cell(self, cell: LatencyCell) -> LatencyCell:
+        """Add to the stored histogram; the whole of it comes back."""
+        key = (cell.minute_ms, cell.kind, cell.district_id, cell.camera_ip)
+        row = self._db.execute(_CELL, key).fetchone()
+        buckets = Counter(_BUCKETS.decode(row[0]) if row else {})
+        buckets.update(cell.buckets)
+        self._db.execute(_PUT_CELL, (*key, msgspec.json.encode(dict(buckets)).decode()))
+        return msgspec.structs.replace(cell, buckets=dict(buckets))
+
+    def _add_quality(self, cells: Iterable[QualityCell]) -> None:
+        for c in cells:
+            key = (c.minute_ms, c.kind, c.camera_ip, c.recognizer_ip)
+            self._db.execute(_ADD_QUALITY, (*key, c.sent, c.arrived, c.valid, c.partly_read))
+            reasons = [(*key, reason, count) for reason, count in c.rejected.items()]
+            self._db.executemany(_ADD_QUALITY_REJECTED, reasons)
+
+    def _add_sent(self, counters: Iterable[Sent]) -> None:
+        """Cumulative counters: a repeated or overtaken one adds nothing, a lost one heals with the
+        next."""
+        for s in counters:
+            cell = (s.minute_ms, s.kind, s.camera_ip, s.recognizer_ip)
+            key = (*cell, s.producer, s.epoch)
+            row = self._db.execute(_SENT_BEFORE, key).fetchone()
+            more = s.sent - (row[0] if row else 0)
+            if more > 0:
+                self._db.execute(_PUT_SENT, (*key, s.sent))
+                self._db.execute(_ADD_QUALITY, (*cell, more, 0, 0, 0))
+
+
+def _only_writer(path: Path) -> IO[str]:
+    """Hold the lock file as long as the store is open; the kernel frees it when the process
+    dies."""
+    try:
+        return hold_lock_file(path.with_name(path.name + ".lock"))
+    except OSError as error:
+        raise StoreUnavailable(f"{path} is being written by another process") from error

@@ -1,0 +1,200 @@
+"""Polls the cluster and keeps what it saw, whether a page is open or not.
+
+Gives `history`, `traffic`, the metadata tree when a page asks, and calls `on_poll` after each poll.
+Every query runs in a thread, and none changes the cluster. Core: `ClusterHistory`,
+`build_snapshot`, `BrokerTraffic`, `MetadataTree`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+import msgspec
+
+from bus.client.admin import queries
+from bus.client.admin.metadata_log import MetadataLogReader
+from bus.client.model import QuorumDescription
+from bus.client.wire.sync_client import SyncClient
+from bus.errors import BusError, ErrorCode
+from monitor.cluster.events import ClusterEvent
+from monitor.cluster.history import ClusterHistory
+from monitor.cluster.snapshot import ClusterSnapshot, build_snapshot
+from monitor.cluster.traffic import BrokerTraffic
+from monitor.cluster.tree import MetadataTree, Tree
+from monitor.cluster.znodes import ZnodeReader, ZooKeeperUnavailable
+
+log = logging.getLogger(__name__)
+
+CLIENT_ID = "databus-console-cluster"
+WATCHED_SECONDS = 1.0
+UNWATCHED_SECONDS = 5.0
+MAX_TIME_SHARE = 20
+"""A look may take one part in so many of the time: a large cluster is looked at less often."""
+
+CONNECT_TIMEOUT_MS = 1_000
+REQUEST_TIMEOUT_MS = 5_000
+METRICS_TIMEOUT_S = 1.0
+TREE_PAGES = 50
+"""Pages of the metadata log read at once; the next question reads on."""
+
+
+class MetadataView(msgspec.Struct, frozen=True, kw_only=True):
+    """The tree and the newest records or znodes, newest first."""
+
+    mode: str
+    tree: Tree
+    newest: list[dict[str, Any]]
+    fault: str = ""
+
+
+OnPoll = Callable[[ClusterSnapshot, list[ClusterEvent]], None]
+
+
+class ClusterPoller:
+    """A service: `run` until cancelled."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        zookeeper: str,
+        metrics_urls: Mapping[int, str],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.history = ClusterHistory()
+        self.traffic = BrokerTraffic()
+        self.unavailable = ""
+        self.watched: Callable[[], bool] = lambda: False
+        self.on_poll: OnPoll = lambda now, new: None
+        self._metrics_urls = dict(metrics_urls)
+        self._now_ms = now_ms
+        self._nodes = SyncClient(
+            bootstrap_servers, CLIENT_ID,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
+        )  # fmt: skip
+        self._tail_nodes = SyncClient(
+            bootstrap_servers, CLIENT_ID,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
+        )  # fmt: skip
+        self._znodes = ZnodeReader(zookeeper) if zookeeper else None
+        self._tail = MetadataLogReader(self._tail_nodes, CLIENT_ID)
+        self._tree = MetadataTree()
+        self._reading = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        try:
+            while True:
+                begun = time.monotonic()
+                await asyncio.gather(self.poll(), self._poll_metrics())
+                took = time.monotonic() - begun
+                pause = WATCHED_SECONDS if self.watched() else UNWATCHED_SECONDS
+                await asyncio.sleep(max(pause - took, took * MAX_TIME_SHARE))
+        finally:
+            self._nodes.close()
+            self._tail.close()
+            self._tail_nodes.close()
+
+    async def poll(self) -> None:
+        """Look once; a cluster that does not answer is `unavailable` and keeps its last
+        picture."""
+        try:
+            now = await asyncio.to_thread(self._query_snapshot)
+        except (BusError, OSError) as error:
+            if not self.unavailable:
+                log.warning("the cluster does not answer: %s", error)
+            self.unavailable = str(error)
+            return
+        except Exception as error:  # a broker's response that cannot be interpreted
+            if not self.unavailable:
+                log.exception("the cluster's answer makes no sense")
+            self.unavailable = f"its answer makes no sense: {error!r}"
+            return
+        self.unavailable = ""
+        self.on_poll(now, self.history.add(now))
+
+    async def _poll_metrics(self) -> None:
+        """The brokers' own pages; one that does not answer has no rates, and that is all."""
+        if not self._metrics_urls or not self.watched():
+            return
+        async with httpx.AsyncClient(timeout=METRICS_TIMEOUT_S, trust_env=False) as client:
+            for broker_id, url in sorted(self._metrics_urls.items()):
+                try:
+                    reply = await client.get(url)
+                    page = reply.text if reply.is_success else None
+                except (httpx.HTTPError, httpx.InvalidURL):
+                    page = None
+                try:
+                    self.traffic.update(broker_id, page, time.monotonic())
+                except ValueError as error:
+                    log.info("the metrics of broker %s make no sense: %s", broker_id, error)
+
+    async def metadata(self) -> MetadataView:
+        """The tree as it is now; one reader at a time."""
+        async with self._reading:
+            return await asyncio.to_thread(self._metadata)
+
+    # -- in a thread ------------------------------------------------------------------
+
+    def _query_snapshot(self) -> ClusterSnapshot:
+        cluster = queries.cluster(self._nodes)
+        return build_snapshot(
+            cluster,
+            queries.topics(self._nodes),
+            self._quorum(),
+            now_ms=self._now_ms(),
+            moving=self._moving(),
+            zookeeper_epoch=self._zookeeper_epoch(),
+            before=self.history.last,
+        )
+
+    def _quorum(self) -> QuorumDescription | None:
+        try:
+            return queries.quorum(self._nodes)
+        except BusError as error:
+            if error.code == ErrorCode.UNSUPPORTED_VERSION:
+                return None  # ZooKeeper
+            raise
+
+    def _moving(self) -> int:
+        """A cluster between two controllers cannot say; the rest of the picture stands."""
+        try:
+            return len(queries.reassignments(self._nodes))
+        except BusError:
+            return 0
+
+    def _zookeeper_epoch(self) -> int:
+        if self._znodes is None:
+            return -1
+        try:
+            return self._znodes.controller_epoch()
+        except ZooKeeperUnavailable:
+            return -1
+
+    def _metadata(self) -> MetadataView:
+        try:
+            if self._znodes is not None:
+                tree, newest = self._znodes.read()
+                return MetadataView(mode="zookeeper", tree=tree, newest=newest)
+            self._read_log()
+        except (BusError, ZooKeeperUnavailable, OSError) as error:
+            return self._metadata_view(str(error))
+        return self._metadata_view("")
+
+    def _metadata_view(self, fault: str) -> MetadataView:
+        newest = list(reversed(self._tree.newest))
+        mode = "zookeeper" if self._znodes is not None else "kraft"
+        return MetadataView(mode=mode, tree=self._tree.root, newest=newest, fault=fault)
+
+    def _read_log(self) -> None:
+        for _ in range(TREE_PAGES):
+            page = self._tail.read()
+            if page.snapshot:
+                self._tree.reset()
+            self._tree.apply(page.records)
+            if page.end_offset >= page.high_watermark:
+                return

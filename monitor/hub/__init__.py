@@ -1,1 +1,0 @@
-"""What happens on the bus now: one tail for all pages, bounded memory, deltas out."""

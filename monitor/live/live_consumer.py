@@ -1,0 +1,257 @@
+"""The console's one consumer: reads the data, event and watch-list topics in a thread of its own.
+
+Hands batches to the loop by `call_soon_threadsafe`; at most `MAX_BATCHES_UNDERWAY` wait there. It
+uses no group and no commit, and may skip data records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.model import TopicPartition
+from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.commands import WatchCommand
+from bus.contracts.headers import RECORD_ID
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT
+from bus.domain.kinds import KIND_OF_TOPIC
+from bus.errors import BusError
+from bus.settings import BusSettings
+from monitor.live.live_record import LiveRecord, parse_live_record
+from monitor.live.rule_table import decode_command
+
+log = logging.getLogger(__name__)
+
+MAX_BATCHES_UNDERWAY = 8  # towards a busy loop; then records are counted and dropped, events wait
+MAX_MESSAGES = 1000  # of one poll
+POLL_SECONDS = 0.1
+REFRESH_SECONDS = 5.0  # between two looks at which partitions there are
+SKIP_BEHIND = 20_000  # messages behind the end of a data partition: jump, a live page has no past
+DATA_BACK = 20  # records per partition shown when a console starts
+EVENTS_BACK = 300  # alarms and incidents read back when a console starts
+METADATA_TIMEOUT_SECONDS = 3.0
+_OVERRIDES = {
+    "enable.partition.eof": False,
+    "queued.max.messages.kbytes": 8192,
+    "fetch.message.max.bytes": 1 << 20,  # the page shows the newest records, not a backlog
+    "fetch.queue.backoff.ms": 1000,
+    "fetch.wait.max.ms": 100,
+    "reconnect.backoff.max.ms": 2000,
+    "log_level": 0,
+}
+_TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, CONTROL_WATCHLIST)
+
+
+class LiveBatch(msgspec.Struct, kw_only=True):
+    """What one poll brought, parsed. `commands` pairs rule id with the command, None for a
+    tombstone.
+    """
+
+    counts: dict[str, int] = {}
+    records: list[LiveRecord] = []
+    alarms: list[Alarm] = []
+    incidents: list[Incident] = []
+    commands: list[tuple[str, WatchCommand | None]] = []
+
+
+class LiveConsumer:
+    """Invariant: `_next` holds the next offset of every assigned partition."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        zone: ZoneInfo,
+        deliver: Callable[[LiveBatch], None],
+        *,
+        decoded_per_second: int,
+    ) -> None:
+        self.unavailable = "not connected yet"  # empty = the broker answers
+        self._servers = bootstrap_servers
+        self._zone = zone
+        self._deliver = deliver
+        self._budget_per_second = decoded_per_second
+        self._budget = float(decoded_per_second)
+        self._budget_at = time.monotonic()
+        self._next: dict[TopicPartition, int] = {}
+        self._skipped: dict[str, int] = {}
+        self._new_from: dict[TopicPartition, int] = {}
+        self._stop = threading.Event()
+        self._underway = threading.BoundedSemaphore(MAX_BATCHES_UNDERWAY)
+        self._thread: threading.Thread | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(
+            target=self._run, args=(loop,), name="console-tail", daemon=True
+        )
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Stop and wait for the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 10)
+
+    # -- in the thread -------------------------------------------------------------------------
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        consumer = Consumer(
+            BusSettings(bootstrap_servers=self._servers),
+            client_id="databus-console",
+            group="console-tail",  # librdkafka wants one; nothing is committed under it
+            timeout_s=METADATA_TIMEOUT_SECONDS,
+            overrides=_OVERRIDES,
+            on_all_brokers_down=lambda text: self._set_unavailable(f"{self._servers}: {text}"),
+        )
+        refreshed_at = -REFRESH_SECONDS
+        try:
+            while not self._stop.is_set():
+                if time.monotonic() - refreshed_at >= REFRESH_SECONDS:
+                    self._refresh_assignment(consumer)
+                    refreshed_at = time.monotonic()
+                if not self._next:
+                    self._stop.wait(0.5)
+                    refreshed_at = -REFRESH_SECONDS
+                    continue
+                try:
+                    self._poll(consumer, loop)
+                except BusError as error:
+                    self._set_unavailable(f"{self._servers}: {error.detail}")
+                    self._stop.wait(0.5)
+        finally:
+            consumer.close()
+
+    def _set_unavailable(self, away: str) -> None:
+        if bool(away) != bool(self.unavailable):
+            log.info("the bus is away: %s", away) if away else log.info("the bus answers")
+        self.unavailable = away
+
+    def _refresh_assignment(self, consumer: Consumer) -> None:
+        """Assign partitions that are new, jump where a data partition is too far behind."""
+        try:
+            there = consumer.partitions_of_all(_TOPICS)
+            self._drop_deleted(there)
+            changed = [key for key in sorted(there) if key not in self._next]
+            for key in changed:
+                self._next[key] = self._first_offset(consumer, key)
+            jumped = self._jumps(consumer)
+            if changed or jumped:
+                consumer.assign(self._next)
+            self._set_unavailable("")
+        except BusError as error:
+            self._set_unavailable(f"{self._servers}: {error.detail}")
+
+    def _drop_deleted(self, there: set[TopicPartition]) -> None:
+        for key in [key for key in self._next if key not in there]:
+            del self._next[key]
+
+    def _first_offset(self, consumer: Consumer, place: TopicPartition) -> int:
+        if place.topic == CONTROL_WATCHLIST:
+            return BEGINNING  # the state is the whole topic
+        low, end = consumer.bounds(place)
+        self._new_from[place] = end  # what is shown from before is not counted as passing
+        return max(low, end - (DATA_BACK if place.topic in KIND_OF_TOPIC else EVENTS_BACK))
+
+    def _jumps(self, consumer: Consumer) -> bool:
+        """Skip what is too old for a live page; it is counted all the same."""
+        jumped = False
+        for place, offset in self._next.items():
+            topic = place.topic
+            if topic not in KIND_OF_TOPIC:
+                continue
+            low, end = consumer.bounds(place)
+            if end < offset or offset < low or end - offset > SKIP_BEHIND:
+                target = max(low, end - DATA_BACK)
+                self._skipped[topic] = self._skipped.get(topic, 0) + max(0, target - offset)
+                self._next[place] = target
+                jumped = True
+        return jumped
+
+    def _poll(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
+        messages = consumer.poll_messages(MAX_MESSAGES, POLL_SECONDS)
+        batch = self._parse(messages)
+        if not (
+            batch.counts or batch.records or batch.alarms or batch.incidents or batch.commands
+        ):
+            return
+        while not self._underway.acquire(timeout=0.5):
+            if self._stop.is_set():
+                return
+        try:
+            loop.call_soon_threadsafe(self._deliver_batch, batch)
+        except RuntimeError:  # the loop has closed before us
+            self._stop.set()
+
+    def _deliver_batch(self, batch: LiveBatch) -> None:
+        self._underway.release()
+        self._deliver(batch)
+
+    def _parse(self, messages: list[Any]) -> LiveBatch:
+        batch = LiveBatch(counts=self._skipped)
+        self._skipped = {}
+        records: list[Any] = []
+        for message in messages:
+            if message.error() is not None:
+                continue
+            topic = message.topic()
+            self._next[TopicPartition(topic, message.partition())] = message.offset() + 1
+            if topic in KIND_OF_TOPIC:
+                if message.offset() >= self._new_from.get(
+                    TopicPartition(topic, message.partition()), 0
+                ):
+                    batch.counts[topic] = batch.counts.get(topic, 0) + 1
+                records.append(message)
+            else:
+                _event(batch, topic, message)
+        for message in records[-self._take_budget(len(records)) :] if records else ():
+            seen = self._live_record(message)
+            if seen is not None:
+                batch.records.append(seen)
+        return batch
+
+    def _take_budget(self, wanted: int) -> int:
+        """How many of these records may be looked into (a token bucket of one second)."""
+        now = time.monotonic()
+        gained = (now - self._budget_at) * self._budget_per_second
+        self._budget = min(float(self._budget_per_second), self._budget + gained)
+        self._budget_at = now
+        granted = max(1, min(wanted, int(self._budget)))
+        self._budget -= granted
+        return granted
+
+    def _live_record(self, message: Any) -> LiveRecord | None:
+        headers = dict(message.headers() or ())
+        record_id = headers.get(RECORD_ID) or b""
+        coordinates = f"{message.topic()}-{message.partition()}-{message.offset()}"
+        return parse_live_record(
+            message.topic(),
+            message.value(),
+            record_id=record_id.decode("utf-8", "replace") or coordinates,
+            received_at_ms=message.timestamp()[1],
+            zone=self._zone,
+        )
+
+
+def _event(batch: LiveBatch, topic: str, message: Any) -> None:
+    value = message.value()
+    if topic == CONTROL_WATCHLIST:
+        rule_id = (message.key() or b"").decode("utf-8", "replace")
+        command = decode_command(value) if value is not None else None
+        if value is None or command is not None:
+            batch.commands.append((rule_id, command))
+        return
+    try:
+        if topic == EVENT_ALARM:
+            batch.alarms.append(msgspec.json.decode(value or b"", type=Alarm))
+        else:
+            batch.incidents.append(msgspec.json.decode(value or b"", type=Incident))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        log.warning("%s at %d is no event: %s", topic, message.offset(), error)

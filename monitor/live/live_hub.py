@@ -1,0 +1,85 @@
+"""Joins the live consumer to the live state and gives listeners a delta four times a second.
+
+An error of one listener does not reach the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from zoneinfo import ZoneInfo
+
+from monitor.live.live_consumer import LiveBatch, LiveConsumer
+from monitor.live.live_state import Delta, LiveState
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.25
+
+Listener = Callable[[Delta], None]
+
+
+class LiveHub:
+    """A service: `run` until cancelled."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        zone: ZoneInfo,
+        now_ms: Callable[[], int],
+        *,
+        rows: int,
+        decoded_per_second: int,
+    ) -> None:
+        self.live = LiveState(rows=rows)
+        self.consumer = LiveConsumer(
+            bootstrap_servers, zone, self._on_batch, decoded_per_second=decoded_per_second
+        )
+        self._now_ms = now_ms
+        self._listeners: list[Listener] = []
+
+    def add_listener(self, listener: Listener) -> None:
+        """Hear every delta that is not empty."""
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        """Consume and tick until cancelled."""
+        self.consumer.start(asyncio.get_running_loop())
+        try:
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                self.tick()
+        finally:
+            await self.consumer.stop()
+
+    def tick(self) -> None:
+        """Tell what is new."""
+        delta = self.live.delta(self._now_ms())
+        if delta.empty:
+            return
+        for listener in self._listeners:
+            try:
+                listener(delta)
+            except Exception:  # one page's fault must not darken the others
+                log.exception("a listener failed")
+
+    def _on_batch(self, batch: LiveBatch) -> None:
+        now_ms = self._now_ms()
+        live = self.live
+        self._apply(live.on_counts, batch.counts)
+        self._apply(live.on_records, batch.records, now_ms)
+        for alarm in batch.alarms:
+            self._apply(live.on_alarm, alarm)
+        for incident in batch.incidents:
+            self._apply(live.on_incident, incident)
+        for rule_id, command in batch.commands:
+            self._apply(live.on_command, rule_id, command)
+
+    def _apply(self, show: Callable[..., object], *what: object) -> None:
+        """A record that cannot be shown is left out: it stands on its topic, and would come again
+        after every restart."""
+        try:
+            show(*what)
+        except Exception:
+            log.exception("a record of the bus cannot be shown")

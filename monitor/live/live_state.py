@@ -1,0 +1,193 @@
+"""The last minutes of the bus: rates, rows, alarms, incidents, checkpoints (pure; time comes in).
+
+In: counts and parsed messages. Out: deltas for pages, rings for a page that opens.
+Never: Kafka, languages, more memory than the limits below.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+import msgspec
+
+from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.commands import WatchCommand
+from monitor.live.live_record import LiveRecord
+from monitor.live.rule_table import RuleTable
+
+RATE_SECONDS = 300  # of the live chart
+MAX_ALARMS = 500  # in memory; older ones come from the store
+MAX_CLOSED_INCIDENTS = 100
+MAX_CHECKPOINTS = 20_000  # a device may invent checkpoint ids; the oldest are forgotten
+MAX_ROWS_PER_DELTA = 25  # more than a person can read
+ALARM_LIT_MS = 120_000  # a checkpoint shows an alarm for so long
+
+
+class RatePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of one second per data topic."""
+
+    second_ms: int
+    vehicle: float
+    face: float
+    video: float
+
+    @property
+    def total(self) -> float:
+        """All kinds."""
+        return self.vehicle + self.face + self.video
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
+    """What is new since the last delta. `passed` counts all records, `rows` shows the newest of
+    them.
+    """
+
+    rows: tuple[LiveRecord, ...] = ()
+    passed: int = 0
+    alarms: tuple[Alarm, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    rates: tuple[RatePoint, ...] = ()
+    rules_changed: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to tell."""
+        return not (self.rows or self.alarms or self.incidents or self.rates or self.rules_changed)
+
+
+class LiveState:
+    """One per console. Invariant: every ring is bounded; ids of alarms in the ring are distinct."""
+
+    def __init__(self, *, rows: int) -> None:
+        self.rows: deque[LiveRecord] = deque(maxlen=rows)
+        self.rates: deque[RatePoint] = deque(maxlen=RATE_SECONDS)
+        self.rules = RuleTable()
+        self._alarms: OrderedDict[str, Alarm] = OrderedDict()
+        self._incidents: OrderedDict[str, Incident] = OrderedDict()
+        self._seen: OrderedDict[str, int] = OrderedDict()
+        self._alarmed_at: dict[str, int] = {}
+        self._second: dict[str, int] = {}
+        self._last_tick_ms = 0
+        self._pending = _PendingDelta()
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """Newest last."""
+        return list(self._alarms.values())
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """Open and lately closed, newest last."""
+        return list(self._incidents.values())
+
+    def open_incidents(self) -> list[Incident]:
+        """Incidents without an end yet."""
+        return [i for i in self._incidents.values() if i.state == "open"]
+
+    def on_counts(self, counts: dict[str, int]) -> None:
+        """Messages per data topic that passed, looked into or not."""
+        for topic, count in counts.items():
+            self._second[topic] = self._second.get(topic, 0) + count
+            self._pending.passed += count
+
+    def on_records(self, records: list[LiveRecord], now_ms: int) -> None:
+        """Records that were looked into."""
+        self.rows.extend(records)
+        self._pending.rows.extend(records)
+        for one in records:
+            self._seen[one.checkpoint_id] = now_ms
+            self._seen.move_to_end(one.checkpoint_id)
+        while len(self._seen) > MAX_CHECKPOINTS:
+            self._seen.popitem(last=False)
+
+    def on_alarm(self, alarm: Alarm) -> bool:
+        """An alarm; False when its id is known (the topic may repeat itself)."""
+        if alarm.alarm_id in self._alarms:
+            return False
+        self._alarms[alarm.alarm_id] = alarm
+        self._alarmed_at[alarm.checkpoint_id] = max(
+            self._alarmed_at.get(alarm.checkpoint_id, 0), alarm.raised_at_ms
+        )
+        self._pending.alarms.append(alarm)
+        while len(self._alarms) > MAX_ALARMS:
+            self._alarms.popitem(last=False)
+        return True
+
+    def on_incident(self, incident: Incident) -> None:
+        """The beginning or the end of an incident; an end is never undone by a late beginning."""
+        known = self._incidents.get(incident.incident_id)
+        if known is not None and known.state == "closed":
+            return
+        self._incidents[incident.incident_id] = incident
+        self._pending.incidents.append(incident)
+        closed = [i.incident_id for i in self._incidents.values() if i.state == "closed"]
+        for incident_id in closed[:-MAX_CLOSED_INCIDENTS]:
+            del self._incidents[incident_id]
+
+    def on_command(self, rule_id: str, command: WatchCommand | None) -> None:
+        """A command or a tombstone of the watch list."""
+        if command is None:
+            self.rules.forget(rule_id)
+            self._pending.rules_changed = True
+        elif self.rules.apply(command):
+            self._pending.rules_changed = True
+
+    def checkpoint_state(self, checkpoint_id: str, now_ms: int, quiet_after_ms: int) -> str:
+        """alarm, fault, active, quiet or unknown (nothing since this console started)."""
+        if now_ms - self._alarmed_at.get(checkpoint_id, 0) < ALARM_LIT_MS:
+            return "alarm"
+        if any(i.checkpoint_id == checkpoint_id for i in self.open_incidents()):
+            return "fault"
+        seen = self._seen.get(checkpoint_id)
+        if seen is None:
+            return "unknown"
+        return "active" if now_ms - seen < quiet_after_ms else "quiet"
+
+    def trajectory(self, rule_id: str) -> list[Alarm]:
+        """The alarms of one target in the order of capture."""
+        mine = [a for a in self._alarms.values() if a.rule_id == rule_id]
+        return sorted(mine, key=lambda a: (a.captured_at_ms, a.alarm_id))
+
+    def delta(self, now_ms: int) -> Delta:
+        """What is new since the last call; closes a second of the rate when one has passed."""
+        rates = self._close_second(now_ms)
+        fresh, self._pending = self._pending, _PendingDelta()
+        return Delta(
+            rows=tuple(fresh.rows),
+            passed=fresh.passed,
+            alarms=tuple(fresh.alarms),
+            incidents=tuple(fresh.incidents),
+            rates=rates,
+            rules_changed=fresh.rules_changed,
+        )
+
+    def _close_second(self, now_ms: int) -> tuple[RatePoint, ...]:
+        if self._last_tick_ms == 0:
+            self._last_tick_ms = now_ms
+            self._second.clear()
+            return ()
+        elapsed_ms = now_ms - self._last_tick_ms
+        if elapsed_ms < 1000:
+            return ()
+        counts = {t: c * 1000 / elapsed_ms for t, c in self._second.items()}
+        point = RatePoint(
+            second_ms=now_ms,
+            vehicle=counts.get("data.vehicle", 0.0),
+            face=counts.get("data.face", 0.0),
+            video=counts.get("data.video", 0.0),
+        )
+        self._second.clear()
+        self._last_tick_ms = now_ms
+        self.rates.append(point)
+        return (point,)
+
+
+class _PendingDelta:
+    """What has come since the last delta."""
+
+    def __init__(self) -> None:
+        self.rows: deque[LiveRecord] = deque(maxlen=MAX_ROWS_PER_DELTA)
+        self.passed = 0
+        self.alarms: deque[Alarm] = deque(maxlen=MAX_ALARMS)
+        self.incidents: deque[Incident] = deque(maxlen=MAX_CLOSED_INCIDENTS)
+        self.rules_changed = False

@@ -1,1 +1,0 @@
-"""Data topics and quarantine into the store."""

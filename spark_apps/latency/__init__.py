@@ -1,1 +1,0 @@
-"""Latency per minute, district and device."""

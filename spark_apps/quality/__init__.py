@@ -1,1 +1,0 @@
-"""What was sent against what can be used."""

@@ -1,1 +1,0 @@
-"""Vehicle and face records against the watch list."""

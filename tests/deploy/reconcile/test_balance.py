@@ -1,0 +1,121 @@
+"""The account's arithmetic: it balances to the record or says what does not add up."""
+
+import random
+
+import msgspec
+import pytest
+
+from deploy.reconcile.balance import AlarmTotals, FlowTotals, GroundTruth, balance
+from deploy.reconcile.report import print_reconciliation
+
+GOOD = FlowTotals(
+    kind="vehicle", on_topic=104, edge_rejected=2, in_flight=0, counted=103, uncounted=0,
+    truth=GroundTruth(tried=103, arrived=102, rejected={"not-json": 2, "all-unreadable": 2}),
+    stored=98, duplicates=3, rejected={"not-json": 2, "all-unreadable": 2}, rejected_again=1,
+)  # fmt: skip
+
+
+def changed(**what: object) -> FlowTotals:
+    return msgspec.structs.replace(GOOD, **what)
+
+
+def test_books_that_agree_balance():
+    """106 arrived = 101 valid + 4 rejected + 1 again; one record never left the city."""
+    account = balance([GOOD], AlarmTotals())
+    assert account.faults == []
+    assert account.balanced
+    (line,) = account.flows
+    assert (line.sent, line.arrived, line.valid, line.stored) == (103, 106, 101, 98)
+    assert line.duplicates == 4
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+@pytest.mark.parametrize(
+    "book", ["on_topic", "edge_rejected", "stored", "duplicates", "rejected_again", "counted"]
+)
+def test_one_record_more_or_less_in_any_book_is_a_fault(book: str, step: int):
+    """No tolerance anywhere."""
+    assert not balance([changed(**{book: getattr(GOOD, book) + step})], AlarmTotals()).balanced
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+@pytest.mark.parametrize("book", ["tried", "arrived"])
+def test_one_record_more_or_less_in_the_truth_is_a_fault(book: str, step: int):
+    """The city's own totals are checked like the others."""
+    truth = msgspec.structs.replace(GOOD.truth, **{book: getattr(GOOD.truth, book) + step})
+    assert not balance([changed(truth=truth)], AlarmTotals()).balanced
+
+
+def test_a_record_in_flight_is_a_fault_of_its_own():
+    """After the drain there must be none, even if the sums agree."""
+    account = balance([changed(on_topic=105, in_flight=1)], AlarmTotals())
+    assert account.faults == ["vehicle: 1 records are still in flight"]
+
+
+def test_while_records_come_only_bus_and_store_are_judged():
+    """Before, an account of a living bus said FAIL: its totals were of different moments. What bus
+    and store say of one moment must agree all the same."""
+    ahead = changed(is_alive=True, counted=90, in_flight=7, on_topic=111)
+    account = balance([ahead], AlarmTotals())
+    assert (account.balanced, account.is_alive) == (True, True)
+    lost = msgspec.structs.replace(ahead, stored=97)
+    assert balance([lost], AlarmTotals()).faults[0].endswith("1 off")
+
+
+def test_a_record_rejected_for_another_reason_than_the_city_knows_is_a_fault():
+    """The sums agree, the reasons do not."""
+    account = balance([changed(rejected={"not-json": 1, "all-unreadable": 3})], AlarmTotals())
+    assert account.faults == ["vehicle: rejected 3 all-unreadable and not 2, 1 not-json and not 2"]
+
+
+def test_films_and_replays_beside_the_city_are_held_to_what_they_counted():
+    """Ten more counted, ten more stored; nine would be a loss."""
+    assert balance([changed(counted=113, stored=108, on_topic=114)], AlarmTotals()).balanced
+    account = balance([changed(counted=113, stored=107, on_topic=113)], AlarmTotals())
+    assert account.faults == ["vehicle: stored and rejected are 111 records, 112 are due; -1"]
+
+
+def test_devices_that_do_not_count_themselves_are_no_fault():
+    """A camera of a user: five records, no counters."""
+    assert balance([changed(uncounted=5, stored=103, on_topic=109)], AlarmTotals()).balanced
+
+
+def test_alarms_missing_unexpected_and_doubled_are_three_faults():
+    """Rules of operators may raise what they like."""
+    account = balance(
+        [],
+        AlarmTotals(
+            expected={"stolen:1", "stolen:2"},
+            raised=["stolen:1", "stolen:1", "stolen:9", "operator-rule:5"],
+            city_rules={"stolen"},
+        ),
+    )
+    assert account.alarms_missing == ["stolen:2"]
+    assert account.alarms_unexpected == ["stolen:9"]
+    assert account.alarms_of_operators == 1
+    assert len(account.faults) == 3
+
+
+def test_a_random_history_balances_and_any_lost_or_doubled_record_does_not(dice: random.Random):
+    """Property: the equations hold for every history and for none that was tampered with."""
+    for _ in range(300):
+        stored, duplicates, here, edge = (dice.randrange(1, 1000) for _ in range(4))
+        rejected = {"no-time": here, "not-json": edge}
+        sent = stored + here + edge
+        books = FlowTotals(
+            kind="face", on_topic=stored + duplicates + here, edge_rejected=edge, in_flight=0,
+            counted=sent, uncounted=0, truth=GroundTruth(tried=sent, arrived=sent, rejected=rejected),
+            stored=stored, duplicates=duplicates, rejected=rejected,
+        )  # fmt: skip
+        assert balance([books], AlarmTotals()).balanced
+        victim = dice.choice(["on_topic", "edge_rejected", "stored", "duplicates", "counted"])
+        off = getattr(books, victim) + dice.choice([-1, 1])
+        assert not balance([msgspec.structs.replace(books, **{victim: off})], AlarmTotals()).balanced
+
+
+def test_people_read_why_records_were_rejected(capsys: pytest.CaptureFixture[str]):
+    """Each flow's reasons with their counts, the most frequent first."""
+    rejected = {"not-json": 2, "all-unreadable": 3}
+    account = balance([changed(rejected=rejected)], AlarmTotals())
+    print_reconciliation(account, as_json=False)
+    assert "rejected of vehicle: 3 all-unreadable, 2 not-json" in capsys.readouterr().out

@@ -1,0 +1,104 @@
+"""What only the embedded store has: a file, its disk, its lock and its indexes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ingest.store import open_store
+from ingest.store.port import (
+    PageRequest,
+    Query,
+    RecordStore,
+    StoreBatch,
+    StoreError,
+    StoreUnavailable,
+)
+from ingest.store.sqlite import schema
+from ingest.store.sqlite.query import records_statement
+from tests.ingest.store.made import position, row
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/store/records.db"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[RecordStore]:
+    opened = open_store(url, "write")
+    yield opened
+    opened.close()
+
+
+def test_a_full_disk_is_told_and_heals(tmp_path: Path):
+    """SQLite's own page limit stands for the disk: the batch fails whole, and succeeds when there
+    is room."""
+    store = open_store(f"sqlite://{tmp_path}/records.db", "write")
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    store._db.execute(f"PRAGMA max_page_count = {pages + 2}")
+    batch = StoreBatch(rows=[row(i, body=b"x" * 2000) for i in range(200)])
+    with pytest.raises(StoreUnavailable, match="full"):
+        store.apply(batch, [position(200, 0)])
+    assert store.count(Query()) == 0
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    assert store.apply(batch, [position(200, 0)]).stored == 200
+    store.close()
+
+
+def test_there_is_one_writer(store: RecordStore, url: str):
+    """A second writing process is refused at once."""
+    with pytest.raises(StoreUnavailable, match="another process"):
+        open_store(url, "write")
+
+
+def test_a_later_programs_file_is_refused(url: str):
+    """Better no answer than a wrong one."""
+    store = open_store(url, "write")
+    store._db.execute("PRAGMA user_version = 99")
+    store.close()
+    with pytest.raises(StoreError, match="99"):
+        open_store(url, "write")
+    with pytest.raises(StoreError, match="99"):
+        open_store(url).counts()
+
+
+def test_leading_indexes_are_used(store: RecordStore):
+    """No question that an operator asks often may scan the table."""
+    for query in (
+        Query(),
+        Query(plate="浙A11111"),
+        Query(checkpoint_id="c1"),
+        Query(kind="face"),
+        Query(camera_ip="x"),
+    ):
+        statement = records_statement(query, PageRequest())
+        plan = store._rows(type(statement)("EXPLAIN QUERY PLAN " + statement.sql, statement.values))
+        text = " | ".join(row[3] for row in plan)
+        assert "SCAN r " not in f"{text} " or "records_by_capture" in text, (query, text)
+        assert "TEMP B-TREE" not in text or query.camera_ip, (query, text)
+
+
+def test_a_file_of_the_first_version_opens_and_keeps_its_records(tmp_path: Path) -> None:
+    """Its clocks were not judged; a reader waits for the writer that brings it up to date."""
+    path = tmp_path / "records.db"
+    old = sqlite3.connect(path)
+    old.executescript(f"BEGIN; {schema._VERSION_1} PRAGMA user_version = 1; COMMIT;")
+    old.execute(
+        "INSERT INTO records (record_id, kind, checkpoint_id, district_id, camera_ip, recognizer_ip,"
+        " captured_at_ms, received_at_ms, plate_number, plate_key, plate_color, vehicle_color,"
+        " vehicle_type, vehicle_brand, vehicle_series, picture_url, partly_read, replayed, body,"
+        " stored_at_ms) VALUES ('old', 'vehicle', 'c', '', '', '', 5, 6, '', '', '', '', '', '',"
+        " '', '', 0, 0, x'7b7d', 7)"
+    )
+    old.commit()
+    old.close()
+    reader = open_store(f"sqlite://{path}")
+    assert reader.query(Query(), PageRequest(limit=9)) == ([], "")
+    open_store(f"sqlite://{path}", "write").close()
+    ((kept,), _) = reader.query(Query(), PageRequest(limit=9))
+    assert (kept.record_id, kept.captured_at_ms, kept.clock_off_ms) == ("old", 5, 0)
+    reader.close()

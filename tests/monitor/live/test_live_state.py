@@ -1,0 +1,146 @@
+"""The last minutes in memory, the watch list's fold."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+from console_city import alarms, incidents
+
+from bus.contracts.commands import WatchCommand
+from monitor.cluster.bus_overview import skew_percent
+from monitor.live.live_record import LiveRecord
+from monitor.live.live_state import ALARM_LIT_MS, MAX_ALARMS, MAX_ROWS_PER_DELTA, LiveState
+from monitor.live.rule_table import RuleTable
+
+NOW = 1_800_000_000_000
+
+
+def seen(i: int, checkpoint: str = "a") -> LiveRecord:
+    return LiveRecord(
+        record_id=f"r{i}",
+        kind="vehicle",
+        checkpoint_id=checkpoint,
+        camera_ip="",
+        captured_at_ms=NOW,
+        received_at_ms=NOW,
+    )
+
+
+def test_a_delta_tells_what_is_new_once() -> None:
+    """The second one is empty."""
+    live = LiveState(rows=10)
+    live.on_counts({"data.vehicle": 3})
+    live.on_records([seen(i) for i in range(3)], NOW)
+    first, second = live.delta(NOW), live.delta(NOW + 1)
+    assert [r.record_id for r in first.rows] == ["r0", "r1", "r2"]
+    assert first.passed == 3
+    assert second.empty
+
+
+def test_a_flood_is_counted_in_full_and_shown_in_part() -> None:
+    """A thousand rows a second are too many to read; the rings stay bounded."""
+    live = LiveState(rows=10)
+    live.delta(NOW)
+    live.on_counts({"data.vehicle": 5000, "data.face": 500})
+    live.on_records([seen(i) for i in range(5000)], NOW)
+    delta = live.delta(NOW + 2000)
+    assert delta.passed == 5500
+    assert len(delta.rows) == MAX_ROWS_PER_DELTA
+    assert delta.rows[-1].record_id == "r4999"
+    assert len(live.rows) == 10
+    assert (delta.rates[0].vehicle, delta.rates[0].face, delta.rates[0].total) == (2500, 250, 2750)
+
+
+def test_an_alarm_told_twice_is_one_alarm() -> None:
+    """The topic may repeat itself; the id does not."""
+    live = LiveState(rows=10)
+    one = alarms(NOW)[0]
+    assert live.on_alarm(one)
+    assert not live.on_alarm(one)
+    assert live.delta(NOW).alarms == (one,)
+    for i in range(MAX_ALARMS + 5):
+        live.on_alarm(msgspec.structs.replace(one, alarm_id=f"x{i}"))
+    assert len(live.alarms) == MAX_ALARMS
+
+
+def test_an_incident_that_has_ended_stays_ended() -> None:
+    """A late beginning does not open it again."""
+    live = LiveState(rows=10)
+    opened = incidents(NOW)[0]
+    closed = msgspec.structs.replace(opened, state="closed", closed_at_ms=NOW)
+    for event in (opened, closed, opened):
+        live.on_incident(event)
+    assert live.open_incidents() == []
+
+
+def test_the_state_of_a_checkpoint_follows_what_happens_there() -> None:
+    """unknown → active → quiet; an alarm lights it for two minutes; an incident outranks silence."""
+    live = LiveState(rows=10)
+    assert live.checkpoint_state("a", NOW, 1000) == "unknown"
+    live.on_records([seen(1)], NOW)
+    assert live.checkpoint_state("a", NOW + 999, 1000) == "active"
+    assert live.checkpoint_state("a", NOW + 1000, 1000) == "quiet"
+    live.on_incident(msgspec.structs.replace(incidents(NOW)[0], checkpoint_id="a"))
+    assert live.checkpoint_state("a", NOW, 1000) == "fault"
+    live.on_alarm(msgspec.structs.replace(alarms(NOW)[0], checkpoint_id="a", raised_at_ms=NOW))
+    assert live.checkpoint_state("a", NOW + ALARM_LIT_MS - 1, 1000) == "alarm"
+    assert live.checkpoint_state("a", NOW + ALARM_LIT_MS, 1000) == "fault"
+
+
+def test_a_trajectory_is_in_the_order_of_capture_whatever_the_order_of_arrival() -> None:
+    """Property over shuffles."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    mine = [a for a in alarms(NOW) if a.rule_id == "w-stolen"]
+    shuffled = alarms(NOW)
+    random.Random(seed).shuffle(shuffled)
+    live = LiveState(rows=10)
+    for alarm in shuffled:
+        live.on_alarm(alarm)
+    assert live.trajectory("w-stolen") == mine, f"seed {seed}"
+
+
+def command(rule: str, version: int, op: str = "put", until: int = 0) -> WatchCommand:
+    return WatchCommand(
+        rule_id=rule,
+        op=op,
+        version=version,
+        name=rule,
+        match={"plate_number": ["x"]},
+        valid_until_ms=until,
+    )  # type: ignore[arg-type]
+
+
+def test_the_newest_version_wins_whatever_the_order_of_arrival() -> None:
+    """Property: any order of any commands folds to the same list."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    dice = random.Random(seed)
+    commands = [
+        command(f"w{dice.randrange(6)}", v, dice.choice(("put", "remove"))) for v in range(1, 60)
+    ]
+    expected: dict[str, WatchCommand] = {c.rule_id: c for c in commands}
+    for _ in range(20):
+        dice.shuffle(commands)
+        book = RuleTable()
+        for one in commands:
+            book.apply(one)
+        found = {c.rule_id: c for c in book.in_force(NOW)}
+        assert found == {k: c for k, c in expected.items() if c.op == "put"}, f"seed {seed}"
+
+
+def test_a_rule_ends_by_time_and_a_new_version_always_wins() -> None:
+    """Also when this machine's clock is behind the last operator's."""
+    book = RuleTable()
+    book.apply(command("w", 500, until=1000))
+    assert len(book.in_force(999)) == 1
+    assert book.in_force(1000) == []
+    assert book.next_version("w", 100) == 501
+    assert book.next_version("new", 100) == 100
+
+
+def test_skew_is_the_fullest_partition_against_the_mean() -> None:
+    """I-2."""
+    assert skew_percent([10, 10]) == 0
+    assert skew_percent([30, 10]) == 50
+    assert skew_percent([0, 0]) == 0
+    assert skew_percent([7]) == 0

@@ -1,0 +1,159 @@
+"""The watch list's fold and its checks, for every order and content of commands."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bus.contracts.commands import WatchCommand
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT
+from monitor.live.live_consumer import LiveBatch, _event
+from monitor.live.rule_table import (
+    MATCHABLE,
+    MAX_VALUES,
+    RuleError,
+    RuleTable,
+    check_rule,
+    decode_command,
+)
+from spark_apps.apps.latency import cells_of
+from spark_apps.apps.quality import counters_of
+
+NOW_MS = 1_000_000
+TEXTS = st.text(max_size=120)
+COMMANDS = st.builds(
+    WatchCommand,
+    rule_id=st.sampled_from(["a", "b", "c"]),
+    op=st.sampled_from(["put", "remove"]),
+    version=st.integers(0, 12),
+    name=TEXTS,
+    note=st.text(max_size=20),
+    match=st.dictionaries(
+        st.sampled_from([*MATCHABLE["vehicle"], *MATCHABLE["face"], "nonsense"]),
+        st.lists(TEXTS, max_size=3),
+        max_size=3,
+    ),
+    kind=st.sampled_from(["vehicle", "face"]),
+    valid_from_ms=st.integers(0, 2 * NOW_MS),
+    valid_until_ms=st.integers(0, 2 * NOW_MS),
+)
+
+
+def once_per_version(commands: list[WatchCommand]) -> list[WatchCommand]:
+    """As the topic has them: a version of a rule is one command."""
+    return list({(c.rule_id, c.version): c for c in commands}.values())
+
+
+@given(st.lists(COMMANDS, max_size=12).map(once_per_version), st.data())
+def test_any_order_of_commands_and_any_repetition_gives_the_same_list(
+    commands: list[WatchCommand], data: st.DataObject
+) -> None:
+    """The newest command of a rule is the state; an older one that comes late changes nothing."""
+    first, second = RuleTable(), RuleTable()
+    for command in commands:
+        first.apply(command)
+    again = data.draw(st.lists(st.sampled_from(commands), max_size=5)) if commands else []
+    for command in data.draw(st.permutations([*commands, *again])):
+        second.apply(command)
+    assert first.in_force(NOW_MS) == second.in_force(NOW_MS)
+    newest = {c.rule_id: c for c in sorted(commands, key=lambda c: c.version)}
+    wanted = {
+        c.rule_id for c in newest.values()
+        if c.op == "put" and not 0 < c.valid_until_ms <= NOW_MS
+    }  # fmt: skip
+    assert {c.rule_id for c in first.in_force(NOW_MS)} == wanted
+
+
+@given(st.lists(COMMANDS, max_size=8), st.integers(0, 2 * NOW_MS), st.sampled_from(["a", "new"]))
+def test_the_next_command_always_wins_even_when_the_clock_went_back(
+    commands: list[WatchCommand], clock_ms: int, rule_id: str
+) -> None:
+    """Otherwise a removal would be without effect."""
+    book = RuleTable()
+    for command in commands:
+        book.apply(command)
+    version = book.next_version(rule_id, clock_ms)
+    assert book.apply(WatchCommand(rule_id=rule_id, op="remove", version=version))
+    assert rule_id not in {c.rule_id for c in book.in_force(NOW_MS)}
+
+
+@given(COMMANDS)
+def test_a_rule_is_sound_or_names_the_field_at_fault(command: WatchCommand) -> None:
+    """What passes can match something; what does not says which of its fields is wrong."""
+    try:
+        check_rule(command, NOW_MS)
+    except RuleError as error:
+        fault = error
+    else:
+        fault = None
+    if fault is not None:
+        assert fault.field in {*WatchCommand.__struct_fields__, *command.match}
+        assert str(fault)
+        return
+    assert command.name
+    assert command.match
+    for attribute, values in command.match.items():
+        assert attribute in MATCHABLE[command.kind]
+        assert 1 <= len(values) <= MAX_VALUES
+        assert all(value.strip() for value in values)
+    assert command.valid_until_ms == 0 or command.valid_until_ms > NOW_MS
+
+
+@given(COMMANDS)
+def test_a_command_comes_back_from_the_topic_as_it_was_sent(command: WatchCommand) -> None:
+    """Every text, every number."""
+    assert decode_command(msgspec.json.encode(command)) == command
+
+
+POISON = [
+    b'{"rule_id": "a", "op": "put", "version": 1, "name": "\xff"}',
+    b'{"rule_id": "a", "x": ' + b"[" * 20_000,
+    b'{"producer": "\xff"}', b'{"kind": "\xff"}', b'{"alarm_id": "\xff"}', b"\xff", b"",
+]  # fmt: skip
+
+
+@given(st.one_of(st.binary(max_size=200), st.text(max_size=80).map(str.encode)))
+def test_any_bytes_on_the_topic_are_a_command_or_none(value: bytes) -> None:
+    """A foreign message there must not end the reader."""
+    assert decode_command(value) is None or isinstance(decode_command(value), WatchCommand)
+
+
+@pytest.mark.parametrize("number", range(len(POISON)))
+def test_what_is_no_message_is_passed_over_by_every_reader_of_our_own_topics(number: int) -> None:
+    """It comes again after each restart: a text that is no UTF-8, or nested without end, ended the
+    console, the dispatcher and two streams for good."""
+    value = POISON[number]
+    assert decode_command(value) is None
+    assert counters_of([value]) == []
+    assert cells_of([value]) == []
+    for topic in (CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT):
+        batch = LiveBatch()
+        _event(batch, topic, RuleBytes(value))
+        assert (batch.commands, batch.alarms, batch.incidents) == ([], [], [])
+
+
+class RuleBytes:
+    """The part of a message that is read here."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def value(self) -> bytes:
+        return self._value
+
+    def key(self) -> bytes:
+        return b"a"
+
+    def offset(self) -> int:
+        return 7
+
+
+@pytest.mark.parametrize("kind", sorted(MATCHABLE))
+def test_every_attribute_a_rule_may_ask_for_is_accepted(kind: str) -> None:
+    """The form offers exactly these."""
+    for attribute in MATCHABLE[kind]:
+        match = {attribute: ["x"]}
+        command = WatchCommand(rule_id="r", op="put", version=1, name="n", kind=kind, match=match)  # type: ignore[arg-type]
+        check_rule(command, NOW_MS)

@@ -1,0 +1,92 @@
+"""Messages become rows, rejections and counts; every message is counted exactly once."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from msgspec.structs import replace
+
+from bus.contracts.register import Register
+from ingest.store.port import RecordRow
+from spark_apps.apps.ingest import envelope_of, latency_cells, store_batch
+from spark_apps.message import StreamMessage
+
+ZONE = "Asia/Shanghai"
+VEHICLE = {"卡口编号": "c1", "车牌号码": "浙AWL999", "车辆颜色": "白色", "抓拍时间": "2017-08-24 17:25:34",
+           "抓拍设备地址": "10.0.0.1", "后端图片识别服务器地址": "10.0.1.1"}  # fmt: skip
+CAPTURED_MS = 1_503_566_734_000
+
+
+def vehicle(offset: int = 0, **headers: str) -> StreamMessage:
+    body = json.dumps(VEHICLE, ensure_ascii=False).encode()
+    return StreamMessage("data.vehicle", 0, offset, 1000, body, **headers)
+
+
+def test_a_valid_record_is_a_row_and_counts_as_arrived_and_valid() -> None:
+    """By device, server and capture minute."""
+    batch = store_batch([vehicle(record_id="id-1")], Register(), ZONE)
+    (row,), (cell,) = batch.rows, batch.quality
+    assert (row.record_id, row.plate_key, row.captured_at_ms) == ("id-1", "浙AWL999", CAPTURED_MS)
+    assert (cell.kind, cell.camera_ip, cell.recognizer_ip) == ("vehicle", "10.0.0.1", "10.0.1.1")
+    assert cell.minute_ms == CAPTURED_MS - CAPTURED_MS % 60_000
+    assert (cell.arrived, cell.valid, cell.sent) == (1, 1, 0)
+
+
+def test_a_record_without_an_id_is_known_by_its_place() -> None:
+    """Other people's producers set no header."""
+    (row,) = store_batch([vehicle(7)], Register(), ZONE).rows
+    assert row.record_id == "data.vehicle-0-7"
+
+
+def test_a_broken_record_on_a_data_topic_is_rejected_with_its_bytes() -> None:
+    """It is kept and counted, never stored with the good ones (I-6)."""
+    batch = store_batch([StreamMessage("data.face", 1, 2, 5, b"\xff{")], Register(), ZONE)
+    assert (batch.rows, len(batch.rejected), batch.rejected[0].body) == ([], 1, b"\xff{")
+    assert batch.quality[0].rejected == {batch.rejected[0].reason: 1}
+
+
+def test_a_quarantined_record_keeps_the_reason_the_edge_gave() -> None:
+    """Kind, reason and field come from its headers."""
+    message = StreamMessage("quarantine.records", 0, 1, 5, b"{}", record_id="q", kind="face",
+                      reason="no-time", field="抓拍时间")  # fmt: skip
+    (row,) = store_batch([message], Register(), ZONE).rejected
+    assert (row.record_id, row.kind, row.reason, row.field) == ("q", "face", "no-time", "抓拍时间")
+
+
+def test_the_edges_arrival_time_wins_over_the_brokers_timestamp() -> None:
+    """A header that is no number is passed over."""
+    assert envelope_of(vehicle(received_at="123")).received_at_ms == 123
+    assert envelope_of(vehicle(received_at="-5x")).received_at_ms == 1000
+    assert envelope_of(vehicle()).received_at_ms == 1000
+
+
+def test_latency_is_counted_per_device_and_store_minute_without_replays() -> None:
+    """What is sent again from files says nothing about today's latency (L-1)."""
+    rows = store_batch([vehicle(1), vehicle(2), vehicle(3, replay="1")], Register(), ZONE).rows
+    stored = [_stored_at(row, CAPTURED_MS + 40) for row in rows]
+    (cell,) = latency_cells(stored)
+    assert cell.buckets == {40: 2}
+
+
+def test_arrived_is_valid_and_rejected_together(dice: random.Random) -> None:
+    """Property: each message is one row or one rejection and one count."""
+    messages = []
+    for offset in range(400):
+        body = bytearray(vehicle().value or b"")
+        for _ in range(dice.randrange(3)):
+            body[dice.randrange(len(body))] = dice.randrange(256)
+        topic = dice.choice(["data.vehicle", "data.face", "data.video", "quarantine.records"])
+        messages.append(
+            StreamMessage(topic, 0, offset, 1000, bytes(body) if dice.random() < 0.98 else None)
+        )
+    batch = store_batch(messages, Register(), ZONE)
+    assert len(batch.rows) + len(batch.rejected) == len(messages)
+    assert sum(cell.arrived for cell in batch.quality) == len(messages)
+    assert sum(cell.valid for cell in batch.quality) == len(batch.rows)
+    rejected = sum(sum(cell.rejected.values()) for cell in batch.quality)
+    assert rejected == len(batch.rejected)
+
+
+def _stored_at(row: RecordRow, stored_at_ms: int) -> RecordRow:
+    return replace(row, stored_at_ms=stored_at_ms)

@@ -1,0 +1,71 @@
+"""What meets a rule becomes a candidate, and only valid records do."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from alarm.rules import RuleSet, compile_rules, verdict
+from bus.contracts.commands import WatchCommand
+from spark_apps.apps.watchlist import candidates
+from spark_apps.message import StreamMessage
+
+ZONE = "Asia/Shanghai"
+RECORD = {
+    "卡口编号": "c1",
+    "车牌号码": "浙AWL999",
+    "车辆颜色": "白色",
+    "抓拍时间": "2017-08-24 17:25:34",
+}
+RULES = compile_rules(
+    [
+        WatchCommand(rule_id="plate", op="put", version=3, match={"plate_number": ["浙AWL999"]}),
+        WatchCommand(rule_id="looks", op="put", version=4, match={"vehicle_color": ["白色"]}),
+    ]
+)
+
+
+def message(record: object = RECORD, **headers: str) -> StreamMessage:
+    body = record if isinstance(record, bytes) else json.dumps(record, ensure_ascii=False).encode()
+    return StreamMessage("data.vehicle", 2, 9, 1000, body, **headers)
+
+
+def test_a_record_is_one_candidate_per_rule_it_meets() -> None:
+    """With the version of the rule and the record as the device wrote it."""
+    found = list(candidates(RULES, [message(record_id="id-1", source="peer")], ZONE))
+    assert [(c.rule_id, c.rule_version, c.record_id, c.source) for c in found] == [
+        ("looks", 4, "id-1", "peer"), ("plate", 3, "id-1", "peer"),
+    ]  # fmt: skip
+    assert json.loads(found[0].record) == RECORD
+
+
+def test_a_record_without_an_id_has_the_same_id_as_in_the_store() -> None:
+    """Alarm and row must find each other."""
+    assert {c.record_id for c in candidates(RULES, [message()], ZONE)} == {"data.vehicle-2-9"}
+
+
+def test_records_that_are_not_valid_are_no_candidates() -> None:
+    """They have no place or time to report; ingest rejects and counts them."""
+    without_time = {key: value for key, value in RECORD.items() if key != "抓拍时间"}
+    broken = [message(without_time), message(b"{"), message(b"\xff"), message(b"[1]"), message(b"")]
+    assert list(candidates(RULES, broken, ZONE)) == []
+
+
+def test_without_rules_nothing_is_even_decoded() -> None:
+    """An empty watch list costs nothing."""
+    assert list(candidates(RuleSet(), [message()], ZONE)) == []
+
+
+def test_every_candidate_of_a_rule_in_force_becomes_an_alarm(dice: random.Random) -> None:
+    """Matching and verdict are the same rules: they may not disagree."""
+    plates = ["浙AWL999", "浙 AWL999", "浙ａwl999", "浙AWL998", "识别异常", ""]
+    for _ in range(200):
+        record = RECORD | {
+            "车牌号码": dice.choice(plates),
+            "车辆颜色": dice.choice(["白色", "黑色"]),
+        }
+        found = list(candidates(RULES, [message(record)], ZONE))
+        assert all(verdict(RULES, candidate, 0) for candidate in found)
+        expected = {"looks"} if record["车辆颜色"] == "白色" else set()
+        expected |= {"plate"} if plates.index(record["车牌号码"]) < 3 else set()
+        assert {c.rule_id for c in found} == expected
