@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from broker.disk.real_guard import REFUSE
@@ -30,8 +31,21 @@ MAX_SECOND_RUNS = 3  # in a whole run; more are no chance but a defect
 LONGEST_BYTES_IN_A_NAME = 12
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
+# No deadline and no complaint that data are made slowly: both would judge the machine.
+hypothesis.settings.register_profile(
+    "databus", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("databus")
+
 _seconds: dict[str, float] = defaultdict(float)
 _second_runs: list[str] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis draws from the run's seed, unless it was given one of its own."""
+    if config.getoption("--hypothesis-seed", None) is None:
+        config.option.hypothesis_seed = SEED
 
 
 def pytest_report_header() -> str:

@@ -15,7 +15,7 @@ from ingest.edge.request import RECORD_PART, BadForm, Form, read_form
 
 BOUNDARY = "----edge7f3a"
 TYPE = f"multipart/form-data; boundary={BOUNDARY}"
-FEW = settings(max_examples=80, deadline=None)  # the deadline would judge the machine
+FEW = settings(max_examples=80)
 
 
 def request(content_type: str) -> Request:
