@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 
+from crc32c import crc32c
+
 from bus.domain.plates import plate_key
 
 
@@ -22,22 +24,26 @@ def uuid7(now_ms: int, random_bytes: bytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def sender_scoped_id(sender: str, camera_ip: str, kind: str, number: str) -> str:
+def sender_scoped_id(
+    sender: str, camera_ip: str, kind: str, number: str, captured_at: str = ""
+) -> str:
     """The identity of a record that its sender numbers itself (`记录编号`, `Idempotency-Key`).
 
-    Scoped by sender and device, because every device counts from one. Hashed, because a stranger's
-    text has no place in keys and paths; 128 bits, marked `own-` so that it is not mistaken for a
-    UUIDv7.
+    Scoped by sender, device, kind and capture time as the device wrote it, because every device
+    counts from one, and again after a restart. `sender` is empty where a record is on the bus
+    without an identity: nothing there says who produced it. Hashed, because a stranger's text has
+    no place in keys and paths; 128 bits, marked `own-` so that it is not mistaken for a UUIDv7.
     """
-    scope = "\x1f".join((sender, camera_ip, kind, number))
-    return (
-        "own-" + hashlib.blake2b(scope.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    )
+    parts = (sender, camera_ip, kind, number, *((captured_at,) if captured_at else ()))
+    scope = "\x1f".join(parts).encode("utf-8", "surrogatepass")
+    return "own-" + hashlib.blake2b(scope, digest_size=16).hexdigest()
 
 
-def bus_id(topic: str, partition: int, offset: int) -> str:
-    """The identity of a record that came to the bus without one: its place there."""
-    return f"{topic}-{partition}-{offset}"
+def bus_id(topic: str, partition: int, offset: int, value: bytes) -> str:
+    """The identity of a record that came to the bus without one: its place there and the CRC32C of
+    its value. A mirror keeps all four; a topic created again, or another cluster, collides with
+    nothing that differs."""
+    return f"{topic}-{partition}-{offset}-{crc32c(value):08x}"
 
 
 def key_of(kind: str, *, plate_number: str = "", camera_ip: str = "") -> bytes | None:

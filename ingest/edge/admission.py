@@ -206,7 +206,9 @@ def _identity(value: bytes, index: int, request: RequestInfo, random_bytes: byte
             wire = None
         if wire is not None and wire.sender_record_id.strip():
             number = wire.sender_record_id.strip()
-            return sender_scoped_id(request.sender, wire.camera_ip, request.kind, number)
+            return sender_scoped_id(
+                request.sender, wire.camera_ip, request.kind, number, wire.captured_at.strip()
+            )
     if request.idempotency_key:
         return sender_scoped_id(
             request.sender, "", request.kind, f"{request.idempotency_key}#{index}"

@@ -18,7 +18,7 @@ import msgspec
 from bus.contracts.headers import Reason, RecordKind
 from bus.contracts.keys import UNREADABLE
 from bus.contracts.register import Register
-from bus.domain.identity import bus_id
+from bus.domain.identity import bus_id, sender_scoped_id
 from bus.domain.plates import plate_key
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, ClockLimits, clock_off_ms
@@ -41,18 +41,13 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the bus (or the edge) knows of a message besides its bytes."""
 
     received_at_ms: int
-    record_id: str = ""  # header record-id; empty = the place on the bus is the identity
+    record_id: str = ""  # header record-id; empty: see `with_identity`
     source: str = ""
     topic: str = ""
     partition: int = -1
     offset: int = -1
     replayed: bool = False
     clock: ClockLimits = DEFAULT
-
-    @property
-    def identity(self) -> str:
-        """The record's identity: the one made where it entered, else its place on the bus."""
-        return self.record_id or bus_id(self.topic, self.partition, self.offset)
 
 
 class ClassifiedRecord(NamedTuple):
@@ -102,9 +97,11 @@ def classify(
         wire = read(body, kind)
     except Unreadable as error:
         found = PartialFields.from_bytes(body)
+        envelope = with_identity(envelope, kind, body)
         return ClassifiedRecord(
             _rejected(found, body, kind, envelope, error.reason.value, "", zone)
         )
+    envelope = with_identity(envelope, kind, body, wire)
     try:
         row = _valid(wire, envelope, register, zone, body, pictures_beside)
         return ClassifiedRecord(row, wire.oddly_typed)
@@ -140,7 +137,23 @@ def rejected_row(
     Also for records of `quarantine.records`, whose reason and field come from their headers.
     """
     body = value or b""
+    envelope = with_identity(envelope, kind, body)
     return _rejected(parse_partial(body), body, kind, envelope, reason, field, zone)
+
+
+def with_identity(
+    envelope: Envelope, kind: str, body: bytes, wire: DeviceMessage | None = None
+) -> Envelope:
+    """The envelope with the record's identity: the one made where it entered, else the device's own
+    number, else its place on the bus."""
+    if envelope.record_id:
+        return envelope
+    number = wire.sender_record_id.strip() if wire is not None else ""
+    if wire is not None and number:
+        found = sender_scoped_id("", wire.camera_ip, kind, number, wire.captured_at.strip())
+    else:
+        found = bus_id(envelope.topic, envelope.partition, envelope.offset, body)
+    return msgspec.structs.replace(envelope, record_id=found)
 
 
 def partition_key(row: RecordRow) -> bytes | None:
@@ -160,7 +173,7 @@ def _rejected(
     zone: str,
 ) -> RejectedRow:
     return RejectedRow(
-        record_id=envelope.identity,
+        record_id=envelope.record_id,
         kind=kind,
         reason=reason,
         field=field,
@@ -209,7 +222,7 @@ def _vehicle(
         raise Invalid(Reason.ALL_UNREADABLE)
     off_ms = _clock_off_ms(captured_at_ms, envelope)
     return RecordRow(
-        record_id=envelope.identity,
+        record_id=envelope.record_id,
         kind="vehicle",
         checkpoint_id=wire.checkpoint_id,
         district_id=register.district_of(wire.checkpoint_id) if register else "",
@@ -277,7 +290,7 @@ def _plain(
     """A record without a plate."""
     off_ms = _clock_off_ms(captured_at_ms, envelope)
     return RecordRow(
-        record_id=envelope.identity,
+        record_id=envelope.record_id,
         kind=kind,
         checkpoint_id=wire.checkpoint_id,
         district_id=register.district_of(wire.checkpoint_id) if register else "",

@@ -97,5 +97,6 @@ def _own_identity(body: bytes, file: str, number: int) -> str:
     own, camera = found.get("记录编号"), found.get("抓拍设备地址")
     sender = found.get("后端图片识别服务器地址") or camera
     if isinstance(own, str | int) and own and isinstance(camera, str) and isinstance(sender, str):
-        return sender_scoped_id(sender, camera, "replay", str(own))
+        captured_at = str(found.get("抓拍时间", "")).strip()
+        return sender_scoped_id(sender, camera, "replay", str(own), captured_at)
     return sender_scoped_id(file, "", "replay", str(number))

@@ -81,7 +81,10 @@ class RecordGenerator:
         valid = faulty.reason is None
         line = RecordLine(
             n=n,
-            id=sender_scoped_id(self._sender(camera), camera.camera_ip, camera.kind, number),
+            id=sender_scoped_id(
+                self._sender(camera), camera.camera_ip, camera.kind, number,
+                str(faulty.message.get("抓拍时间", "")).strip(),
+            ),
             topic=TOPIC_OF_KIND[camera.kind],
             kind=camera.kind,
             camera_ip=camera.camera_ip,

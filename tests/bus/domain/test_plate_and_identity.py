@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from bus.domain.identity import key_of, sender_scoped_id, uuid7
+from bus.domain.identity import bus_id, key_of, sender_scoped_id, uuid7
 from bus.domain.plates import plate_key, plate_pattern
 
 
@@ -49,11 +49,21 @@ def test_uuid7_has_its_version_its_time_and_keeps_order(dice: random.Random):
     assert [int(one[:8] + one[9:13], 16) for one in ids] == times
 
 
-def test_a_senders_numbers_are_scoped_by_sender_device_and_kind():
-    """Every device counts from one; a retry keeps its identity; text of strangers is hashed
-    away."""
+def test_a_senders_numbers_are_scoped_by_sender_device_kind_and_capture_time():
+    """Every device counts from one, and again after a restart; a retry keeps its identity; text of
+    strangers is hashed away."""
     ids = {sender_scoped_id(*parts) for parts in [("a", "c", "vehicle", "1"), ("b", "c", "vehicle", "1"), ("a", "d", "vehicle", "1"),
                                         ("a", "c", "face", "1"), ("a", "c", "vehicle", "2"), ("ac", "", "vehicle", "1")]}  # fmt: skip
-    assert len(ids) == 6
+    ids |= {sender_scoped_id("a", "c", "vehicle", "1", at) for at in ("2026-11-23 08:00:00", "2026-11-23 09:00:00")}
+    assert len(ids) == 8
     assert sender_scoped_id("a", "c", "vehicle", "../../x") == sender_scoped_id("a", "c", "vehicle", "../../x")
     assert re.fullmatch(r"own-[0-9a-f]{32}", sender_scoped_id("a", "c", "vehicle", "../../x 中"))
+
+
+def test_a_record_on_the_bus_without_an_identity_is_its_place_and_its_bytes():
+    """A topic created again has the same offsets; a mirror keeps place and bytes."""
+    first = bus_id("data.vehicle", 3, 7, b"one")
+    assert first == bus_id("data.vehicle", 3, 7, b"one")
+    assert len({first, bus_id("data.vehicle", 3, 7, b"two"), bus_id("data.vehicle", 3, 8, b"one"),
+                bus_id("data.vehicle", 4, 7, b"one"), bus_id("data.face", 3, 7, b"one")}) == 5  # fmt: skip
+    assert re.fullmatch(r"data\.vehicle-3-7-[0-9a-f]{8}", first)

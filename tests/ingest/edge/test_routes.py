@@ -134,6 +134,7 @@ async def test_own_numbers_and_idempotency_keys_survive_retries(
     numbered = {**GOOD, "记录编号": "17"}
     assert await ids(numbered) == await ids(numbered)
     assert await ids(numbered) != await ids({**numbered, "抓拍设备地址": "10.0.0.2"})
+    assert await ids(numbered) != await ids({**numbered, "抓拍时间": "2017-08-24 18:00:00"})
     keyed = {"idempotency-key": "abc"}
     assert await ids([GOOD, GOOD], **keyed) == await ids([GOOD, GOOD], **keyed)
     assert len(set(await ids([GOOD, GOOD], **keyed))) == 2

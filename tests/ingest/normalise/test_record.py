@@ -164,8 +164,8 @@ def test_a_track_is_a_person_or_a_mover(target: str, kind: str):
 def test_without_a_header_the_place_on_the_bus_is_the_identity():
     """Design: topic-partition-offset."""
     envelope = Envelope(received_at_ms=1, topic="data.vehicle", partition=3, offset=42)
-    assert read(BOOK, envelope=envelope).record_id == "data.vehicle-3-42"
-    assert read(b"{", envelope=envelope).record_id == "data.vehicle-3-42"
+    assert read(BOOK, envelope=envelope).record_id.startswith("data.vehicle-3-42-")
+    assert read(b"{", envelope=envelope).record_id.startswith("data.vehicle-3-42-")
 
 
 def test_a_garbled_record_still_tells_its_device_and_time():

@@ -8,6 +8,7 @@ import random
 from msgspec.structs import replace
 
 from bus.contracts.register import Register
+from bus.domain.identity import bus_id
 from ingest.store.port import RecordRow
 from spark_apps.apps.ingest import envelope_of, latency_cells, store_batch
 from spark_apps.message import StreamMessage
@@ -33,10 +34,25 @@ def test_a_valid_record_is_a_row_and_counts_as_arrived_and_valid() -> None:
     assert (cell.arrived, cell.valid, cell.sent) == (1, 1, 0)
 
 
-def test_a_record_without_an_id_is_known_by_its_place() -> None:
+def test_a_record_without_an_id_is_known_by_its_place_and_bytes() -> None:
     """Other people's producers set no header."""
     (row,) = store_batch([vehicle(7)], Register(), ZONE).rows
-    assert row.record_id == "data.vehicle-0-7"
+    assert row.record_id == bus_id("data.vehicle", 0, 7, vehicle(7).value or b"")
+
+
+def test_a_devices_own_number_is_an_identity_on_the_bus_too() -> None:
+    """A device that sends again what it numbered makes a duplicate; one that begins to count again
+    does not."""
+
+    def identity(offset: int, time: str = "2017-08-24 17:25:34", **headers: str) -> str:
+        body = json.dumps(VEHICLE | {"记录编号": "1", "抓拍时间": time}, ensure_ascii=False).encode()
+        message = StreamMessage("data.vehicle", 0, offset, 1000, body, **headers)
+        (row,) = store_batch([message], Register(), ZONE).rows
+        return row.record_id
+
+    assert identity(7) == identity(8)
+    assert identity(7) != identity(8, "2017-08-25 17:25:34")
+    assert identity(7, record_id="mine") == "mine"
 
 
 def test_a_broken_record_on_a_data_topic_is_rejected_with_its_bytes() -> None:
