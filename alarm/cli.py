@@ -21,7 +21,7 @@ from bus.cli.show import screen
 from bus.client.kafka.cluster import admin_client
 from bus.client.kafka.producer import Producer
 from bus.contracts.alarms import Alarm
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 from bus.domain.kinds import WIRE_KEYS
@@ -58,7 +58,7 @@ def add(
     ctx: typer.Context,
     plate: Annotated[list[str] | None, typer.Option(help=_PLATE_HELP)] = None,
     match: Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)] = None,
-    kind: Annotated[str, typer.Option(help="vehicle or face.")] = "vehicle",
+    kind: Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")] = USUAL_KIND,
     name: Annotated[str, typer.Option(help="What operators read on the alarm.")] = "",
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
@@ -71,7 +71,7 @@ def add(
         rule_id=rule_id or f"rule-{now_ms:x}",
         op="put",
         version=now_ms,
-        kind=cast(Literal["vehicle", "face"], _one_of("--kind", kind, WIRE_KEYS)),
+        kind=cast(MatchedKind, _one_of("--kind", kind, WIRE_KEYS)),
         name=name or " ".join((*(plate or ()), *(match or ()))),
         severity=cast(
             Literal["info", "warning", "critical"],

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from bus.domain.kinds import KEYS_AS_STORED, KINDS
 from deploy.paths import PROJECT_ROOT
 
 GENERATED = "bus/protocol/generated/"
@@ -186,3 +187,31 @@ def test_no_class_name_is_defined_twice():
 def test_a_replaced_name_is_found(path: str, source: str, name: str):
     """A module, a class, a method, a constant."""
     assert name in [one[2] for one in replaced_names({path: source})]
+
+
+# Where the name of a kind may stand as text: the table and the contract, what is valid of a kind, the
+# words of the console, and the senders that make records of certain kinds.
+NAMES_OF_KINDS = (
+    "bus/domain/kinds.py",
+    "bus/contracts/",
+    "ingest/normalise/device_message.py",
+    "ingest/normalise/diagnostics.py",
+    "ingest/normalise/record.py",
+    "ingest/senders/simulator/",
+    "ingest/senders/video/",
+    "monitor/i18n/",
+    "deploy/bench/",
+)
+
+
+def test_the_kinds_of_data_are_named_in_their_table_and_nowhere_else() -> None:
+    """A new kind is a row there; a list of kinds elsewhere would be forgotten."""
+    kinds = {*KINDS, *KEYS_AS_STORED}
+    found = [
+        f"{path}:{node.lineno} {node.value}"
+        for path, source in sources().items()
+        if not path.startswith(("tests/", *NAMES_OF_KINDS))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in kinds
+    ]
+    assert found == []

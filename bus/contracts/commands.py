@@ -10,6 +10,11 @@ from typing import Literal
 
 import msgspec
 
+MatchedKind = Literal["vehicle", "face"]
+"""The kinds of data whose attributes a rule may name."""
+USUAL_KIND: MatchedKind = "vehicle"
+"""What a rule is about that does not say."""
+
 
 class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """`control.watchlist`: put a target on the watch list, change it, or take it off (布控 / 撤控).
@@ -22,7 +27,7 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rule_id: str
     op: Literal["put", "remove"]
     version: int  # epoch ms of the decision; a later version wins in any order of arrival
-    kind: Literal["vehicle", "face"] = "vehicle"
+    kind: MatchedKind = USUAL_KIND
     name: str = ""
     severity: Literal["info", "warning", "critical"] = "warning"
     match: dict[str, list[str]] = {}

@@ -11,6 +11,7 @@ import hashlib
 
 from crc32c import crc32c
 
+from bus.domain.kinds import KINDS
 from bus.domain.plates import plate_key
 
 
@@ -47,8 +48,8 @@ def bus_id(topic: str, partition: int, offset: int, value: bytes) -> str:
 
 
 def key_of(kind: str, *, plate_number: str = "", camera_ip: str = "") -> bytes | None:
-    """The partition key: vehicles by plate, everything else by device; None where the plate is
-    unread, missing or masked."""
-    if kind == "vehicle":
+    """The partition key: what has plates by plate, everything else by device; None where the plate
+    is unread, missing or masked."""
+    if KINDS[kind].has_plate:
         return plate_key(plate_number).encode() or None
     return camera_ip.encode("utf-8", "replace") or None

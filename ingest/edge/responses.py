@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from bus.contracts.headers import Reason
+from bus.domain.kinds import COMMON_KIND
 from ingest.edge.admission import AdmittedRecord
 from ingest.normalise.diagnostics import Diagnostic, explain, reason_texts
 
@@ -100,7 +101,7 @@ def warning_items(index: int, faults: Iterable[Diagnostic]) -> list[WarnedItem]:
 
 def _locate(value: bytes, reason: str, zone: str) -> tuple[str, str]:
     """The fault with its place, as `check-message` says it."""
-    for fault in explain(value, "vehicle", zone):
+    for fault in explain(value, COMMON_KIND, zone):
         if fault.reason == reason:
             return fault.message, fault.message_zh
     return reason_texts(reason)

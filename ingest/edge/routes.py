@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from bus import wall_clock
 from bus.contracts import headers, topics
 from bus.contracts.meters import Sent
-from bus.domain.kinds import KINDS
+from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.settings import SiteSettings
 from bus.tasks import HeardRequests
 from ingest.edge.admission import AdmittedRecord, RequestInfo, admit
@@ -290,10 +290,10 @@ def _authorized(
         caller = authenticate(request.headers, address, senders, readers)
         if not authorise(caller, permission):
             return _denied(caller, permission)
-        if request.path_params.get("kind", "vehicle") not in KINDS:
-            return _problem(
-                404, "unknown-kind", "records are vehicle, face or video", "未知的记录类别。"
-            )
+        if request.path_params.get("kind", COMMON_KIND) not in KINDS:
+            known = ", ".join(KINDS)
+            text, text_zh = f"records are one of {known}", f"未知的记录类别；应为 {known}。"
+            return _problem(404, "unknown-kind", text, text_zh)
         with edge.meters.answer_seconds.time():
             return await _handle(edge, handler, request, caller)
 

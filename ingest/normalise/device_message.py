@@ -1,8 +1,9 @@
 """The device messages as they are read: only the fields we look at, everything else is skipped
 unread.
 
-In: JSON bytes. Out: `VehicleMessage`, `FaceMessage` or `VideoMessage`; raises `Unreadable`.
-Never: deciding whether a record is valid. Source: bus.contracts.keys.
+In: JSON bytes. Out: `VehicleMessage`, `FaceMessage`, `VideoMessage`, or a `PlainMessage` for
+a kind without a type of its own; raises `Unreadable`.
+Never: deciding whether a record is valid. Source: bus.domain.kinds.
 
 Two ways: a typed decode straight into a struct (what every healthy device takes), and where a field
 has another type than text, a lenient one that reads numbers as text and everything else as not
@@ -11,12 +12,12 @@ there.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from bus.contracts import keys
 from bus.contracts.headers import Reason
+from bus.domain.kinds import KINDS, DataKind
 
 
 class Unreadable(Exception):
@@ -28,10 +29,9 @@ class Unreadable(Exception):
 
 
 _WIRE_KEYS = {
-    english: chinese
-    for table in (keys.FACE, keys.VIDEO, keys.VEHICLE)
-    for chinese, english in table.items()
+    english: chinese for kind in KINDS.values() for chinese, english in kind.keys.items()
 }
+_PICTURE = "_picture_url"
 _WIRE_KEYS["inline_face_picture"] = "人脸图片"
 _WIRE_KEYS["inline_scene_picture"] = "场景图片"
 
@@ -45,6 +45,11 @@ class DeviceMessage(msgspec.Struct, rename=_WIRE_KEYS, gc=False):
     recognizer_ip: str = ""
     sender_record_id: str = ""
     oddly_typed: bool = False  # a field had another type than text; set by `_read_leniently`
+
+    @property
+    def picture_url(self) -> str:
+        """The picture that shows most."""
+        return ""
 
 
 class VehicleMessage(DeviceMessage, rename=_WIRE_KEYS, gc=False):
@@ -98,10 +103,31 @@ class VideoMessage(DeviceMessage, rename=_WIRE_KEYS, gc=False):
         return self.target_picture_url or self.scene_picture_url
 
 
-MESSAGE_TYPES: dict[str, type[DeviceMessage]] = {
+class PlainMessage(DeviceMessage, rename=_WIRE_KEYS, gc=False):
+    """A record of a kind of which only place, time and pictures are read."""
+
+    @property
+    def picture_url(self) -> str:
+        """The first there is, in the order of the kind's keys."""
+        fields = (f for f in self.__struct_fields__ if f.endswith(_PICTURE))
+        return next((url for f in fields if (url := getattr(self, f))), "")
+
+
+def _plain_type(kind: DataKind) -> type[PlainMessage]:
+    """The type for a kind that has none of its own."""
+    pictures = [(a, str, "") for a in kind.keys.values() if a.endswith(_PICTURE)]
+    name = f"{kind.name.title()}Message"
+    made = msgspec.defstruct(name, pictures, bases=(PlainMessage,), rename=_WIRE_KEYS, gc=False)
+    return cast(type[PlainMessage], made)
+
+
+_OF_KIND: dict[str, type[DeviceMessage]] = {
     "vehicle": VehicleMessage,
     "face": FaceMessage,
     "video": VideoMessage,
+}
+MESSAGE_TYPES: dict[str, type[DeviceMessage]] = {
+    name: _OF_KIND.get(name) or _plain_type(kind) for name, kind in KINDS.items()
 }
 # Attribute -> wire key; looked up once, because msgspec computes it again at every call.
 _TEXT_FIELDS: dict[type[DeviceMessage], dict[str, str]] = {

@@ -13,14 +13,15 @@ import difflib
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from bus.contracts import keys
 from bus.contracts.headers import Reason
-from bus.domain.kinds import KEYS_OF_KIND
+from bus.domain import kinds
+from bus.domain.kinds import COMMON_KIND, KEYS_OF_KIND
 from bus.domain.plates import plate_key, says_no_plate
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
@@ -96,15 +97,9 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 def guess_kind(value: bytes) -> str:
     """What the message seems to be, where its sender does not say."""
     try:
-        found = read_object(value).keys()
+        return kinds.guess_kind(read_object(value))
     except Unreadable:
-        return "vehicle"
-    own = {
-        "vehicle": keys.RECOGNITION.keys(),
-        "face": keys.FACE.keys() - keys.VEHICLE.keys() | {"人脸图片"},
-        "video": keys.VIDEO.keys() - keys.VEHICLE.keys() | {"目标图片"},
-    }
-    return max(own, key=lambda kind: len(found & own[kind]))
+        return COMMON_KIND
 
 
 class MessageContext(NamedTuple):
@@ -163,10 +158,8 @@ def _object_faults(found: dict[str, Any], given: MessageContext) -> Iterator[Dia
     kind = given.kind
     yield from _checkpoint(found)
     yield from _time(found, given)
-    if kind == "vehicle":
-        yield from _recognition(found)
-    if kind == "face":
-        yield from _face(found)
+    if kind in _OF_KIND:
+        yield from _OF_KIND[kind](found)
     yield from _pictures(found, given.max_picture_bytes)
     yield from _types(found, kind)
     yield from _unknown_keys(found, kind)
@@ -285,6 +278,13 @@ def _face(found: dict[str, Any]) -> Iterator[Diagnostic]:
                 "Without the model's name the feature cannot be compared.",
                 "没有特征模型名称，特征无法比对。",
             )
+
+
+# What is said of a kind beyond place, time, types and keys.
+_OF_KIND: dict[str, Callable[[dict[str, Any]], Iterator[Diagnostic]]] = {
+    "vehicle": _recognition,
+    "face": _face,
+}
 
 
 def _pictures(found: dict[str, Any], max_bytes: int) -> Iterator[Diagnostic]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bus.contracts import keys
+from bus.domain.kinds import KEYS_OF_KIND
 from ingest.normalise.device_message import Unreadable, read_object
 
 GAT_1400 = "GA/T 1400"
@@ -21,7 +21,7 @@ PLATE_RECOGNIZER = "Plate Recognizer"
 DEEPSTREAM = "NVIDIA DeepStream"
 AXIS = "Axis License Plate Verifier"
 
-_OWN_KEYS = keys.VEHICLE.keys() | keys.FACE.keys() | keys.VIDEO.keys()
+_OWN_KEYS = frozenset().union(*KEYS_OF_KIND.values())
 _GAT_WORDS = ("MotorVehicle", "NonMotorVehicle", "Face", "Person", "Image", "VideoSlice", "File")
 _GAT_KEYS = frozenset(
     {f"{word}{end}" for word in _GAT_WORDS for end in ("ListObject", "Object", "List")}

@@ -11,7 +11,8 @@ valid, however odd.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ from bus.contracts.headers import Reason, RecordKind
 from bus.contracts.keys import UNREADABLE
 from bus.contracts.register import Register
 from bus.domain.identity import bus_id, sender_scoped_id
+from bus.domain.kinds import KINDS, STORED_WITH_PLATE, DataKind
 from bus.domain.plates import plate_key
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, ClockLimits, clock_off_ms
@@ -103,7 +105,7 @@ def classify(
         )
     envelope = with_identity(envelope, kind, body, wire)
     try:
-        row = _valid(wire, envelope, register, zone, body, pictures_beside)
+        row = _valid(wire, _Given(KINDS[kind], envelope, register, body, pictures_beside), zone)
         return ClassifiedRecord(row, wire.oddly_typed)
     except Invalid as error:
         found = PartialFields.from_message(wire)
@@ -112,21 +114,20 @@ def classify(
         return ClassifiedRecord(rejected, wire.oddly_typed)
 
 
-def _valid(
-    wire: DeviceMessage,
-    envelope: Envelope,
-    register: Register | None,
-    zone: str,
-    body: bytes,
-    pictures_beside: bool,
-) -> RecordRow:
+class _Given(NamedTuple):
+    """What a valid record's row is made of, besides what was read of it."""
+
+    kind: DataKind
+    envelope: Envelope
+    register: Register | None
+    body: bytes
+    pictures_beside: bool
+
+
+def _valid(wire: DeviceMessage, given: _Given, zone: str) -> RecordRow:
     """Raises `Invalid`."""
     captured_at_ms = _checkpoint_and_time(wire, zone)
-    if isinstance(wire, VehicleMessage):
-        return _vehicle(wire, captured_at_ms, envelope, register, body)
-    if isinstance(wire, FaceMessage):
-        return _face(wire, captured_at_ms, envelope, register, body, pictures_beside)
-    return _video(wire, captured_at_ms, envelope, register, body)
+    return _ROW_OF.get(type(wire), _plain)(wire, captured_at_ms, given)
 
 
 def rejected_row(
@@ -158,7 +159,7 @@ def with_identity(
 
 def partition_key(row: RecordRow) -> bytes | None:
     """As `bus.domain.identity.key_of`, of a normalised record."""
-    if row.kind == "vehicle":
+    if row.kind in STORED_WITH_PLATE:
         return row.plate_key.encode("utf-8", "replace") or None
     return row.camera_ip.encode("utf-8", "replace") or None
 
@@ -204,13 +205,7 @@ def _checkpoint_and_time(wire: DeviceMessage, zone: str) -> int:
         raise Invalid(Reason.BAD_TIME, "抓拍时间") from error
 
 
-def _vehicle(
-    wire: VehicleMessage,
-    captured_at_ms: int,
-    envelope: Envelope,
-    register: Register | None,
-    body: bytes,
-) -> RecordRow:
+def _vehicle(wire: VehicleMessage, captured_at_ms: int, given: _Given) -> RecordRow:
     plate = wire.plate_number
     recognised = (
         plate, wire.plate_color, wire.vehicle_color, wire.vehicle_type, wire.vehicle_brand,
@@ -220,10 +215,11 @@ def _vehicle(
     unread = recognised.count(UNREADABLE)
     if unread == len(recognised):
         raise Invalid(Reason.ALL_UNREADABLE)
+    _, envelope, register, body, _ = given
     off_ms = _clock_off_ms(captured_at_ms, envelope)
     return RecordRow(
         record_id=envelope.record_id,
-        kind="vehicle",
+        kind=RecordKind.VEHICLE.value,
         checkpoint_id=wire.checkpoint_id,
         district_id=register.district_of(wire.checkpoint_id) if register else "",
         camera_ip=wire.camera_ip,
@@ -245,53 +241,31 @@ def _vehicle(
     )
 
 
-def _face(
-    wire: FaceMessage,
-    captured_at_ms: int,
-    envelope: Envelope,
-    register: Register | None,
-    body: bytes,
-    pictures_beside: bool,
-) -> RecordRow:
+def _face(wire: FaceMessage, captured_at_ms: int, given: _Given) -> RecordRow:
     shown = (
         wire.face_feature, wire.face_picture_url, wire.scene_picture_url, wire.inline_face_picture,
         wire.inline_scene_picture,
     )  # fmt: skip
-    if not pictures_beside and all(text.strip() in ("", UNREADABLE) for text in shown):
+    if not given.pictures_beside and all(text.strip() in ("", UNREADABLE) for text in shown):
         raise Invalid(Reason.NO_PICTURE_OR_FEATURE, "人脸图片地址")
-    return _plain(
-        wire, RecordKind.FACE.value, wire.picture_url, captured_at_ms, envelope, register, body
-    )
+    return _plain(wire, captured_at_ms, given)
 
 
-def _video(
-    wire: DeviceMessage,
-    captured_at_ms: int,
-    envelope: Envelope,
-    register: Register | None,
-    body: bytes,
-) -> RecordRow:
-    target, picture_url = "", ""
-    if isinstance(wire, VideoMessage):
-        target, picture_url = wire.target_class.strip().lower(), wire.picture_url
-    kind = RecordKind.PERSON if target in _PERSONS else RecordKind.MOVER
-    return _plain(wire, kind.value, picture_url, captured_at_ms, envelope, register, body)
+def _video(wire: VideoMessage, captured_at_ms: int, given: _Given) -> RecordRow:
+    is_person = wire.target_class.strip().lower() in _PERSONS
+    stored_as = RecordKind.PERSON if is_person else RecordKind.MOVER
+    return _plain(wire, captured_at_ms, given, stored_as.value)
 
 
 def _plain(
-    wire: DeviceMessage,
-    kind: str,
-    picture_url: str,
-    captured_at_ms: int,
-    envelope: Envelope,
-    register: Register | None,
-    body: bytes,
+    wire: DeviceMessage, captured_at_ms: int, given: _Given, stored_as: str = ""
 ) -> RecordRow:
-    """A record without a plate."""
+    """A record without a plate, of which place and time are all that must be readable."""
+    kind, envelope, register, body, _ = given
     off_ms = _clock_off_ms(captured_at_ms, envelope)
     return RecordRow(
         record_id=envelope.record_id,
-        kind=kind,
+        kind=stored_as or kind.stored_as[0],
         checkpoint_id=wire.checkpoint_id,
         district_id=register.district_of(wire.checkpoint_id) if register else "",
         camera_ip=wire.camera_ip,
@@ -299,10 +273,18 @@ def _plain(
         captured_at_ms=captured_at_ms - off_ms,
         received_at_ms=envelope.received_at_ms,
         clock_off_ms=off_ms,
-        picture_url=picture_url,
+        picture_url=wire.picture_url,
         replayed=envelope.replayed,
         body=body,
     )
+
+
+# What makes the row of a message, or raises `Invalid`; `_plain` for every other kind.
+_ROW_OF: dict[type[DeviceMessage], Callable[[Any, int, _Given], RecordRow]] = {
+    VehicleMessage: _vehicle,
+    FaceMessage: _face,
+    VideoMessage: _video,
+}
 
 
 def _clock_off_ms(captured_at_ms: int, envelope: Envelope) -> int:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import re
 
-# What a picture shows, by the wire key it came under; an unknown part is kept as "other".
+from bus.contracts.keys import INLINE_PICTURES
+from bus.domain.kinds import KEYS_OF_KIND
+
+# What a picture shows, by the wire key it came under (`vehicle_picture_url` shows a vehicle); an
+# unknown part is kept as "other".
 ROLES = {
-    "车辆图片": "vehicle",
-    "车牌图片": "plate",
-    "场景图片": "scene",
-    "人脸图片": "face",
-    "目标图片": "target",
+    key: table[address].removesuffix("_picture_url")
+    for key, address in INLINE_PICTURES.items()
+    for table in KEYS_OF_KIND.values()
+    if address in table
 }
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xd8\xff", "jpg"),

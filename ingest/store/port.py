@@ -10,7 +10,12 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from bus.contracts.headers import RecordKind
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
+
+COMMON_STORED = RecordKind.VEHICLE.value
+"""The stored kind of most records, whose newest are found by time alone, without an index of the
+kind. A part of both stores' formats on disk."""
 
 
 class StoreError(Exception):

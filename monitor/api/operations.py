@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.contracts.register import encode_register
 from bus.wall_clock import now_ms
 from ingest.store.port import PageRequest
@@ -28,7 +28,7 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     name: str
     match: dict[str, list[str]]
-    kind: Literal["vehicle", "face"] = "vehicle"
+    kind: MatchedKind = USUAL_KIND
     severity: Literal["info", "warning", "critical"] = "warning"
     valid_from_ms: int = 0
     valid_until_ms: int = 0

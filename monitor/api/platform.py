@@ -19,6 +19,7 @@ from prometheus_client import (
 )
 
 from bus import wall_clock
+from bus.domain.kinds import KINDS
 from ingest.store.port import Position
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response
@@ -171,8 +172,8 @@ def _metrics(services: ConsoleServices) -> bytes:
         "databus_console_records_per_second", "Records passing now", ["kind"], registry=registry
     )
     last = live.rates[-1] if live.rates else None
-    for kind in ("vehicle", "face", "video"):
-        rate.labels(kind).set(getattr(last, kind) if last else 0)
+    for kind in KINDS:
+        rate.labels(kind).set(last.rates[kind] if last else 0)
     Gauge("databus_console_rules_in_force", "Rules of the watch list", registry=registry).set(
         len(live.rules.in_force(wall_clock.now_ms()))
     )

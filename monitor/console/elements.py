@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any
 
 from nicegui import ui
 
+from bus.domain.kinds import KINDS
 from monitor.console.address import FIELDS, format_address
 from monitor.console.rows import Row, grid_options
 from monitor.i18n import Texts
 
 SOFT = "#8b98ad"  # readable on both grounds: charts do not follow the theme by themselves
 LINES = "rgba(128,150,180,.22)"
-COLOURS = {
-    "vehicle": "#4aa8ff",
-    "face": "#f0a030",
-    "video": "#b07cff",
+_KIND_COLOURS = ("#4aa8ff", "#f0a030", "#b07cff", "#3ccf91", "#ff8a5c", "#e05c9c", "#c9c14a")
+COLOURS = dict(zip(KINDS, cycle(_KIND_COLOURS), strict=False)) | {
     "p50": "#3ccf91",
     "p95": "#4aa8ff",
     "p99": "#ff8a5c",

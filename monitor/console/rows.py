@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import WatchCommand
-from bus.contracts.keys import FACE, PLACE_AND_TIME, VEHICLE, VIDEO
+from bus.contracts.keys import PLACE_AND_TIME
 from bus.contracts.register import Register
+from bus.domain.kinds import KEYS_AS_STORED, KEYS_OF_KIND
 from monitor.api.views import alarm_row, clock, live_record_row
 from monitor.i18n import Texts
 from monitor.live.live_record import LiveRecord
@@ -92,8 +93,7 @@ def features_text(features: Mapping[str, str], t: Texts) -> str:
     return " · ".join(parts)
 
 
-_ATTRIBUTES = {**VEHICLE, **FACE, **VIDEO}
-_TABLES = {"vehicle": VEHICLE, "face": FACE, "person": VIDEO, "mover": VIDEO}
+_ATTRIBUTES = {key: name for table in KEYS_OF_KIND.values() for key, name in table.items()}
 _SHOWN_APART = {*PLACE_AND_TIME.values(), "plate_number", "plate_color", "vehicle_color",
                 "vehicle_type", "vehicle_brand", "vehicle_series"}  # fmt: skip
 
@@ -105,7 +105,7 @@ def body_facts(kind: str, body: Any, t: Texts) -> list[tuple[str, str]]:
         return []
     found = []
     for key, value in body.items():
-        attribute = _TABLES.get(kind, {}).get(key, "")
+        attribute = KEYS_AS_STORED.get(kind, {}).get(key, "")
         name = t.table.get(f"attribute.{attribute}", "")
         if name and attribute not in _SHOWN_APART and isinstance(value, (str, int, float)):
             found.append((name, t.value(attribute, str(value))))

@@ -89,7 +89,8 @@ def _stored_kind(kind: DataKind, target_class: str) -> str:
     """Under which kind the record will be stored; a video's is the class of its target."""
     if len(kind.stored_as) == 1:
         return kind.stored_as[0]
-    return RecordKind.PERSON.value if target_class == "person" else RecordKind.MOVER.value
+    person, mover = RecordKind.PERSON.value, RecordKind.MOVER.value
+    return person if target_class == person else mover
 
 
 def _english(body: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
 from monitor.live.rule_table import RuleTable
 
@@ -24,17 +25,15 @@ ALARM_LIT_MS = 120_000  # a checkpoint shows an alarm for so long
 
 
 class RatePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of one second per data topic."""
+    """Messages of one second; `rates` by kind of data."""
 
     second_ms: int
-    vehicle: float
-    face: float
-    video: float
+    rates: dict[str, float]
 
     @property
     def total(self) -> float:
         """All kinds."""
-        return self.vehicle + self.face + self.video
+        return sum(self.rates.values())
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,13 +168,11 @@ class LiveState:
         elapsed_ms = now_ms - self._last_tick_ms
         if elapsed_ms < 1000:
             return ()
-        counts = {t: c * 1000 / elapsed_ms for t, c in self._second.items()}
-        point = RatePoint(
-            second_ms=now_ms,
-            vehicle=counts.get("data.vehicle", 0.0),
-            face=counts.get("data.face", 0.0),
-            video=counts.get("data.video", 0.0),
-        )
+        rates = {
+            kind: self._second.get(topic, 0) * 1000 / elapsed_ms
+            for kind, topic in TOPIC_OF_KIND.items()
+        }
+        point = RatePoint(second_ms=now_ms, rates=rates)
         self._second.clear()
         self._last_tick_ms = now_ms
         self.rates.append(point)

@@ -5,12 +5,14 @@ In: commands in any order. Out: the rules in force at a moment. Never: matching,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from bus.contracts.commands import WatchCommand
-from bus.contracts.keys import FACE, PLACE_AND_TIME, VEHICLE
+from bus.contracts.keys import PLACE_AND_TIME
+from bus.domain.kinds import KEYS_OF_KIND, WIRE_KEYS
 
 MAX_VALUES = 50  # accepted values of one attribute; more is a list for another kind of rule
 MAX_VALUE_CHARACTERS = 100
@@ -29,14 +31,16 @@ _HIDDEN = {
 }
 
 
-def _matchable(table: dict[str, str]) -> tuple[str, ...]:
+def _matchable(table: Mapping[str, str]) -> tuple[str, ...]:
     own = [a for a in table.values() if a not in _HIDDEN and not a.endswith("_url")]
     places = set(PLACE_AND_TIME.values())
     return tuple(sorted(own, key=lambda a: a in places))
 
 
 # What a rule may ask for, per kind: what the device says of the target, then where it was seen.
-MATCHABLE: dict[str, tuple[str, ...]] = {"vehicle": _matchable(VEHICLE), "face": _matchable(FACE)}
+MATCHABLE: dict[str, tuple[str, ...]] = {
+    kind: _matchable(KEYS_OF_KIND[kind]) for kind in WIRE_KEYS
+}
 
 
 class RuleError(ValueError):

@@ -19,14 +19,8 @@ from typing import Any
 
 import msgspec
 
-from bus.contracts.keys import FACE, VIDEO
 from bus.domain.identity import sender_scoped_id
-from bus.domain.kinds import KINDS
-
-_FACE_ONLY = frozenset({"人脸特征", "特征模型", "人脸图片地址", "人脸图片", "性别"}) & (
-    frozenset(FACE) | {"人脸图片"}
-)
-_VIDEO_ONLY = frozenset({"目标类别", "目标编号", "出现时间"}) & frozenset(VIDEO)
+from bus.domain.kinds import KINDS, guess_kind
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -51,7 +45,7 @@ def parse_line(line: bytes, kind: str, file: str, number: int) -> Recorded:
     """The message of one line; `kind` empty means: as the line says. Never fails."""
     envelope = _envelope(line)
     if envelope is None:
-        return Recorded(kind or _kind_by_keys(line), _own_identity(line, file, number), line)
+        return Recorded(kind or guess_kind(_object(line)), _own_identity(line, file, number), line)
     body = _body(envelope)
     record_id = envelope.id or _own_identity(body, file, number)
     return Recorded(envelope.kind, record_id, body)
@@ -82,13 +76,6 @@ def _object(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _kind_by_keys(line: bytes) -> str:
-    names = _object(line).keys()
-    if names & _VIDEO_ONLY:
-        return "video"
-    return "face" if names & _FACE_ONLY else "vehicle"
 
 
 def _own_identity(body: bytes, file: str, number: int) -> str:

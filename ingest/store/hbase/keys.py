@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from enum import Enum
 from zlib import crc32
 
-from ingest.store.port import RecordRow, RejectedRow
+from ingest.store.port import COMMON_STORED, RecordRow, RejectedRow
 
 SALTS = 16
 END, INSIDE = b"\x00", b"\x00\xff"
 _ZERO = 1 << 63
-COMMON_KIND = "vehicle"  # most records are: the time finds its newest at once
 
 
 class Facet(Enum):
@@ -93,7 +92,7 @@ def index_keys(row: RecordRow) -> Iterator[bytes]:
     values = {Facet.CHECKPOINT: row.checkpoint_id}
     if row.plate_key:
         values[Facet.PLATE] = row.plate_key
-    if row.kind != COMMON_KIND:
+    if row.kind != COMMON_STORED:
         values[Facet.KIND] = row.kind
     for facet, value in values.items():
         [prefix] = prefixes(facet, value)

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from bus.domain.plates import plate_key, plate_pattern
 from bus.domain.times import MINUTE_MS
-from ingest.store.hbase.keys import COMMON_KIND, Facet, newest_first, prefixes
+from ingest.store.hbase.keys import Facet, newest_first, prefixes
 from ingest.store.hbase.tables import IndexEntry
-from ingest.store.port import Query, RecordRow
+from ingest.store.port import COMMON_STORED, Query, RecordRow
 
 BEHIND_ALL = b"\xff" * 9
 ANY = "*"
@@ -44,7 +44,7 @@ def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None)
         path = AccessPath(Facet.PLATE, (plate_key(query.plate),))
     elif query.checkpoint_id:
         path = AccessPath(Facet.CHECKPOINT, (query.checkpoint_id,))
-    elif query.kind and query.kind != COMMON_KIND and not query.camera_ip:
+    elif query.kind and query.kind != COMMON_STORED and not query.camera_ip:
         path = AccessPath(Facet.KIND, (query.kind,))
     elif query.camera_ip and checkpoints is not None:
         path = AccessPath(Facet.CHECKPOINT, checkpoints)

@@ -4,5 +4,3 @@ from __future__ import annotations
 
 FACET_PLATE, FACET_CHECKPOINT, FACET_KIND = 1, 2, 3
 HOUR_MS = 3_600_000
-# The kind of most records: not worth a facet, the capture time finds its newest at once.
-COMMON_KIND = "vehicle"

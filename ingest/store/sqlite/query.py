@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bus.domain.plates import plate_key, plate_pattern
-from ingest.store.port import PageRequest, Query, RecordRow
+from ingest.store.port import COMMON_STORED, PageRequest, Query, RecordRow
 from ingest.store.sqlite.facets import (
-    COMMON_KIND,
     FACET_CHECKPOINT,
     FACET_KIND,
     FACET_PLATE,
@@ -88,7 +87,7 @@ def _lead(query: Query) -> Statement:
         return _plates(query.plate)
     if query.checkpoint_id:
         return _facet(FACET_CHECKPOINT, "f.value = ?", query.checkpoint_id)
-    if query.kind and query.kind != COMMON_KIND and not query.camera_ip:
+    if query.kind and query.kind != COMMON_STORED and not query.camera_ip:
         return _facet(FACET_KIND, "f.value = ?", query.kind)
     if query.camera_ip:
         seen_at = "(SELECT checkpoint_id FROM cameras WHERE camera_ip = ?)"

@@ -20,6 +20,7 @@ from bus import wall_clock
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
 from bus.lock_file import hold_lock_file
 from ingest.store.port import (
+    COMMON_STORED,
     Applied,
     LatencySummary,
     Position,
@@ -31,7 +32,6 @@ from ingest.store.port import (
 from ingest.store.positions import was_applied
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import (
-    COMMON_KIND,
     FACET_CHECKPOINT,
     FACET_KIND,
     FACET_PLATE,
@@ -60,7 +60,7 @@ SELECT captured_at_ms / {HOUR_MS}, {FACET_CHECKPOINT}, checkpoint_id, captured_a
 FROM records WHERE id > :before
 UNION ALL
 SELECT captured_at_ms / {HOUR_MS}, {FACET_KIND}, kind, captured_at_ms, id
-FROM records WHERE id > :before AND kind <> '{COMMON_KIND}'
+FROM records WHERE id > :before AND kind <> '{COMMON_STORED}'
 ORDER BY 1, 2, 3, 4
 """
 _INSERT_HOURS = f"""

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from nicegui import ui
 
+from bus.domain.kinds import KINDS
 from bus.domain.times import MINUTE_MS
 from bus.wall_clock import now_ms
 from ingest.store.port import RecordReader
@@ -22,7 +23,7 @@ from monitor.console.pages.live import short
 from monitor.console.rows import clock_row, column, place_field
 from monitor.console.time_fields import day_field
 
-KINDS = ("vehicle", "face")
+LIVE_KINDS = tuple(kind.name for kind in KINDS.values() if kind.is_live)
 REFRESH_SECONDS = 30.0
 MAX_CLOCKS = 500  # rows of the table of devices whose clock is off
 _CURVES = ("p50", "p95", "p99")
@@ -48,7 +49,7 @@ class LatencyPage:
         self._scope.props("outlined dense").style("width: 130px")
         self._which.props("outlined dense").style("width: 280px")
         self._show_choice()
-        self._parts = {kind: _Chart(view, kind) for kind in KINDS}
+        self._parts = {kind: _Chart(view, kind) for kind in LIVE_KINDS}
         self._clocks = _Clocks(view)
         self._day.on_value_change(self._choose_day)
         self._scope.on_value_change(self._choose_scope)

@@ -6,6 +6,7 @@ import json
 
 from nicegui import ui
 
+from bus.domain.kinds import KINDS
 from monitor.api.kpis import Kpis
 from monitor.api.services import midnight_ms
 from monitor.console.elements import grid, line_chart, panel
@@ -123,7 +124,7 @@ def valid_state(percent: float) -> str:
 def _chart(view: View) -> None:
     t = view.t
     with panel(t("live.chart")):
-        names = {kind: t(f"kind.{kind}") for kind in ("video", "face", "vehicle")}
+        names = {kind: t(f"kind.{kind}") for kind in reversed(KINDS)}
         points = list(view.services.hub.live.rates)
         data = {kind: [_at(p, kind) for p in points] for kind in names}
         chart = line_chart(
@@ -145,7 +146,7 @@ def _chart(view: View) -> None:
 
 
 def _at(point: RatePoint, kind: str) -> list[float]:
-    return [point.second_ms, round(getattr(point, kind), 1)]
+    return [point.second_ms, round(point.rates[kind], 1)]
 
 
 def _records(view: View, detail: DetailPanel) -> None:

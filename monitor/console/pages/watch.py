@@ -10,7 +10,8 @@ import msgspec
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import USUAL_KIND, WatchCommand
+from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
@@ -46,8 +47,8 @@ class RuleForm:
             with ui.element("div").classes("bar"):
                 self._name = ui.input(t("watch.name")).style("width: 200px")
                 self._kind = ui.select(
-                    {k: t(f"kind.{k}") for k in ("vehicle", "face")},
-                    value="vehicle",
+                    {k: t(f"kind.{k}") for k in WIRE_KEYS},
+                    value=USUAL_KIND,
                     label=t("watch.kind"),
                 ).style("width: 100px")
                 self._severity = ui.select(
@@ -99,9 +100,9 @@ class RuleForm:
     def _change_kind(self) -> None:
         for row in list(self._rows):
             self._drop_feature(row)
-        vehicle = self._kind.value == "vehicle"
-        self._plates.set_visibility(vehicle)
-        if not vehicle:
+        has_plate = KINDS[self._kind.value].has_plate
+        self._plates.set_visibility(has_plate)
+        if not has_plate:
             self._plates.set_value("")
             self._add_feature()
 

@@ -49,7 +49,8 @@ def test_a_flood_is_counted_in_full_and_shown_in_part() -> None:
     assert len(delta.rows) == MAX_ROWS_PER_DELTA
     assert delta.rows[-1].record_id == "r4999"
     assert len(live.rows) == 10
-    assert (delta.rates[0].vehicle, delta.rates[0].face, delta.rates[0].total) == (2500, 250, 2750)
+    [point] = delta.rates
+    assert (point.rates["vehicle"], point.rates["face"], point.total) == (2500, 250, 2750)
 
 
 def test_an_alarm_told_twice_is_one_alarm() -> None:
