@@ -43,8 +43,8 @@ def part(name: str, data: bytes, filename: str | None, kind: str | None) -> byte
 
 # What would end a part too early is no content that a sender with this boundary may send.
 contents = st.binary(max_size=300).filter(lambda data: BOUNDARY.encode() not in data)
-filenames = st.one_of(
-    st.none(), st.text(st.characters(blacklist_characters='"\\\r\n', codec="utf-8"), max_size=20)
+filenames = st.text(
+    st.characters(blacklist_characters='"\\\r\n', codec="utf-8"), min_size=1, max_size=20
 )
 kinds = st.sampled_from([None, "image/jpeg", "application/json", "text/plain; charset=utf-8"])
 
@@ -55,9 +55,9 @@ def forms(draw: Any) -> tuple[bytes, Form]:
     pictures = draw(st.dictionaries(st.sampled_from(sorted(INLINE_PICTURES)), contents, max_size=5))
     is_file = draw(st.booleans())
     record = draw(contents)
-    parts = [part(RECORD_PART, record, draw(filenames.filter(bool)) if is_file else None, None)]
+    parts = [part(RECORD_PART, record, draw(filenames) if is_file else None, None)]
     for name, data in pictures.items():
-        parts.append(part(name, data, draw(filenames.filter(bool)), draw(kinds)))
+        parts.append(part(name, data, draw(filenames), draw(kinds)))
     order = draw(st.permutations(parts))
     return b"".join(order) + f"--{BOUNDARY}--\r\n".encode(), Form(record, pictures)
 
