@@ -134,7 +134,8 @@ class OperationsStore:
         return True
 
     def _put_incident(self, incident: Incident) -> None:
-        """A closed incident stays closed when messages are repeated."""
+        """A closed incident stays closed when messages are repeated. One that its own process has
+        notified is stored only."""
         body = msgspec.json.encode(incident)
         changed = self._db.execute(
             "INSERT INTO incidents (incident_id, state, body) VALUES (?, ?, ?)"
@@ -142,7 +143,7 @@ class OperationsStore:
             " WHERE state = 'open' AND excluded.state = 'closed'",
             (incident.incident_id, incident.state, body),
         )
-        if changed.rowcount:
+        if changed.rowcount and not incident.notified_by:
             self._add_notifications(f"{incident.incident_id}:{incident.state}", body)
 
     def _add_notifications(self, subject: str, body: bytes) -> None:

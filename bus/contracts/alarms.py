@@ -47,12 +47,23 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] = {}
 
 
+IncidentKind = Literal[
+    "latency", "quality", "backlog",
+    # of the watch
+    "away", "standing", "filling", "silence", "curve", "lost",
+]  # fmt: skip
+
+
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """`event.incident`: a lasting fault with its beginning and its end (L-3, Q-2); published once
-    each."""
+    each.
+
+    `notified_by` names the process that tells the notifiers by itself; where it is empty, the
+    dispatcher does.
+    """
 
     incident_id: str
-    kind: Literal["latency", "quality", "backlog"]
+    kind: IncidentKind
     state: Literal["open", "closed"]
     opened_at_ms: int
     closed_at_ms: int = 0
@@ -62,3 +73,4 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_id: str = ""
     district_id: str = ""
     detail: dict[str, str] = {}
+    notified_by: str = ""

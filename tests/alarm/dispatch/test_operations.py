@@ -98,6 +98,18 @@ def test_an_incident_is_told_once_when_it_opens_and_once_when_it_closes(
     assert [n.subject for n in operations.due(0, 10)] == ["i:open", "i:closed"]
 
 
+def test_what_its_own_process_has_notified_is_stored_and_not_notified_again(
+    operations: OperationsStore, path: Path
+) -> None:
+    """The watch notifies by itself, because it must with the bus away."""
+    notified = msgspec.structs.replace(incident("open"), notified_by="watch")
+    operations.apply(BatchChanges(incidents=[notified]))
+    assert operations.due(1 << 60, 10) == []
+    reader = OperationsReader(path)
+    assert [i.incident_id for i in reader.incidents(page=PageRequest())[0]] == ["i"]
+    reader.close()
+
+
 def test_open_incidents_can_be_asked_for(operations: OperationsStore, path: Path) -> None:
     """The console shows what is wrong now."""
     operations.apply(
