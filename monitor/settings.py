@@ -1,10 +1,21 @@
-"""Settings of the console process: address, sessions, limits of what it holds in memory."""
+"""Settings of the console (address, sessions, limits of what it holds in memory) and the watch."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import msgspec
 
-from bus.settings import Name, Port, Positive, check_trusted_proxies
+from bus.settings import (
+    Name,
+    Port,
+    Positive,
+    Seconds,
+    Share,
+    SiteSettings,
+    check_trusted_proxies,
+)
 
 
 class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,3 +44,33 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         """Refuse proxies that cannot be."""
         check_trusted_proxies(self.trusted_proxies)
+
+
+class WatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`databus.toml` [watch]: the bounds after which something is an incident."""
+
+    away_s: Seconds = 30.0  # store, broker, driver, dispatcher, edge, console do not answer
+    standing_s: Seconds = 30.0  # records wait, and the position does not move
+    backlog_s: Seconds = 60.0  # a stage is so far behind the end of its topics,
+    backlog_records: Positive = 100_000  # or by so many records
+    filling_share: Share = 0.9  # of a disk
+    spool_share: Share = 0.5  # of the edge's spool: half an outage is left
+    filling_s: Seconds = 30.0
+    silence_factor: Annotated[float, msgspec.Meta(ge=1, le=100)] = 4.0  # times the p99 of the gaps
+    silence_min_s: Seconds = 120.0
+    silence_together: Positive = 5  # senders that fall silent together are one incident
+    curve_lost_share: Share = 0.2  # of what was sent and did not become valid
+    curve_minutes: Positive = 3
+    notify_hours: Positive = 24  # a notice that could not be delivered for so long is given up
+    probe_interval_s: Annotated[float, msgspec.Meta(ge=0.1, le=10)] = 5.0
+    probe_timeout_s: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 3.0
+    file: str = ""  # incidents, notices, habits; empty: watch/watch.db of the data directory
+    health: dict[str, str] = {}  # name -> URL that must answer; empty: edge and console
+
+    def file_path(self, site: SiteSettings) -> Path:
+        """The watch's own file."""
+        return Path(self.file) if self.file else site.data_path / "watch" / "watch.db"
+
+    def heartbeat_path(self, site: SiteSettings) -> Path:
+        """What it writes every few seconds, so that others see that it lives."""
+        return self.file_path(site).with_name("heartbeat.json")

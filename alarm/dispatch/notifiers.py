@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-import httpx
-
 from alarm.settings import DispatcherSettings
 from bus.settings import SiteSettings
 
@@ -57,6 +55,9 @@ class WebhookNotifier:
     name = "webhook"
 
     def __init__(self, url: str, timeout_s: float) -> None:
+        import httpx  # where none is configured, a small process need not hold it
+
+        self._failed = httpx.HTTPError
         self._url = url
         self._client = httpx.AsyncClient(timeout=timeout_s)
 
@@ -68,7 +69,7 @@ class WebhookNotifier:
         }
         try:
             answer = await self._client.post(self._url, content=body, headers=headers)
-        except httpx.HTTPError as error:
+        except self._failed as error:
             raise NotificationError(f"{type(error).__name__}: {error}") from error
         if not answer.is_success:
             raise NotificationError(f"status {answer.status_code}")

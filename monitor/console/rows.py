@@ -149,7 +149,8 @@ def process_row(process: ProcessStatus, zone: ZoneInfo, t: Texts) -> Row:
 
 def incident_text(detail: Mapping[str, str], t: Texts) -> str:
     """The detail of an incident: the names of its numbers in words."""
-    said = {k: v for k, v in detail.items() if k not in ("place", "place_en")}
+    hidden = ("place", "place_en", "address", "stage" if "subject" in detail else "")
+    said = {k: v for k, v in detail.items() if k not in hidden}
     return t("list.comma").join(_incident_fact(key, value, t) for key, value in said.items())
 
 
@@ -161,6 +162,11 @@ def _incident_fact(key: str, value: str, t: Texts) -> str:
         value = t.word("kind", value)
     elif name == "scope":
         value = t.word("scope", value)
+    elif name == "subject":
+        part, space, rest = value.partition(" ")
+        value = f"{t.word('part', part)}{space}{rest}"
+    elif name == "course":
+        value = t.word("course", value)
     elif name.endswith("_ms") and value.lstrip("-").isdecimal():
         value = span_text(int(value), t)
     return f"{t.word('fact', name)} {value}"

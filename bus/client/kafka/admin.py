@@ -20,11 +20,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from bus.client.kafka.cluster import ClusterUnavailable, describe
 from bus.client.kafka.config import admin_config
 from bus.client.kafka.errors import bus_error
 from bus.client.model import (
     BrokerDescription,
     ClusterDescription,
+    ClusterIdentity,
     GroupDescription,
     MemberDescription,
     PartitionDescription,
@@ -109,6 +111,13 @@ class Admin:
     def delete_topic(self, name: str) -> None:
         """Delete a topic and its records."""
         self._wait(self._client.delete_topics([name], request_timeout=self._timeout_s)[name])
+
+    def identity(self, topics: Iterable[str]) -> ClusterIdentity:
+        """The ids of the cluster and of these topics, and their partitions."""
+        try:
+            return describe(self._client, topics)
+        except ClusterUnavailable as error:
+            raise BusError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
 
     def topic_names(self) -> list[str]:
         """All topics, internal ones included."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
+from bus.contracts.alarms import IncidentKind
 from bus.contracts.headers import Reason, RecordKind
 from monitor.console.rows import match_text, values_of
 from monitor.i18n import LANGUAGES, texts
@@ -63,7 +65,7 @@ def test_every_value_of_ours_has_a_word() -> None:
         "reason": {r.value for r in Reason},
         "severity": {"critical", "warning", "info"},
         "state": {"active", "quiet", "alarm", "fault", "unknown", "open", "closed"},
-        "incident": {"latency", "quality", "backlog"},
+        "incident": set(get_args(IncidentKind)),
         "attribute": {a for attributes in MATCHABLE.values() for a in attributes},
     }
     for group, values in groups.items():

@@ -1,0 +1,212 @@
+"""What the probes ask: brokers, HTTP addresses, stores, offsets, processes, disks.
+
+Each is called in a thread of its own, ends within a bound, and raises where there is no answer.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from bus.client.kafka.admin import Admin
+from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
+from bus.client.wire.ports import Address
+from bus.client.wire.sync_client import SyncConnection, addresses
+from bus.settings import BusSettings
+from ingest.store.port import Position, RecordReader
+from monitor.ports import ProcessStatus
+from monitor.watch.curve import MinuteTotal
+from monitor.watch.judge import SUSPENDED, UsedSpace
+
+CLIENT_ID = "databus-watch"
+MAX_BROKERS = 100  # remembered once they were seen: a broker that died is no longer listed
+MAX_REPLY_BYTES = 1 << 20
+_QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 1000}
+
+
+class BrokerQuestion:
+    """Whether every known broker speaks the Kafka protocol: a connection and its handshake."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self._address = address
+        self._timeout_ms = int(timeout_s * 1000)
+
+    def ask(self) -> None:
+        """Raises BusError."""
+        SyncConnection(
+            self._address, CLIENT_ID,
+            connect_timeout_ms=self._timeout_ms, request_timeout_ms=self._timeout_ms,
+        ).close()  # fmt: skip
+
+
+def bootstrap_addresses(bus: BusSettings) -> list[Address]:
+    """The brokers that the settings name."""
+    return addresses(bus.bootstrap_servers)
+
+
+@dataclass(frozen=True, slots=True)
+class BusOffsets:
+    """What the brokers say of the topics of all stages."""
+
+    cluster: ClusterIdentity
+    starts: Mapping[TopicAndPartition, int]
+    ends: Mapping[TopicAndPartition, int]
+    committed: Mapping[str, Mapping[TopicAndPartition, int]]  # by consumer group
+    brokers: tuple[Address, ...]
+
+
+class OffsetsQuestion:
+    """Start and end offsets, and what the groups of our applications have committed."""
+
+    def __init__(
+        self, bus: BusSettings, topics: Iterable[str], groups: Iterable[str], timeout_s: float
+    ) -> None:
+        self._topics = sorted(set(topics))
+        self._groups = set(groups)
+        self._admin = Admin(bus, client_id=CLIENT_ID, timeout_s=timeout_s, overrides=_QUIET)
+
+    def ask(self) -> BusOffsets:
+        """Raises BusError."""
+        identity = self._admin.identity(self._topics)
+        places = [TopicPartition(*place) for place in identity.partitions]
+        known = self._groups.intersection(self._admin.groups())
+        cluster, _ = self._admin.describe_cluster()
+        return BusOffsets(
+            cluster=identity,
+            starts=_plain(self._admin.start_offsets(places)),
+            ends=_plain(self._admin.end_offsets(places)),
+            committed={group: _plain(self._admin.committed(group)) for group in sorted(known)},
+            brokers=tuple(Address(b.host, b.port) for b in cluster.brokers),
+        )
+
+    def close(self) -> None:
+        """End its threads."""
+        self._admin.close()
+
+
+def _plain(offsets: Mapping[TopicPartition, int]) -> dict[TopicAndPartition, int]:
+    return {(place.topic, place.partition): offset for place, offset in offsets.items()}
+
+
+class _PositionReader(Protocol):
+    def positions(self, application: str) -> Sequence[Position]: ...
+    def close(self) -> None: ...
+
+
+Reader = TypeVar("Reader", bound=_PositionReader)
+
+
+class StoreQuestion(Generic[Reader]):
+    """A cheap read of a store: how far its applications are.
+
+    Opened again for every question: a reader that stays open goes on reading a file that was
+    replaced or removed.
+    """
+
+    def __init__(self, open_reader: Callable[[], Reader], applications: Sequence[str]) -> None:
+        self._open = open_reader
+        self._applications = applications
+        self._had_positions = False
+
+    def ask(self) -> dict[str, list[Position]]:
+        """Positions by application. Raises what the reader raises."""
+        with closing(self._open()) as reader:
+            found = {name: list(reader.positions(name)) for name in self._applications}
+        has_positions = any(found.values())
+        if self._had_positions and not has_positions:
+            raise LookupError("the positions that were in it are gone")
+        self._had_positions = has_positions
+        return found
+
+
+class MinutesQuestion:
+    """The quality of the last settled minutes, summed up over all devices of a kind."""
+
+    def __init__(
+        self, open_reader: Callable[[], RecordReader], now_ms: Callable[[], int],
+        *, settle_ms: int, minutes: int,
+    ) -> None:  # fmt: skip
+        self._open = open_reader
+        self._now_ms = now_ms
+        self._settle_ms = settle_ms
+        self._minutes = minutes
+
+    def ask(self) -> list[MinuteTotal]:
+        """Totals, of minutes in which something was sent."""
+        until_ms = (self._now_ms() - self._settle_ms) // 60_000 * 60_000
+        from_ms = until_ms - self._minutes * 60_000
+        totals: dict[tuple[str, int], list[int]] = {}
+        with closing(self._open()) as reader:
+            cells = reader.quality(from_ms=from_ms, until_ms=until_ms)
+        for cell in cells:
+            total = totals.setdefault((cell.kind, cell.minute_ms), [0, 0])
+            total[0] += cell.sent
+            total[1] += min(cell.valid, cell.sent)
+        return [
+            MinuteTotal(kind, minute_ms, sent, valid)
+            for (kind, minute_ms), (sent, valid) in totals.items()
+            if sent
+        ]
+
+
+def fetch(url: str, timeout_s: float) -> bytes:
+    """The body of a GET. Raises `OSError` for anything but a 2xx; asks no proxy."""
+    # Imported here: six megabytes, and what is watched by addresses of its own needs none of it.
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=timeout_s) as reply:
+        body: bytes = reply.read(MAX_REPLY_BYTES)
+        return body
+
+
+class EdgeSpool(msgspec.Struct, frozen=True):
+    """What `/v1/status` of the edge says of its spool."""
+
+    spooled: int
+    drained: int
+    spool_bytes: int
+
+
+def ask_spool(url: str, timeout_s: float) -> EdgeSpool:
+    """Raises `OSError` or `msgspec.MsgspecError`."""
+    return msgspec.json.decode(fetch(url, timeout_s), type=EdgeSpool)
+
+
+def with_suspended(found: Iterable[ProcessStatus]) -> list[ProcessStatus]:
+    """The processes; one that was stopped by a signal says so instead of `running`."""
+    return [
+        msgspec.structs.replace(one, state=SUSPENDED) if _is_suspended(one.pid) else one
+        for one in found
+    ]
+
+
+def _is_suspended(pid: int | None) -> bool:
+    """By Linux' /proc; elsewhere nobody can tell."""
+    if pid is None:
+        return False
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state in ("T", "t")
+
+
+def used_space(folders: Iterable[Path]) -> list[UsedSpace]:
+    """The disks of these folders, each once; folders that are not there yet are left out."""
+    found: dict[int, UsedSpace] = {}
+    for folder in folders:
+        try:
+            device, usage = folder.stat().st_dev, shutil.disk_usage(folder)
+        except OSError:
+            continue
+        # As `df` counts: what only root may use is not free.
+        total = usage.used + usage.free
+        found.setdefault(device, UsedSpace(f"disk {folder}", usage.used, total))
+    return list(found.values())

@@ -1,0 +1,199 @@
+"""Everyone who sends: devices, servers, districts, the site, each with a habit. Pure.
+
+In: sightings per second, the deployment register. Out: who was seen, when each is to be checked.
+Never: an opinion about a silence (`silence`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import tzinfo
+
+from bus.contracts.register import Register
+from bus.domain.times import HOUR_MS
+from monitor.watch.habits import MAX_LOOK_AHEAD_HOURS, Habit
+from monitor.watch.watch_clock import HourClasses, WatchClock
+
+log = logging.getLogger(__name__)
+
+MAX_SENDERS = 20_000
+"""A stranger may invent addresses: under a kilobyte each, so 20 MB; the rest is not judged."""
+SEEN_SHARE = 0.5  # an hour of which less was seen teaches nothing
+FORGET_MS = 14 * 24 * HOUR_MS  # two weeks without a record: the device was taken away
+
+DEVICE, SERVER, DISTRICT, SITE = "device", "server", "district", "site"
+SCOPES = (SITE, DISTRICT, SERVER, DEVICE)  # the widest first: it explains the narrower ones
+Address = tuple[str, str]  # scope and address
+
+
+@dataclass(slots=True, eq=False)
+class Sender:
+    """One that sends. Invariant: while `is_silent`, nothing is learnt from it."""
+
+    scope: str
+    address: str
+    server: str
+    district: str
+    last_ms: int  # seen time of its last record, or of the start of its timer
+    habit: Habit = field(default_factory=Habit)
+    devices: int = 0  # behind a server, in a district, at the site
+    hour_records: int = 0
+    quiet_hours: bytes = b""  # whole hours without a record, learnt when it is heard in time
+    is_silent: bool = False
+    is_whole_hour: bool = False  # it was known, and not silent, since the hour began
+    is_changed: bool = False  # since its habit was saved
+
+    @property
+    def key(self) -> Address:
+        """Names it among all."""
+        return self.scope, self.address
+
+
+class SavedHabit:
+    """One row of the watch's own file."""
+
+    __slots__ = ("address", "body", "scope", "server")
+
+    def __init__(self, scope: str, address: str, server: str, body: bytes) -> None:
+        self.scope, self.address, self.server, self.body = scope, address, server, body
+
+
+class Senders:
+    """`new` are those added since it was emptied. Invariant: an hour teaches once, when it ends."""
+
+    def __init__(self, clock: WatchClock, zone: tzinfo) -> None:
+        self.register = Register()
+        self.classes = HourClasses(zone)
+        self.by_key: dict[Address, Sender] = {}
+        self.new: list[Sender] = []
+        self.refused = 0
+        self._forgotten: list[Address] = []
+        self._clock = clock
+        self._hour_number = clock.now_ms // HOUR_MS
+        self._hour_began_ms = clock.seen_ms
+
+    def load(self, saved: Iterable[SavedHabit]) -> None:
+        """Go on with what an earlier process has learnt; every timer begins now."""
+        for row in saved:
+            try:
+                habit = Habit.from_bytes(row.body)
+            except ValueError as error:
+                log.warning("the habit of %s %s is left out: %s", row.scope, row.address, error)
+                continue
+            sender = self.add(row.scope, row.address, row.server)
+            if sender is not None:
+                sender.habit = habit
+
+    def changed(self) -> Iterator[SavedHabit]:
+        """What has changed since it was asked last."""
+        for sender in self.by_key.values():
+            if sender.is_changed:
+                sender.is_changed = False
+                body = sender.habit.to_bytes()
+                yield SavedHabit(sender.scope, sender.address, sender.server, body)
+
+    def add(self, scope: str, address: str, server: str) -> Sender | None:
+        """The one of this name; None beyond MAX_SENDERS."""
+        found = self.by_key.get((scope, address))
+        if found is not None:
+            return found
+        if len(self.by_key) >= MAX_SENDERS:
+            self.refused += 1
+            return None
+        district = self._district_of(scope, address)
+        sender = Sender(scope, address, server, district, self._clock.seen_ms)
+        self.by_key[scope, address] = sender
+        self.new.append(sender)
+        if scope == DEVICE:
+            self._count_device(sender)
+        return sender
+
+    def above(self, sender: Sender) -> list[Sender]:
+        """The server, the district and the site of a device."""
+        names = ((SERVER, sender.server), (DISTRICT, sender.district), (SITE, SITE))
+        found = (self.add(scope, name, "") for scope, name in names if name)
+        return [one for one in found if one is not None]
+
+    def record(self, sender: Sender, count: int) -> None:
+        """So many records of it came just now."""
+        now_ms = self._clock.seen_ms
+        if not sender.is_silent:
+            self._learn_gap(sender, now_ms, count)
+            for hour in sender.quiet_hours:
+                sender.habit.learn_hour(hour, 0)
+        sender.quiet_hours = b""
+        sender.last_ms = now_ms
+        sender.hour_records += count
+
+    def due_ms(self, sender: Sender, factor: float, least_ms: int) -> int | None:
+        """Seen time at which its silence is longer than its habit allows; None for never."""
+        begin_ms = self._clock.wall_ms(sender.last_ms)
+        due_ms = sender.habit.due_ms(begin_ms, factor, self.classes)
+        return None if due_ms is None else sender.last_ms + max(least_ms, due_ms - begin_ms)
+
+    def end_hour(self) -> list[Sender]:
+        """At the first call of a new hour: learn the last one; who has been forgotten."""
+        number = self._clock.now_ms // HOUR_MS
+        if number == self._hour_number:
+            return []
+        share = (self._clock.seen_ms - self._hour_began_ms) / HOUR_MS
+        hour = self.classes.at(self._hour_number * HOUR_MS)
+        for sender in self.by_key.values():
+            if share >= SEEN_SHARE and sender.is_whole_hour and not sender.is_silent:
+                self._learn_hour(sender, hour, share)
+            sender.hour_records = 0
+            sender.is_whole_hour = not sender.is_silent
+            sender.district = self._district_of(sender.scope, sender.address) or sender.district
+        self._hour_number, self._hour_began_ms = number, self._clock.seen_ms
+        return self._forget()
+
+    def _learn_hour(self, sender: Sender, hour: int, share: float) -> None:
+        """A silence must not teach that silence is usual: an hour without a record counts when the
+        next record comes before it is overdue."""
+        if sender.hour_records:
+            sender.habit.learn_hour(hour, sender.hour_records / share)
+            sender.is_changed = True
+        elif len(sender.quiet_hours) < MAX_LOOK_AHEAD_HOURS:
+            sender.quiet_hours += bytes((hour,))
+
+    def _forget(self) -> list[Sender]:
+        before_ms = self._clock.seen_ms - FORGET_MS
+        gone = [sender for sender in self.by_key.values() if sender.last_ms < before_ms]
+        for sender in gone:
+            del self.by_key[sender.key]
+            self._forgotten.append(sender.key)
+        return gone
+
+    def pop_forgotten(self) -> list[Address]:
+        """Who has been forgotten since the last call, and has not come back."""
+        found, self._forgotten = self._forgotten, []
+        return [key for key in found if key not in self.by_key]
+
+    def _learn_gap(self, sender: Sender, now_ms: int, count: int) -> None:
+        """Not before something is known of this hour: it could not be measured."""
+        hour = self.classes.at(self._clock.now_ms)
+        habit = sender.habit
+        if not habit.learnt[hour]:
+            return
+        if sender.last_ms >= self._hour_began_ms:
+            expected = habit.rates[hour] * (now_ms - sender.last_ms) / HOUR_MS
+        else:
+            began_ms = self._clock.wall_ms(sender.last_ms)
+            expected = habit.expected(began_ms, self._clock.now_ms, self.classes)
+        habit.learn_gap(expected)
+        if count > 1:
+            habit.learn_gap(0.0, count - 1)
+        sender.is_changed = True
+
+    def _count_device(self, sender: Sender) -> None:
+        for one in self.above(sender):
+            one.devices += 1
+            one.district = one.district or (sender.district if one.scope == SERVER else "")
+
+    def _district_of(self, scope: str, address: str) -> str:
+        if scope != DEVICE:
+            return ""
+        device = self.register.device_by_ip.get(address)
+        return self.register.district_of(device.checkpoint_id) if device else ""

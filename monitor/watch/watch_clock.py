@@ -1,0 +1,64 @@
+"""The time in which the watch could see. Pure.
+
+In: the host's wall clock at every step. Out: a count of milliseconds that never jumps and stands
+still while the watch is blind, and the kind of hour that it is. Never: a clock of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from bus.domain.times import HOUR_MS
+
+MAX_STEP_MS = 15_000
+"""A longer step is no step: the host's clock was set, the host slept, or the watch was stopped."""
+
+KINDS_OF_DAY = 3  # workdays, Saturdays, Sundays
+HOUR_CLASSES = 24 * KINDS_OF_DAY
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class WatchClock:
+    """Invariant: `seen_ms` grows by what passed while the watch could see, and by nothing else."""
+
+    now_ms: int
+    seen_ms: int = 0
+
+    def advance(self, now_ms: int, *, blind: bool = False) -> int:
+        """The seen time at this moment of the wall clock; a step back and a jump count nothing."""
+        step_ms = now_ms - self.now_ms
+        self.now_ms = now_ms
+        if 0 < step_ms <= MAX_STEP_MS and not blind:
+            self.seen_ms += step_ms
+        return self.seen_ms
+
+    def wall_ms(self, seen_ms: int) -> int:
+        """The moment of the wall clock that lies as far back as this seen time."""
+        return self.now_ms - (self.seen_ms - seen_ms)
+
+
+def hour_class(moment_ms: int, zone: tzinfo) -> int:
+    """Number of the local hour among the 24 of its kind of day."""
+    local = (_EPOCH + timedelta(milliseconds=moment_ms)).astimezone(zone)
+    kind = max(0, local.weekday() - 4)
+    return kind * 24 + local.hour
+
+
+class HourClasses:
+    """`hour_class` of whole hours, remembered: a silence is judged over the hours it has lasted."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._known: dict[int, int] = {}
+
+    def at(self, moment_ms: int) -> int:
+        """The class of the hour in which a moment lies."""
+        hour = moment_ms // HOUR_MS
+        found = self._known.get(hour)
+        if found is None:
+            if len(self._known) > 1000:  # six weeks; a clock that jumps must not fill the memory
+                self._known.clear()
+            found = self._known[hour] = hour_class(hour * HOUR_MS, self._zone)
+        return found

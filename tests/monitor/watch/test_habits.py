@@ -1,0 +1,140 @@
+"""What is learnt of a sender, and what follows from it for a silence."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_city import MONDAY_MS, ZONE
+
+from bus.domain.times import HOUR_MS
+from monitor.watch.habits import ASSUMED_P99, EDGES, MIN_GAPS, Habit
+from monitor.watch.senders import Senders
+from monitor.watch.watch_clock import HOUR_CLASSES, HourClasses, WatchClock, hour_class
+
+CLASSES = HourClasses(ZONE)
+MINUTE_MS = 60_000
+
+
+def learnt(rate: float, hours: int = 9) -> Habit:
+    """Every hour alike."""
+    habit = Habit()
+    for hour in range(HOUR_CLASSES):
+        for _ in range(hours):
+            habit.learn_hour(hour, rate)
+    return habit
+
+
+def test_hours_are_those_of_the_site_by_kind_of_day() -> None:
+    """Workdays, Saturdays, Sundays."""
+    assert hour_class(MONDAY_MS, ZONE) == 0
+    assert hour_class(MONDAY_MS + 4 * 24 * HOUR_MS + 13 * HOUR_MS, ZONE) == 13
+    assert hour_class(MONDAY_MS + 5 * 24 * HOUR_MS, ZONE) == 24
+    assert hour_class(MONDAY_MS + 6 * 24 * HOUR_MS + 23 * HOUR_MS, ZONE) == 71
+
+
+@pytest.mark.parametrize("rate", [3.0, 12.0, 60.0, 600.0])
+def test_the_bound_is_four_times_the_p99_of_its_own_gaps(rate: float) -> None:
+    """Against the p99 of the drawn gaps themselves; at most the uncertainty of nine hours and one
+    bucket more, never less."""
+    dice, habit = random.Random(7), learnt(rate)
+    gaps = sorted(dice.expovariate(rate) * HOUR_MS for _ in range(5_000))
+    for gap in gaps:
+        habit.learn_gap(habit.expected(MONDAY_MS, MONDAY_MS + int(gap), CLASSES))
+    p99_ms = gaps[int(0.99 * len(gaps))]
+    due_ms = habit.due_ms(MONDAY_MS, 4, CLASSES)
+    assert due_ms is not None
+    doubt = rate / (rate - (rate / 9) ** 0.5)
+    assert 4 * p99_ms * 0.99 <= due_ms - MONDAY_MS <= 4 * p99_ms * 1.2 * doubt
+
+
+def test_a_clockwork_device_is_missed_sooner_than_one_that_sends_when_cars_come() -> None:
+    """Its own gaps decide, not its rate alone."""
+    habit = learnt(60)
+    for _ in range(1_000):
+        habit.learn_gap(1.0)
+    due_ms = habit.due_ms(MONDAY_MS, 4, CLASSES)
+    assert due_ms is not None
+    assert due_ms - MONDAY_MS <= 5 * MINUTE_MS
+
+
+def test_nothing_is_due_before_an_hour_is_known() -> None:
+    """A new device is not missed on its first day."""
+    assert Habit().due_ms(MONDAY_MS, 4, CLASSES) is None
+
+
+def test_a_night_without_records_counts_nothing() -> None:
+    """Silent since eleven: due when the morning has brought what is usual, not at midnight."""
+    habit = Habit()
+    for hour in range(HOUR_CLASSES):
+        for _ in range(9):
+            habit.learn_hour(hour, 0 if hour % 24 < 6 else 60)
+    due_ms = habit.due_ms(MONDAY_MS, 4, CLASSES)
+    assert due_ms is not None
+    assert MONDAY_MS + 6 * HOUR_MS < due_ms < MONDAY_MS + 7 * HOUR_MS
+
+
+def test_a_kind_of_day_not_yet_seen_is_expected_to_be_quiet() -> None:
+    """The first Sunday: a quarter of the quietest day known."""
+    habit = Habit()
+    for hour in range(24):
+        for _ in range(5):
+            habit.learn_hour(hour, 100)
+    assert habit.sure(48 + 9) == pytest.approx(habit.sure(9) / 4)
+
+
+def test_few_gaps_are_not_believed() -> None:
+    """Three records in a row are no habit."""
+    habit = learnt(60)
+    habit.learn_gap(0.1, MIN_GAPS - 1)
+    assert habit.p99 == ASSUMED_P99
+    habit.learn_gap(0.1)
+    assert habit.p99 == EDGES[0]
+
+
+def test_what_was_learnt_gives_way_to_what_is() -> None:
+    """A street that was closed for half."""
+    habit = learnt(100)
+    for _ in range(10):
+        habit.learn_hour(9, 20)
+    assert habit.mean(9) < 30
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=200), st.integers(1, 300))
+def test_a_habit_survives_its_file_and_its_counts_stay_bounded(
+    gaps: list[float], times: int
+) -> None:
+    """Whatever is learnt."""
+    habit = learnt(3)
+    for gap in gaps:
+        habit.learn_gap(gap, times)
+    again = Habit.from_bytes(habit.to_bytes())
+    assert again == habit
+    assert len(habit.to_bytes()) < 1024
+    with pytest.raises(ValueError, match="bytes"):
+        Habit.from_bytes(habit.to_bytes()[:-1])
+
+
+def test_a_silence_does_not_teach_that_silence_is_usual() -> None:
+    """Before: a device that died at night halved its own rates hour by hour, and was missed late or
+    never. Its empty hours count only when it is heard before it is overdue."""
+    clock = WatchClock(MONDAY_MS)
+    senders = Senders(clock, ZONE)
+    sender = senders.add("device", "a", "")
+    assert sender is not None
+
+    def hours(count: int, *, sends: bool) -> None:
+        for step in range(count * 360):
+            clock.advance(clock.now_ms + 10_000)
+            if sends and step % 6 == 0:
+                senders.record(sender, 1)
+            senders.end_hour()
+
+    hours(25, sends=True)
+    before = sender.habit.to_bytes()
+    hours(20, sends=False)
+    assert sender.habit.to_bytes() == before
+    senders.record(sender, 1)
+    assert sender.habit.to_bytes() != before  # it was heard in time: so quiet can it be

@@ -1,0 +1,102 @@
+"""Notices of the watch: a slow notifier delays no other, a failed notice is tried until delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bus import wall_clock
+from bus.contracts.alarms import Incident
+from monitor.watch import notices
+from monitor.watch.incident_file import IncidentFile
+from monitor.watch.notices import LONGEST_PAUSE_MS, NoticeDelivery, pause_after_ms
+
+HOUR_MS = 3_600_000
+
+
+class ListedNotices:
+    """A notifier that fails as often as it is told to, or hangs."""
+
+    def __init__(self, name: str, failures: int = 0, *, hangs: bool = False) -> None:
+        self.name = name
+        self.sent: list[str] = []
+        self.attempts = 0
+        self._failures = failures
+        self._hangs = hangs
+
+    async def send(self, subject: str, body: bytes) -> None:
+        self.attempts += 1
+        if self._hangs:
+            await asyncio.Event().wait()
+        if self.attempts <= self._failures:
+            raise OSError("refused")
+        self.sent.append(subject)
+
+    async def close(self) -> None: ...
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+async def delivered(
+    path: Path, notifiers: Sequence[ListedNotices], condition: Callable[[], bool],
+    *, age_ms: int = 0, give_up_ms: int = HOUR_MS,
+) -> IncidentFile:  # fmt: skip
+    file = IncidentFile(path, [one.name for one in notifiers])
+    for name in "ab":
+        opened = Incident(incident_id=name, kind="away", state="open", opened_at_ms=1)
+        file.add([(opened, [])], wall_clock.now_ms() - age_ms)
+    running = [
+        asyncio.create_task(NoticeDelivery(file, one, give_up_ms).run()) for one in notifiers
+    ]
+    await until(condition)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    return file
+
+
+async def test_a_notifier_that_hangs_delays_no_other(tmp_path: Path) -> None:
+    """The one never returns; the other has both notices."""
+    slow, quick = ListedNotices("slow", hangs=True), ListedNotices("quick")
+    file = await delivered(tmp_path / "watch.db", [slow, quick], lambda: len(quick.sent) == 2)
+    assert quick.sent == ["a:open", "b:open"]
+    assert len(file.due("slow", 1 << 60, 10)) == 2
+    file.close()
+
+
+async def test_a_notice_is_tried_until_it_is_delivered(tmp_path: Path, monkeypatch: object) -> None:
+    """More often than any count of attempts; each is delivered once."""
+    notices_before = notices.FIRST_PAUSE_MS
+    notices.FIRST_PAUSE_MS = 1
+    try:
+        one = ListedNotices("one", failures=9)
+        file = await delivered(tmp_path / "watch.db", [one], lambda: len(one.sent) == 2)
+    finally:
+        notices.FIRST_PAUSE_MS = notices_before
+    assert sorted(one.sent) == ["a:open", "b:open"]
+    assert file.due("one", 1 << 60, 10) == []
+    file.close()
+
+
+async def test_a_notice_that_is_too_old_is_given_up(tmp_path: Path) -> None:
+    """It was tried first."""
+    one = ListedNotices("one", failures=1_000)
+    file = await delivered(
+        tmp_path / "watch.db", [one], lambda: one.attempts >= 2, age_ms=2 * HOUR_MS
+    )
+    await until(lambda: file.due("one", 1 << 60, 10) == [])
+    assert (one.sent, one.attempts) == ([], 2)
+    file.close()
+
+
+def test_pauses_double_up_to_a_minute() -> None:
+    """For any number of attempts."""
+    pauses = [pause_after_ms(attempts) for attempts in (1, 2, 3, 6, 7, 100)]
+    assert pauses == [1_000, 2_000, 4_000, 32_000, LONGEST_PAUSE_MS, LONGEST_PAUSE_MS]
