@@ -117,7 +117,7 @@ def up(
         bool, typer.Option(help="Return when all roles answer; stop with `down`.")
     ] = False,
 ) -> None:
-    """Start broker, edge, streams, dispatcher and console, and keep them alive."""
+    """Start broker, edge, streams, dispatcher, console and watch, and keep them alive."""
     from deploy import up as work
 
     raise typer.Exit(work.detach(ctx.obj) if detach else tasks.run(work.up(ctx.obj)))
@@ -179,7 +179,7 @@ def logs(
 def run(
     ctx: typer.Context,
     role: Annotated[
-        str, typer.Argument(help="broker, edge, streams, dispatcher, console or city.")
+        str, typer.Argument(help="broker, edge, streams, dispatcher, console, watch or city.")
     ],
 ) -> None:
     """One role in the foreground: what the supervisor, systemd and compose start."""

@@ -65,12 +65,15 @@ ROLES: dict[str, ServiceRole] = {
         ServiceRole("dispatcher", "verdicts, once-only alarms, notifiers", ("broker",), 15,
                     ready_line="dispatcher: ready"),
         ServiceRole("console", "API and pages for operators", (), 15, console_endpoint),
+        # It needs nobody: what is not there yet is what it is for.
+        ServiceRole("watch", "judges by the clock what is away or stands still", (), 10,
+                    ready_line="watch: ready"),
         # It begins when all are there, so that its latencies are not those of a start.
         ServiceRole("city", "the simulated cameras",
                     ("broker", "edge", "streams", "dispatcher"), 30),
     )
 }  # fmt: skip
-PRODUCT = ("broker", "edge", "streams", "dispatcher", "console")  # what `up` starts
+PRODUCT = ("broker", "edge", "streams", "dispatcher", "console", "watch")  # what `up` starts
 DEMO = (*PRODUCT, "city")
 
 

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ import msgspec
 
 from bus import tasks
 from bus.log_format import log_to_stderr
+from bus.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.roles import ROLES
 from deploy.settings import Settings, edge_url
@@ -147,9 +149,16 @@ def _console(settings: Settings) -> int:
             open_records=lambda: open_records(settings),
             open_alarms=lambda: open_operations(settings),
             read_processes=lambda: supervised(settings.site.data_path),
+            read_watch=partial(_watch_sign, settings),
         )
     )
     return 0
+
+
+def _watch_sign(settings: Settings) -> str:
+    from monitor.watch.heartbeat import read_heartbeat
+
+    return read_heartbeat(settings.watch.heartbeat_path(settings.site), now_ms())
 
 
 def console_settings(settings: Settings) -> ConsoleSettings:
@@ -177,11 +186,21 @@ def _city(settings: Settings) -> int:
     return 0
 
 
+def _watch(settings: Settings) -> int:
+    from deploy.watch_ports import watch_ports, watch_settings
+    from monitor.watch.service import serve
+
+    ports = watch_ports(settings)
+    tasks.run(serve(settings.site, settings.bus, watch_settings(settings), ports))
+    return 0
+
+
 STARTERS: dict[str, Callable[[Settings], int]] = {
     "broker": _broker,
     "edge": _edge,
     "streams": _streams,
     "dispatcher": _dispatcher,
     "console": _console,
+    "watch": _watch,
     "city": _city,
 }

@@ -33,7 +33,7 @@ from deploy.settings_sources import (
 )
 from ingest.senders.simulator.settings import CitySettings
 from ingest.settings import EdgeSettings, PictureSettings, StoreSettings
-from monitor.settings import ConsoleSettings
+from monitor.settings import ConsoleSettings, WatchSettings
 from spark_apps.settings import StreamsSettings
 
 SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
@@ -46,6 +46,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "console": ConsoleSettings,
     "city": CitySettings,
     "pictures": PictureSettings,
+    "watch": WatchSettings,
 }
 SECRET_SHOWN = "***"  # what `config` prints for a secret that is set; no value of any key
 SECTIONS = (
@@ -70,6 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     console: ConsoleSettings
     city: CitySettings
     pictures: PictureSettings
+    watch: WatchSettings
     arguments: tuple[str, ...] = ()
 
 

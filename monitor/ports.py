@@ -60,5 +60,7 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 # Reads files; empty where no supervisor of ours keeps the processes (systemd, containers).
 ReadProcesses = Callable[[], Sequence[ProcessStatus]]
+# Why the watch is not known to live; empty while it does, or where none belongs to this console.
+ReadWatch = Callable[[], str]
 OpenRecords = Callable[[], RecordReader]
 OpenAlarms = Callable[[], AlarmReader]

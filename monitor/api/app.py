@@ -77,6 +77,7 @@ def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncCon
             tasks.spawn(services.hub.run(), name="console-hub"),
             tasks.spawn(services.kpis.run(), name="console-kpis"),
             tasks.spawn(services.poller.run(), name="console-cluster"),
+            tasks.spawn(services.watch.run(), name="console-watch"),
         ]
         services.background.extend(work)
         try:

@@ -108,6 +108,7 @@ def unavailable_parts(services: ConsoleServices) -> dict[str, str]:
         "bus": services.hub.consumer.unavailable,
         "records": services.records.unavailable,
         "operations": services.alarms.unavailable,
+        "watch": services.watch.unavailable,
     }
 
 

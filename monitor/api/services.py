@@ -23,13 +23,14 @@ from monitor.api.auth import PasswordCheck
 from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
 from monitor.api.pool import ReaderPool
+from monitor.api.watch_sign import WatchSign
 from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
 from monitor.cluster.traffic import metrics_urls
 from monitor.live.command_sender import CommandSender
 from monitor.live.live_hub import LiveHub
 from monitor.live.rule_table import check_rule
-from monitor.ports import AlarmReader, OpenAlarms, OpenRecords, ReadProcesses
+from monitor.ports import AlarmReader, OpenAlarms, OpenRecords, ReadProcesses, ReadWatch
 from monitor.settings import ConsoleSettings
 
 
@@ -59,6 +60,7 @@ class ConsoleServices:
     poller: ClusterPoller
     commands: CommandSender
     read_processes: ReadProcesses
+    watch: WatchSign
     secret: str
     failures: RequestFailures = field(default_factory=RequestFailures)
     background: list[asyncio.Task[None]] = field(default_factory=list)
@@ -90,6 +92,7 @@ def build_services(
     open_records: OpenRecords,
     open_alarms: OpenAlarms,
     read_processes: ReadProcesses = tuple,
+    read_watch: ReadWatch = str,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
@@ -127,6 +130,7 @@ def build_services(
         ),
         commands=CommandSender(bus, site.name),
         read_processes=read_processes,
+        watch=WatchSign(read_watch),
         secret=_secret(data_path / "console" / "secret"),
     )
 

@@ -1,0 +1,62 @@
+"""What the watch is handed: readers, notifiers, the stages of the pipeline, addresses.
+
+In: settings. Out: `WatchPorts`. Never: Spark, the console, a writer of a store; the watch must stay
+small.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from alarm.dispatch.notifiers import notifiers
+from bus.contracts.topics import (
+    DATA_FACE,
+    DATA_TOPICS,
+    DATA_VEHICLE,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    METER_SENT,
+    QUARANTINE_RECORDS,
+)
+from deploy.reconcile.open_stores import open_operations, open_records
+from deploy.roles import console_endpoint
+from deploy.settings import Settings, edge_url
+from deploy.state_file import supervised
+from monitor.settings import WatchSettings
+from monitor.watch.judge import StageTopics
+from monitor.watch.ports import WatchPorts
+
+STAGES = (
+    StageTopics("ingest", "streams", (*DATA_TOPICS, QUARANTINE_RECORDS)),
+    StageTopics("watchlist", "streams", (DATA_VEHICLE, DATA_FACE)),
+    StageTopics("quality", "streams", (METER_SENT,)),
+)
+DISPATCHER = StageTopics("dispatcher", "dispatcher", (EVENT_CANDIDATE, EVENT_INCIDENT))
+FOLDERS = ("", "broker", "store", "spool", "pictures", "log", "watch")
+
+
+def watch_settings(settings: Settings) -> WatchSettings:
+    """The watch's own table, completed by what other tables say of its neighbours."""
+    endpoint = console_endpoint(settings)
+    neighbours = {
+        "edge": f"{edge_url(settings)}/healthz",
+        "console": f"http://{endpoint.probe_host}:{endpoint.port}/healthz",
+    }
+    return msgspec.structs.replace(settings.watch, health=settings.watch.health or neighbours)
+
+
+def watch_ports(settings: Settings) -> WatchPorts:
+    """Everything the watch needs of others."""
+    folder = settings.site.data_path
+    health = watch_settings(settings).health
+    return WatchPorts(
+        notifiers=notifiers(settings.site, settings.dispatcher),
+        open_records=lambda: open_records(settings),
+        open_alarms=lambda: open_operations(settings),
+        read_processes=lambda: supervised(folder),
+        stages=[one for one in STAGES if one.stage in settings.streams.applications],
+        dispatcher=DISPATCHER,
+        edge_status_url=f"{edge_url(settings)}/v1/status" if "edge" in health else "",
+        spool_max_bytes=settings.edge.spool_max_bytes,
+        folders=[folder / name for name in FOLDERS],
+    )
