@@ -6,7 +6,6 @@ Never: an opinion about a silence (`silence`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -15,8 +14,6 @@ from bus.contracts.register import Register
 from bus.domain.times import HOUR_MS
 from monitor.watch.habits import MAX_LOOK_AHEAD_HOURS, Habit
 from monitor.watch.watch_clock import HourClasses, WatchClock
-
-log = logging.getLogger(__name__)
 
 MAX_SENDERS = 20_000
 """A stranger may invent addresses: under a kilobyte each, so 20 MB; the rest is not judged."""
@@ -29,7 +26,7 @@ Address = tuple[str, str]  # scope and address
 
 
 @dataclass(slots=True, eq=False)
-class Sender:
+class RecordSender:
     """One that sends. Invariant: while `is_silent`, nothing is learnt from it."""
 
     scope: str
@@ -60,31 +57,34 @@ class SavedHabit:
         self.scope, self.address, self.server, self.body = scope, address, server, body
 
 
-class Senders:
+class RecordSenders:
     """`new` are those added since it was emptied. Invariant: an hour teaches once, when it ends."""
 
     def __init__(self, clock: WatchClock, zone: tzinfo) -> None:
         self.register = Register()
         self.classes = HourClasses(zone)
-        self.by_key: dict[Address, Sender] = {}
-        self.new: list[Sender] = []
+        self.by_key: dict[Address, RecordSender] = {}
+        self.new: list[RecordSender] = []
         self.refused = 0
         self._forgotten: list[Address] = []
         self._clock = clock
         self._hour_number = clock.now_ms // HOUR_MS
         self._hour_began_ms = clock.seen_ms
 
-    def load(self, saved: Iterable[SavedHabit]) -> None:
-        """Go on with what an earlier process has learnt; every timer begins now."""
+    def load(self, saved: Iterable[SavedHabit]) -> list[SavedHabit]:
+        """Go on with what an earlier process has learnt; every timer begins now. Gives back what
+        cannot be read."""
+        unreadable = []
         for row in saved:
             try:
                 habit = Habit.from_bytes(row.body)
-            except ValueError as error:
-                log.warning("the habit of %s %s is left out: %s", row.scope, row.address, error)
+            except ValueError:
+                unreadable.append(row)
                 continue
             sender = self.add(row.scope, row.address, row.server)
             if sender is not None:
                 sender.habit = habit
+        return unreadable
 
     def changed(self) -> Iterator[SavedHabit]:
         """What has changed since it was asked last."""
@@ -94,7 +94,7 @@ class Senders:
                 body = sender.habit.to_bytes()
                 yield SavedHabit(sender.scope, sender.address, sender.server, body)
 
-    def add(self, scope: str, address: str, server: str) -> Sender | None:
+    def add(self, scope: str, address: str, server: str) -> RecordSender | None:
         """The one of this name; None beyond MAX_SENDERS."""
         found = self.by_key.get((scope, address))
         if found is not None:
@@ -103,20 +103,20 @@ class Senders:
             self.refused += 1
             return None
         district = self._district_of(scope, address)
-        sender = Sender(scope, address, server, district, self._clock.seen_ms)
+        sender = RecordSender(scope, address, server, district, self._clock.seen_ms)
         self.by_key[scope, address] = sender
         self.new.append(sender)
         if scope == DEVICE:
             self._count_device(sender)
         return sender
 
-    def above(self, sender: Sender) -> list[Sender]:
+    def above(self, sender: RecordSender) -> list[RecordSender]:
         """The server, the district and the site of a device."""
         names = ((SERVER, sender.server), (DISTRICT, sender.district), (SITE, SITE))
         found = (self.add(scope, name, "") for scope, name in names if name)
         return [one for one in found if one is not None]
 
-    def record(self, sender: Sender, count: int) -> None:
+    def record(self, sender: RecordSender, count: int) -> None:
         """So many records of it came just now."""
         now_ms = self._clock.seen_ms
         if not sender.is_silent:
@@ -127,13 +127,13 @@ class Senders:
         sender.last_ms = now_ms
         sender.hour_records += count
 
-    def due_ms(self, sender: Sender, factor: float, least_ms: int) -> int | None:
+    def due_ms(self, sender: RecordSender, factor: float, least_ms: int) -> int | None:
         """Seen time at which its silence is longer than its habit allows; None for never."""
         begin_ms = self._clock.wall_ms(sender.last_ms)
         due_ms = sender.habit.due_ms(begin_ms, factor, self.classes)
         return None if due_ms is None else sender.last_ms + max(least_ms, due_ms - begin_ms)
 
-    def end_hour(self) -> list[Sender]:
+    def end_hour(self) -> list[RecordSender]:
         """At the first call of a new hour: learn the last one; who has been forgotten."""
         number = self._clock.now_ms // HOUR_MS
         if number == self._hour_number:
@@ -149,7 +149,7 @@ class Senders:
         self._hour_number, self._hour_began_ms = number, self._clock.seen_ms
         return self._forget()
 
-    def _learn_hour(self, sender: Sender, hour: int, share: float) -> None:
+    def _learn_hour(self, sender: RecordSender, hour: int, share: float) -> None:
         """A silence must not teach that silence is usual: an hour without a record counts when the
         next record comes before it is overdue."""
         if sender.hour_records:
@@ -158,7 +158,7 @@ class Senders:
         elif len(sender.quiet_hours) < MAX_LOOK_AHEAD_HOURS:
             sender.quiet_hours += bytes((hour,))
 
-    def _forget(self) -> list[Sender]:
+    def _forget(self) -> list[RecordSender]:
         before_ms = self._clock.seen_ms - FORGET_MS
         gone = [sender for sender in self.by_key.values() if sender.last_ms < before_ms]
         for sender in gone:
@@ -171,7 +171,7 @@ class Senders:
         found, self._forgotten = self._forgotten, []
         return [key for key in found if key not in self.by_key]
 
-    def _learn_gap(self, sender: Sender, now_ms: int, count: int) -> None:
+    def _learn_gap(self, sender: RecordSender, now_ms: int, count: int) -> None:
         """Not before something is known of this hour: it could not be measured."""
         hour = self.classes.at(self._clock.now_ms)
         habit = sender.habit
@@ -187,7 +187,7 @@ class Senders:
             habit.learn_gap(0.0, count - 1)
         sender.is_changed = True
 
-    def _count_device(self, sender: Sender) -> None:
+    def _count_device(self, sender: RecordSender) -> None:
         for one in self.above(sender):
             one.devices += 1
             one.district = one.district or (sender.district if one.scope == SERVER else "")

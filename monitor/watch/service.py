@@ -188,7 +188,8 @@ class WatchService:
 
     def _resume(self) -> None:
         self._judge.on_register(self._register.read())
-        self._judge.silence.senders.load(self._file.habits())
+        for row in self._judge.silence.senders.load(self._file.habits()):
+            log.warning("the habit of %s %s is learnt again: not readable", row.scope, row.address)
         for incident, members in self._file.open_incidents():
             self._judge.resume(incident, members)
 

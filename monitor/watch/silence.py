@@ -24,7 +24,15 @@ import msgspec
 
 from bus.contracts.alarms import Incident
 from bus.domain.times import HOUR_MS, MINUTE_MS
-from monitor.watch.senders import DEVICE, DISTRICT, SCOPES, SERVER, SITE, Sender, Senders
+from monitor.watch.senders import (
+    DEVICE,
+    DISTRICT,
+    SCOPES,
+    SERVER,
+    SITE,
+    RecordSender,
+    RecordSenders,
+)
 from monitor.watch.watch_clock import WatchClock
 
 SETTLE_MS = 45_000
@@ -54,24 +62,24 @@ class OpenSilence:
     incident: Incident
     scope: str
     address: str
-    members: set[Sender] = field(default_factory=set)
-    returned: set[Sender] = field(default_factory=set)
+    members: set[RecordSender] = field(default_factory=set)
+    returned: set[RecordSender] = field(default_factory=set)
 
 
 class SilenceJudge:
     """Invariant: every sender that is not silent stands in `_checks` exactly once."""
 
     def __init__(self, clock: WatchClock, zone: tzinfo, bounds: SilenceBounds) -> None:
-        self.senders = Senders(clock, zone)
+        self.senders = RecordSenders(clock, zone)
         self.open: dict[str, OpenSilence] = {}
         self._clock = clock
         self._bounds = bounds
-        self._checks: list[tuple[int, int, Sender]] = []
+        self._checks: list[tuple[int, int, RecordSender]] = []
         self._number = 0
-        self._scheduled: set[Sender] = set()
-        self._overdue: dict[Sender, int] = {}
-        self._open_of: dict[Sender, OpenSilence] = {}
-        self._recent: dict[Sender, int] = {}
+        self._scheduled: set[RecordSender] = set()
+        self._overdue: dict[RecordSender, int] = {}
+        self._open_of: dict[RecordSender, OpenSilence] = {}
+        self._recent: dict[RecordSender, int] = {}
         self._changes: list[Incident] = []
 
     def resume(self, incident: Incident, members: Sequence[tuple[str, str]]) -> None:
@@ -89,7 +97,7 @@ class SilenceJudge:
 
     def seen(self, sightings: Mapping[tuple[str, str], int]) -> None:
         """Records since the last call, by device and server (empty: none)."""
-        above: dict[Sender, int] = {}
+        above: dict[RecordSender, int] = {}
         for (camera_ip, server), count in sightings.items():
             sender = self.senders.add(DEVICE, camera_ip, server)
             if sender is None:
@@ -126,12 +134,12 @@ class SilenceJudge:
 
     # -- hearing -----------------------------------------------------------------------------
 
-    def _heard(self, sender: Sender, count: int) -> None:
+    def _heard(self, sender: RecordSender, count: int) -> None:
         self.senders.record(sender, count)
         if sender.is_silent:
             self._end_silence(sender)
 
-    def _end_silence(self, sender: Sender) -> None:
+    def _end_silence(self, sender: RecordSender) -> None:
         sender.is_silent, sender.is_whole_hour = False, False
         self._overdue.pop(sender, None)
         found = self._open_of.pop(sender, None)
@@ -158,7 +166,7 @@ class SilenceJudge:
             )
         )
 
-    def _forget(self, sender: Sender) -> None:
+    def _forget(self, sender: RecordSender) -> None:
         """It was taken away: what it still stands in ends."""
         self._overdue.pop(sender, None)
         self._recent.pop(sender, None)
@@ -170,13 +178,13 @@ class SilenceJudge:
 
     # -- checking ----------------------------------------------------------------------------
 
-    def _schedule(self, sender: Sender, at_ms: int) -> None:
+    def _schedule(self, sender: RecordSender, at_ms: int) -> None:
         if sender not in self._scheduled:
             self._number += 1
             self._scheduled.add(sender)
             heapq.heappush(self._checks, (at_ms, self._number, sender))
 
-    def _check(self, sender: Sender, now_ms: int) -> None:
+    def _check(self, sender: RecordSender, now_ms: int) -> None:
         if sender.is_silent or self.senders.by_key.get(sender.key) is not sender:
             return
         due_ms = None
@@ -199,7 +207,7 @@ class SilenceJudge:
             if sender in self._overdue:
                 self._open_one(sender)
 
-    def _open_one(self, sender: Sender) -> None:
+    def _open_one(self, sender: RecordSender) -> None:
         group, wider = self._group_of(sender), self._overdue_above(sender)
         if group is not None:
             self._join(group, [sender])
@@ -216,19 +224,19 @@ class SilenceJudge:
         else:
             self._open(DEVICE, sender.address, sender)
 
-    def _group_of(self, sender: Sender) -> OpenSilence | None:
+    def _group_of(self, sender: RecordSender) -> OpenSilence | None:
         for found in self.open.values():
             if found.scope != DEVICE and _covers(found.scope, found.address, sender):
                 return found
         return None
 
-    def _overdue_above(self, sender: Sender) -> Sender | None:
+    def _overdue_above(self, sender: RecordSender) -> RecordSender | None:
         """The widest that it hangs on and that is overdue as well, if not yet for long."""
         names = ((SITE, SITE), (DISTRICT, sender.district), (SERVER, sender.server))
         found = (self.senders.by_key.get(name) for name in names if name != sender.key)
         return next((one for one in found if one is not None and one in self._overdue), None)
 
-    def _is_common(self, scope: str, address: str, sender: Sender) -> bool:
+    def _is_common(self, scope: str, address: str, sender: RecordSender) -> bool:
         """Whether enough others fell silent lately. More than a server only, if they do not mostly
         hang on one."""
         fallen = [s for s in self._recent if s.is_silent and _covers(scope, address, s)]
@@ -238,14 +246,14 @@ class SilenceJudge:
         behind_one = sum(_covers(SERVER, server, s) for s in fallen)
         return scope == SERVER or behind_one < MOSTLY * len(fallen)
 
-    def _join(self, group: OpenSilence, senders: Iterable[Sender]) -> None:
+    def _join(self, group: OpenSilence, senders: Iterable[RecordSender]) -> None:
         for sender in senders:
             self._overdue.pop(sender, None)
             group.members.add(sender)
             group.returned.discard(sender)
             self._open_of[sender] = group
 
-    def _open(self, scope: str, address: str, first: Sender) -> None:
+    def _open(self, scope: str, address: str, first: RecordSender) -> None:
         members = {first, *(s for s in self._overdue if _covers(scope, address, s))}
         if scope == DEVICE:
             members = {first}
@@ -262,7 +270,7 @@ class SilenceJudge:
         self._join(found, members)
         self._changes.append(incident)
 
-    def _incident(self, scope: str, address: str, first: Sender, began_ms: int) -> Incident:
+    def _incident(self, scope: str, address: str, first: RecordSender, began_ms: int) -> Incident:
         register = self.senders.register
         device = register.device_by_ip.get(address) if scope == DEVICE else None
         checkpoint = register.checkpoint_by_id.get(device.checkpoint_id) if device else None
@@ -281,7 +289,7 @@ class SilenceJudge:
         )
 
 
-def _covers(scope: str, address: str, sender: Sender) -> bool:
+def _covers(scope: str, address: str, sender: RecordSender) -> bool:
     """Whether a sender hangs on the one of this scope and address, or is it."""
     if scope == SITE or sender.key == (scope, address):
         return True
@@ -289,7 +297,7 @@ def _covers(scope: str, address: str, sender: Sender) -> bool:
     return bool(address) and address == above
 
 
-def _members_detail(members: Iterable[Sender]) -> dict[str, str]:
+def _members_detail(members: Iterable[RecordSender]) -> dict[str, str]:
     """How many devices, and the addresses of the first."""
     found = sorted(one.address for one in members if one.scope == DEVICE)
     if len(found) < 2:

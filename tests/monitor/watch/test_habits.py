@@ -11,7 +11,7 @@ from made_city import MONDAY_MS, ZONE
 
 from bus.domain.times import HOUR_MS
 from monitor.watch.habits import ASSUMED_P99, EDGES, MIN_GAPS, Habit
-from monitor.watch.senders import Senders
+from monitor.watch.senders import RecordSenders
 from monitor.watch.watch_clock import HOUR_CLASSES, HourClasses, WatchClock, hour_class
 
 CLASSES = HourClasses(ZONE)
@@ -121,7 +121,7 @@ def test_a_silence_does_not_teach_that_silence_is_usual() -> None:
     """Before: a device that died at night halved its own rates hour by hour, and was missed late or
     never. Its empty hours count only when it is heard before it is overdue."""
     clock = WatchClock(MONDAY_MS)
-    senders = Senders(clock, ZONE)
+    senders = RecordSenders(clock, ZONE)
     sender = senders.add("device", "a", "")
     assert sender is not None
 
