@@ -7,6 +7,7 @@ Never: more than choosing the package's own entry point; a package's `serve` doe
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from spark_apps.settings import JobSettings
 
 ARCHIVE_TIMEOUT_S = 25.0  # takes 6 s; the supervisor gives this role 45 s to stop in all
+M_ARENA_MAX = -8  # of glibc's malloc.h
 PR_SET_PDEATHSIG = 1  # Linux: tell a process when its parent dies
 log = logging.getLogger(__name__)
 
@@ -186,10 +188,18 @@ def _city(settings: Settings) -> int:
     return 0
 
 
+def _one_malloc_arena() -> None:
+    """A dozen threads that mostly wait: glibc would keep free memory for each of them."""
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(AttributeError):  # another C library has no such function
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+
 def _watch(settings: Settings) -> int:
     from deploy.watch_ports import watch_ports, watch_settings
     from monitor.watch.service import serve
 
+    _one_malloc_arena()
     ports = watch_ports(settings)
     tasks.run(serve(settings.site, settings.bus, watch_settings(settings), ports))
     return 0

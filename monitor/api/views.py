@@ -5,6 +5,7 @@ In: rows, register, zone. Out: plain dicts. Never: HTTP, languages of the page.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -161,6 +162,17 @@ def alarm_row(alarm: Alarm, register: Register, zone: ZoneInfo) -> Row:
         "reaction_ms": alarm.raised_at_ms - alarm.captured_at_ms,
         "picture": local_picture(alarm.picture_url),
     }
+
+
+def newest_incidents(stored: Iterable[Incident], live: Iterable[Incident]) -> list[Incident]:
+    """Both, newest first, each once, with its end if either knows it: while the dispatcher is dead,
+    what the watch says of it is on the topic and not in the store."""
+    found: dict[str, Incident] = {}
+    for one in (*stored, *live):
+        known = found.get(one.incident_id)
+        if known is None or known.state == "open":
+            found[one.incident_id] = one
+    return sorted(found.values(), key=lambda one: one.opened_at_ms, reverse=True)
 
 
 def incident_row(incident: Incident, register: Register, zone: ZoneInfo) -> Row:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 
 from nicegui import ui
 
@@ -13,7 +15,7 @@ from bus.contracts.alarms import Incident
 from ingest.store.port import PageRequest
 from monitor.api.platform import health, unavailable_parts
 from monitor.api.pool import QueryUnavailable
-from monitor.api.views import incident_row
+from monitor.api.views import incident_row, newest_incidents
 from monitor.console.elements import chip, grid, panel
 from monitor.console.layout import View
 from monitor.console.rows import Row, column, incident_text, place_field, process_row
@@ -76,14 +78,14 @@ class SystemPage:
         _update(self._processes, rows)
 
     async def _newest(self) -> list[Incident]:
-        """From the store; from the topic while the store is away."""
-        try:
+        """From the store and the topic; from the topic alone while the store is away."""
+        live = self._view.services.hub.live.incidents
+        found: Sequence[Incident] = ()
+        with suppress(QueryUnavailable):
             found, _ = await self._view.services.alarms.run(
                 lambda r: r.incidents(page=PageRequest(limit=MAX_INCIDENTS))
             )
-        except QueryUnavailable:
-            return list(reversed(self._view.services.hub.live.incidents))
-        return list(found)
+        return newest_incidents(found, live)[:MAX_INCIDENTS]
 
 
 def _update(made: ui.aggrid, rows: list[Row]) -> None:

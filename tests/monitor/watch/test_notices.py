@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from bus import wall_clock
 from bus.contracts.alarms import Incident
 from monitor.watch import notices
@@ -71,15 +73,14 @@ async def test_a_notifier_that_hangs_delays_no_other(tmp_path: Path) -> None:
     file.close()
 
 
-async def test_a_notice_is_tried_until_it_is_delivered(tmp_path: Path, monkeypatch: object) -> None:
+async def test_a_notice_is_tried_until_it_is_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More often than any count of attempts; each is delivered once."""
-    notices_before = notices.FIRST_PAUSE_MS
-    notices.FIRST_PAUSE_MS = 1
-    try:
-        one = ListedNotices("one", failures=9)
-        file = await delivered(tmp_path / "watch.db", [one], lambda: len(one.sent) == 2)
-    finally:
-        notices.FIRST_PAUSE_MS = notices_before
+    monkeypatch.setattr(notices, "FIRST_PAUSE_MS", 1)
+    monkeypatch.setattr(notices, "IDLE_S", 0.02)
+    one = ListedNotices("one", failures=9)
+    file = await delivered(tmp_path / "watch.db", [one], lambda: len(one.sent) == 2)
     assert sorted(one.sent) == ["a:open", "b:open"]
     assert file.due("one", 1 << 60, 10) == []
     file.close()
