@@ -167,6 +167,8 @@ def _incident_fact(key: str, value: str, t: Texts) -> str:
         value = f"{t.word('part', part)}{space}{rest}"
     elif name == "course":
         value = t.word("course", value)
+    elif name == "reason":
+        value = t.word("end", value)
     elif name.endswith("_ms") and value.lstrip("-").isdecimal():
         value = span_text(int(value), t)
     return f"{t.word('fact', name)} {value}"

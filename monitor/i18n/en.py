@@ -187,6 +187,8 @@ TEXTS: dict[str, str] = {
     "course.fallen": "fallen",
     "course.growing": "growing apart",
     "course.well": "well",
+    "end.forgotten": "no record for two weeks",
+    "end.unwatched": "no longer watched",
     "scope.all": "everything",
     "scope.district": "district",
     "scope.device": "device",

@@ -187,6 +187,8 @@ TEXTS: dict[str, str] = {
     "course.fallen": "下降",
     "course.growing": "持续扩大",
     "course.well": "正常",
+    "end.forgotten": "两周无记录",
+    "end.unwatched": "已不再监视",
     "scope.all": "全部",
     "scope.district": "区域",
     "scope.device": "设备",

@@ -18,6 +18,9 @@ from bus.contracts.alarms import Incident, IncidentKind
 from monitor.watch.watch_clock import WatchClock
 
 CLOSE_MS = 10_000  # what comes and goes within seconds is one incident
+UNWATCHED_MS = 600_000
+"""An incident of an earlier process that nothing has asked about for so long is of a part that is
+watched no longer: a broker that was taken out, an edge that was moved."""
 START_MS = 120_000
 """For processes, as `Condition.start_ms`: the product starts beside the watch, and Spark needs a
 minute on a busy machine."""
@@ -43,6 +46,7 @@ class _Course:
     bad_ms: int | None = None
     good_ms: int | None = None
     was_good: bool = False
+    is_resumed: bool = False  # and no answer has come since
     detail: Mapping[str, str] = field(default_factory=dict)  # of the newest bad answer
     incident: Incident | None = None
 
@@ -57,7 +61,7 @@ class ConditionTracker:
     def resume(self, incident: Incident) -> None:
         """Go on with an open incident of an earlier process."""
         subject = incident.detail.get("subject", "")
-        self._courses[incident.kind, subject] = _Course(incident=incident)
+        self._courses[incident.kind, subject] = _Course(incident=incident, is_resumed=True)
 
     def note(self, conditions: Iterable[Condition]) -> None:
         """Answers between two steps: what has been good once has started."""
@@ -80,8 +84,26 @@ class ConditionTracker:
         found = (self._observe(condition) for condition in conditions)
         return [incident for incident in found if incident is not None]
 
+    def end_unwatched(self) -> list[Incident]:
+        """Ends of what an earlier process left open and nothing asks about."""
+        if self._clock.seen_ms < UNWATCHED_MS:
+            return []
+        ended = []
+        for course in self._courses.values():
+            if course.is_resumed and course.incident is not None:
+                detail = course.incident.detail | {"reason": "unwatched"}
+                closed_ms = max(self._clock.now_ms, course.incident.opened_at_ms)
+                ended.append(
+                    msgspec.structs.replace(
+                        course.incident, state="closed", closed_at_ms=closed_ms, detail=detail
+                    )
+                )
+                course.incident, course.is_resumed = None, False
+        return ended
+
     def _observe(self, condition: Condition) -> Incident | None:
         course = self._courses.setdefault((condition.kind, condition.subject), _Course())
+        course.is_resumed = False
         if condition.is_bad is None:
             return None
         if condition.is_bad:

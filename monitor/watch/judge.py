@@ -103,6 +103,7 @@ class WatchJudge:
         for found in self._answers.values():
             if self._clock.seen_ms - found.at_ms <= STALE_MS:
                 changes += self._conditions.observe(found.conditions)
+        changes += self._conditions.end_unwatched()
         changes += self.silence.judge()
         return [msgspec.structs.replace(one, notified_by=NOTIFIED_BY) for one in changes]
 

@@ -174,6 +174,19 @@ def test_the_detail_of_an_incident_is_words_in_both_languages() -> None:
     assert not re.search("[a-z]{3}", incident_text(detail, ZH))
 
 
+def test_what_the_watch_says_is_words_in_both_languages() -> None:
+    """Parts, courses, ends; a broker keeps its address."""
+    detail = {"subject": "ingest", "stage": "ingest", "bound_ms": "30000", "records": "5",
+              "behind_ms": "61000", "reason": "unwatched"}  # fmt: skip
+    assert incident_text(detail, EN) == (
+        "part Archive (ingest), bound 30.0 s, records 5, behind by 61.0 s, end no longer watched"
+    )
+    silent = {"scope": "site", "address": "site", "silent_ms": "130000", "devices": "20"}
+    for found in (detail, silent, {"course": "growing", "class": "face", "subject": "face"}):
+        assert not re.search("[a-z]{3}", incident_text(found, ZH)), incident_text(found, ZH)
+    assert "Broker 10.0.0.1:9092" in incident_text({"subject": "broker 10.0.0.1:9092"}, EN)
+
+
 @given(st.integers(-(10**15), 10**15))
 def test_a_span_of_any_length_reads_as_a_short_number_with_its_unit(span_ms: int) -> None:
     """Never 11,000 s; a direction is said in words beside it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from bus.contracts.alarms import Incident
-from monitor.watch.conditions import CLOSE_MS, Condition, ConditionTracker
+from monitor.watch.conditions import CLOSE_MS, UNWATCHED_MS, Condition, ConditionTracker
 from monitor.watch.watch_clock import MAX_STEP_MS, WatchClock
 
 BEGIN = 1_000_000_000
@@ -114,3 +116,17 @@ def test_an_open_incident_of_an_earlier_process_is_neither_repeated_nor_forgotte
     second.lasts(False, 20)
     (ended,) = second.incidents
     assert (ended.incident_id, ended.state) == (first.incidents[0].incident_id, "closed")
+
+
+def test_an_incident_of_a_part_that_is_watched_no_longer_ends() -> None:
+    """A broker that was taken out of the cluster, after the watch was restarted."""
+    first = Course()
+    first.lasts(True, 60)
+    second = Course()
+    second.tracker.resume(msgspec.structs.replace(first.incidents[0], detail={"subject": "gone"}))
+    ended: list[Incident] = []
+    for _ in range(UNWATCHED_MS // SECOND + 1):
+        second.lasts(False, 1)
+        ended += second.tracker.end_unwatched()
+    assert [(one.state, one.detail["reason"]) for one in ended] == [("closed", "unwatched")]
+    assert second.tracker.open_incidents() == []
