@@ -77,7 +77,7 @@ def test_the_two_pages_on_sending_show_the_same():
     assert set(word.findall(english)) == set(word.findall(chinese))
 
 
-def test_the_architecture_names_every_room_and_every_process():
+def test_the_architecture_names_every_package_and_every_process():
     """A new one is not forgotten."""
     text = (PROJECT_ROOT / "docs" / "ARCHITECTURE.md").read_text()
     assert [package for package in PACKAGES if f"| `{package}/` |" not in text] == []

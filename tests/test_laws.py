@@ -190,7 +190,7 @@ def run(*words: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
-def test_every_package_at_the_root_is_a_room_with_its_place_in_the_contracts():
+def test_every_package_at_the_root_has_its_place_in_the_contracts():
     """A new package is placed on purpose."""
     packages = {path.parent.name for path in PROJECT_ROOT.glob("*/__init__.py")}
     text = (PROJECT_ROOT / ".importlinter").read_text()
@@ -374,7 +374,7 @@ def test_functions_and_files_stay_small():
     assert giants == []
 
 
-def test_every_room_has_a_page_about_itself():
+def test_every_package_has_a_page_about_itself():
     """It has one page: purpose, entry point, what belongs here, what does not."""
     missing = [package for package in PACKAGES if not (PROJECT_ROOT / package / "README.md").is_file()]
     assert missing == []

@@ -8,7 +8,7 @@ from deploy.package import build_zip, source_files
 from deploy.paths import PACKAGES, PROJECT_ROOT
 
 
-def test_the_zip_holds_every_room_and_nothing_else(tmp_path):
+def test_the_zip_holds_every_package_and_nothing_else(tmp_path):
     """No tests, no caches, no data."""
     names = zipfile.ZipFile(build_zip(tmp_path / "packages.zip")).namelist()
     assert {name.split("/")[0] for name in names} == set(PACKAGES)

@@ -35,19 +35,19 @@ def test_every_value_of_a_file_knows_its_line():
     assert entries["broker", "auto.create.topics.enable"].where == "databus.toml line 10"
 
 
-def test_a_file_that_is_no_toml_is_told_with_its_line():
+def test_a_file_that_is_no_toml_is_reported_with_its_line():
     """tomllib's own words carry it."""
     with pytest.raises(SettingsError, match="line 2"):
         from_toml(Path("databus.toml"), "[edge]\nport = = 3\n")
 
 
-def test_a_value_outside_a_table_is_told_with_its_line():
+def test_a_value_outside_a_table_is_reported_with_its_line():
     """There is one section per package."""
     with pytest.raises(SettingsError, match="line 2: 'port' stands outside a table"):
         from_toml(Path("databus.toml"), "\nport = 3\n")
 
 
-def test_variables_name_room_and_key_and_the_set_up_has_its_own():
+def test_variables_name_section_and_key_and_the_set_up_has_its_own():
     """For the broker the underscore stands for the dot."""
     environment = {
         "DATABUS_EDGE_SPOOL_BYTES": "9",
@@ -62,7 +62,7 @@ def test_variables_name_room_and_key_and_the_set_up_has_its_own():
     ]
 
 
-def test_a_variable_of_an_unknown_room_names_the_nearest_room():
+def test_a_variable_of_an_unknown_section_names_the_nearest_section():
     """A misspelt variable must not be ignored."""
     with pytest.raises(
         SettingsError, match=r"DATABUS_EGDE_PORT: there is no section 'egde'; did you mean 'edge'"
@@ -70,7 +70,7 @@ def test_a_variable_of_an_unknown_room_names_the_nearest_room():
         from_environment({"DATABUS_EGDE_PORT": "1"}, ("edge", "console"))
 
 
-def test_a_flag_is_room_dot_key_equals_value():
+def test_a_flag_is_section_dot_key_equals_value():
     """Other forms get an error with the right form; values may contain equals signs."""
     (entry,) = from_flags(["store.url=file:///a=b"])
     assert (entry.section, entry.key, entry.value) == ("store", "url", "file:///a=b")

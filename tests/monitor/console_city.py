@@ -1,7 +1,7 @@
 """What the console's tests look at: a small register, records, rejects, counters and alarms.
 
 Written through the store port into a real SQLite store; alarms are handed out by a reader over a list,
-because the operations store belongs to another room and the port is ours.
+because the operations store belongs to another package and the port is ours.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class RunningProduct:
         return [role["pid"] for role in roles.values() if role["pid"]]
 
     @property
-    def told(self) -> str:
+    def logs_end(self) -> str:
         """The ends of all logs, for a failure's message."""
         logs = sorted((self.folder / "log").glob("*.log"))
         return "\n".join(f"== {log.name}\n{log.read_text()[-1500:]}" for log in logs)
@@ -136,8 +136,8 @@ class Demo:
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + STARTED_S
         while not condition():
-            assert self.process.poll() is None, f"the demo ended before {what}\n{self.told}"
-            assert time.monotonic() < deadline, f"never: {what}\n{self.told}"
+            assert self.process.poll() is None, f"the demo ended before {what}\n{self.logs_end}"
+            assert time.monotonic() < deadline, f"never: {what}\n{self.logs_end}"
             time.sleep(POLL_S)
 
     def runs(self) -> None:
@@ -173,16 +173,16 @@ class Demo:
     def end(self) -> dict[str, Any]:
         """Waits for the end; returns the account, which must balance."""
         output, _ = self.process.communicate(timeout=400)
-        assert output.strip(), self.told
+        assert output.strip(), self.logs_end
         account: dict[str, Any] = json.loads(output.splitlines()[-1])
-        assert account["faults"] == [], f"{account}\n{self.told}"
+        assert account["faults"] == [], f"{account}\n{self.logs_end}"
         assert account["balanced"]
         assert self.process.returncode == 0
         return account
 
     @property
-    def told(self) -> str:
-        return self._errors.read_text()[-1500:] + self.place.told
+    def logs_end(self) -> str:
+        return self._errors.read_text()[-1500:] + self.place.logs_end
 
     def __enter__(self) -> Demo:
         return self

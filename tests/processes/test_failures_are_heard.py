@@ -70,7 +70,7 @@ sys.exit(deploy.run.run({role!r}, compose(from_flags(flags), base=Path(sys.argv[
 """
 
 IN_A_ROLE = {
-    ("edge", "the courier's thread"): """
+    ("edge", "the forwarder's thread"): """
 from ingest.edge.forwarder import SpoolForwarder
 SpoolForwarder._run_session = boom""",
     ("edge", "the spool's thread"): """

@@ -135,7 +135,7 @@ def product(place: RunningProduct, second: ProductRun) -> Iterator[RunningProduc
     """Starts the product without the city, in the background."""
     up = place.databus("up", "--detach")
     try:
-        assert up.returncode == 0, up.stderr + place.told
+        assert up.returncode == 0, up.stderr + place.logs_end
         assert "all roles run" in up.stdout
         assert "databus down" in up.stdout
         yield place
@@ -216,7 +216,7 @@ def test_bad_records_are_kept_with_their_reason_and_counted(product: RunningProd
         edge.post("/v1/counters", json=counters).raise_for_status()
     produce(product.bootstrap, produced)
     wanted = Counter((bad.kind, bad.reason.value) for bad in posted + produced)
-    eventually(lambda: rejected_since(before, product.counts()) == wanted, lambda: product.told)
+    eventually(lambda: rejected_since(before, product.counts()) == wanted, lambda: product.logs_end)
     for bad in posted + produced:
         assert kept(bad) in {row.body for row in _rejected(product, bad)}, bad.reason
     with product.records() as reader:
@@ -235,10 +235,10 @@ def test_people_of_a_real_film_are_listed_and_their_pictures_open(
         pytest.skip(str(why))
     checkpoint = f"330191#8#{path.stem}#0"
     looks = ("--looks", "5")  # in a hand-held film each person is visible only briefly
-    [told] = product.lines("recognise", str(path), "--checkpoint", checkpoint, *looks)
-    sent = told["sent"]["video"]
+    [summary] = product.lines("recognise", str(path), "--checkpoint", checkpoint, *looks)
+    sent = summary["sent"]["video"]
     query = Query(checkpoint_id=checkpoint)
-    eventually(lambda: _count(product, query) == sum(told["sent"].values()), lambda: product.told)
+    eventually(lambda: _count(product, query) == sum(summary["sent"].values()), lambda: product.logs_end)
     listed = {
         kind: product.lines(
             "records", "--kind", kind, "--checkpoint", checkpoint, f"--limit={sent}"
@@ -246,7 +246,7 @@ def test_people_of_a_real_film_are_listed_and_their_pictures_open(
         for kind in ("person", "mover")
     }
     assert sum(map(len, listed.values())) == sent
-    assert listed["person"], told
+    assert listed["person"], summary
     for record in (*listed["person"], *listed["mover"]):
         answer = httpx.get(record["picture_url"], trust_env=False)
         assert answer.status_code == 200
@@ -274,7 +274,7 @@ def test_a_full_disk_of_the_store_is_waited_for(
     eventually(lambda: "is full" in _since(log, marked), lambda: _since(log, marked))
     assert product.stored() < stored + len(records)
     store_disk.resize(STORE_BYTES)
-    eventually(lambda: product.stored() == stored + len(records), lambda: product.told)
+    eventually(lambda: product.stored() == stored + len(records), lambda: product.logs_end)
     assert product.role("streams")["state"] == "running"
     eventually(lambda: product.account().balanced, lambda: str(product.account().faults))
 

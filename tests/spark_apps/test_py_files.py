@@ -36,7 +36,7 @@ spark.stop()
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_workers_import_the_rooms_from_the_zip_and_work_with_them(tmp_path: Path) -> None:
+def test_workers_import_the_packages_from_the_zip_and_work_with_them(tmp_path: Path) -> None:
     """Away from the repository, where only the zip has them before what is installed."""
     try:
         jars = ":".join(map(str, spark_connector_jars()))

@@ -15,7 +15,7 @@ from broker.config.keys import BROKER_KEYS, TOPIC_DEFAULTS, TOPIC_KEYS, parse
 from broker.config.views import BrokerConfig
 from broker.handlers import own_configs
 
-ROOMS = ("broker", "deploy")
+PACKAGES = ("broker", "deploy")
 ROOT = Path(__file__).parents[3]
 WRITTEN_AS_FLAG = {"cleanup.policy", "message.timestamp.type"}
 """`TopicConfig` makes attributes with other names of these."""
@@ -34,7 +34,7 @@ depends on them."""
 @pytest.fixture(scope="module")
 def source() -> str:
     """The packages' source without the tables themselves."""
-    paths = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     return "\n".join(
         path.read_text(encoding="utf-8")
         for path in paths

@@ -10,8 +10,8 @@ import broker.handlers
 from broker.handlers.registry import SERVED, advertised_ranges, load_handler, version_range
 from bus.protocol.apis import APIS
 
-ROOM = Path(broker.handlers.__file__).parent
-FILES = sorted(ROOM.glob("k[0-9][0-9]_*.py"))
+FOLDER = Path(broker.handlers.__file__).parent
+FILES = sorted(FOLDER.glob("k[0-9][0-9]_*.py"))
 
 KAFKA_43 = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6),

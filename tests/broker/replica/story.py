@@ -476,7 +476,7 @@ async def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def run(
-    tell: Callable[[ReplicaStory], Awaitable[None]], count: int = 3, directories: int = 1, **config: str
+    play: Callable[[ReplicaStory], Awaitable[None]], count: int = 3, directories: int = 1, **config: str
 ) -> None:
     """Runs a story on fresh directories."""
 
@@ -485,7 +485,7 @@ def run(
         with tempfile.TemporaryDirectory(prefix="databus-story-", dir=base) as directory:
             story = ReplicaStory(directory, count, directories, **config)
             try:
-                await tell(story)
+                await play(story)
             finally:
                 await story.stop()
 

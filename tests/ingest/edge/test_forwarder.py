@@ -90,7 +90,7 @@ class FullProducer:
         return 0
 
 
-async def test_what_a_broker_refuses_is_quarantined_by_the_courier_not_in_the_delivery_callback(
+async def test_what_a_broker_refuses_is_quarantined_by_the_forwarder_not_in_the_delivery_callback(
     tmp_path: Path,
 ):
     """Only the callback's thread makes room in the queue, so it would wait for itself there."""

@@ -84,7 +84,7 @@ async def settled() -> None:
     await asyncio.sleep(2.0)
 
 
-def tell(story: Callable[[SimulatedBroker, SimulatedBroker], Awaitable[None]]) -> None:
+def run_story(story: Callable[[SimulatedBroker, SimulatedBroker], Awaitable[None]]) -> None:
     """Runs the story with broker 1 as controller and broker 2 registered beside it."""
     world = SimWorld("zookeeper-parties")
     ensemble = Ensemble(world)

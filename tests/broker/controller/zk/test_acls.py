@@ -11,7 +11,7 @@ import pytest
 from broker.controller.decisions.acls import AclFilter, create_acls, delete_acls
 from broker.controller.zk import acls, znodes
 from broker.metadata.image import AclImage
-from tests.broker.controller.zk.simulated import SimulatedBroker, settled, tell
+from tests.broker.controller.zk.simulated import SimulatedBroker, run_story, settled
 
 READ, WRITE = 3, 4
 RULE = AclImage(2, "vehicle", acls.LITERAL, "User:alice", "*", READ, 3)
@@ -78,7 +78,7 @@ def test_rules_made_and_removed_by_clients_stand_in_the_nodes() -> None:
         await settled()
         assert await two.session.exists("/kafka-acl/Topic/vehicle") is not None
 
-    tell(story)
+    run_story(story)
 
 
 def test_rules_written_by_hand_are_taken_up_and_kept() -> None:
@@ -99,4 +99,4 @@ def test_rules_written_by_hand_are_taken_up_and_kept() -> None:
         await settled()
         assert set(one.controller.image.acls.values()) == {other}
 
-    tell(story)
+    run_story(story)

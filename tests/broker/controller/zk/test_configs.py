@@ -13,7 +13,7 @@ from broker.controller.decisions.topics import Defaults, NewTopic, create_topics
 from broker.controller.zk import znodes
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.protocol.generated.metadata_records import ConfigRecord
-from tests.broker.controller.zk.simulated import SimulatedBroker, settled, tell
+from tests.broker.controller.zk.simulated import SimulatedBroker, run_story, settled
 
 TOPIC_ID = bytes(range(16))
 
@@ -40,7 +40,7 @@ def test_a_configuration_that_makes_no_sense_hides_neither_its_topic_nor_the_oth
         assert two.image.configs == {(ResourceType.BROKER, "2"): {"a": "1"}}
         assert "/config/topics/t" in caplog.text
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_change_by_a_client_keeps_what_somebody_wrote_a_moment_before() -> None:
@@ -62,7 +62,7 @@ def test_a_change_by_a_client_keeps_what_somebody_wrote_a_moment_before() -> Non
         data, _ = await one.session.get("/config/topics/t")
         assert json.loads(data)["config"] == by_hand | {"min.insync.replicas": "2"}
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_configuration_left_behind_by_an_older_topic_is_not_the_new_ones() -> None:
@@ -79,4 +79,4 @@ def test_a_configuration_left_behind_by_an_older_topic_is_not_the_new_ones() -> 
         await settled()
         assert (await two.session.get("/config/topics/t"))[0] == znodes.encode_config({})
 
-    tell(story)
+    run_story(story)

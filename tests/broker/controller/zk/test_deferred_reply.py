@@ -10,7 +10,7 @@ from broker.controller.zk.deferred_reply import TIMEOUT_S
 from broker.metadata.image import MetadataImage, ResourceType
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import ConfigRecord
-from tests.broker.controller.zk.simulated import SimulatedBroker, settled, tell
+from tests.broker.controller.zk.simulated import SimulatedBroker, run_story, settled
 
 
 def setting(name: str) -> Callable[[MetadataImage], Decision[str]]:
@@ -43,7 +43,7 @@ def test_a_write_is_refused_before_its_client_hangs_up_and_not_begun_afterwards(
         assert answers == ["third"]
         assert set(one.controller.image.configs[ResourceType.BROKER, ""]) == {"first", "third"}
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_short_absence_is_waited_for() -> None:
@@ -60,4 +60,4 @@ def test_a_short_absence_is_waited_for() -> None:
             await asyncio.sleep(0.1)
         assert answers == ["a"]
 
-    tell(story)
+    run_story(story)

@@ -13,7 +13,7 @@ from broker.controller.zk import znodes
 from broker.controller.zk.quotas import decode_node, encode_node, entity_of, entity_path
 from broker.metadata.image import QuotaEntity
 from bus.errors import ErrorCode
-from tests.broker.controller.zk.simulated import SimulatedBroker, settled, tell
+from tests.broker.controller.zk.simulated import SimulatedBroker, run_story, settled
 
 RECORDED = (
     b'{"version":1,"config":{"SCRAM-SHA-256":"salt=YTJtdnV6dHowM2txYjNtaHFkYXcyY2I0dA==,'
@@ -111,7 +111,7 @@ def test_quotas_of_clients_stand_in_their_nodes_and_every_broker_learns_them() -
         await two.read_change_notifications()
         assert both not in two.image.client_quotas
 
-    tell(story)
+    run_story(story)
 
 
 def test_what_a_tool_writes_is_taken_up_and_never_overwritten() -> None:
@@ -132,7 +132,7 @@ def test_what_a_tool_writes_is_taken_up_and_never_overwritten() -> None:
         await settled()
         assert (1, "cam") in one.controller.image.scram
 
-    tell(story)
+    run_story(story)
 
 
 def test_the_controller_takes_up_what_is_noted_before_anybody_asks_it() -> None:
@@ -164,7 +164,7 @@ def test_the_controller_takes_up_what_is_noted_before_anybody_asks_it() -> None:
         await alter(one, ((CLIENT_ID, "c"),), request_percentage=30.0)
         assert await config(one, "clients/c") == {"request_percentage": "30.0"}
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_broker_that_was_away_reads_everything_that_stands_there_now() -> None:
@@ -184,4 +184,4 @@ def test_a_broker_that_was_away_reads_everything_that_stands_there_now() -> None
         assert set(two.image.client_quotas) == {((USER, "cam"),)}
         assert set(two.image.scram) == {(1, "cam")}
 
-    tell(story)
+    run_story(story)

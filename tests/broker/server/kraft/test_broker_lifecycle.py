@@ -153,7 +153,7 @@ def test_another_live_broker_of_the_same_id_ends_the_start_after_a_while() -> No
     play(story, initial_broker_registration_timeout_ms="20")
 
 
-def test_it_stays_fenced_until_its_rooms_serve_and_leaves_when_it_may() -> None:
+def test_it_stays_fenced_until_its_handlers_serve_and_leaves_when_it_may() -> None:
     """RECOVERY wants the fence, RUNNING does not, LEAVING wants to go."""
 
     async def story(script: Script, broker: BrokerLifecycleManager, _: list[StartError]) -> None:
