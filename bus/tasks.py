@@ -29,7 +29,7 @@ log = logging.getLogger("bus.tasks")
 Result = TypeVar("Result")
 
 FAILED_STATUS = 70
-"""EX_SOFTWARE of sysexits.h. Neither 1 (an operator must mend something) nor a signal's."""
+"""EX_SOFTWARE of sysexits.h. Neither 1 (an operator must repair something) nor a signal's."""
 
 END_TIMEOUT_S = 10.0
 """How long a failed process may take for its `finally` blocks and threads; then it is cut off."""

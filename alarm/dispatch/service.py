@@ -1,8 +1,8 @@
-"""The dispatcher: candidates → verdicts, once per rule and record → `event.alarm` and people.
+"""The dispatcher decides on candidates once per rule and record, and publishes alarms.
 
-Stores a position only together with what it led to. No alarm is raised twice (its id) or lost: it
-leaves by the outbox, which empties only on the broker's acknowledgement. Core:
-`alarm.dispatch.decide`.
+Stores a position in one transaction with the alarms of its batch. No alarm is raised twice, since
+its id is a key, and none is lost: it stays in the outbox until the broker has acknowledged it.
+Core: `alarm.dispatch.decide`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LAST_DELIVERIES_S = (
 
 
 class AlarmDispatcher:
-    """One process. Core: `decide`; everything it keeps is in the operations store or on the bus."""
+    """One process. Core: `decide`; all its state is in the operations store or on the bus."""
 
     def __init__(self, site: SiteSettings, bus: BusSettings, settings: DispatcherSettings) -> None:
         self._site = site
@@ -63,11 +63,11 @@ class AlarmDispatcher:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Ask `run` to end."""
+        """Asks `run` to return."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Until stopped. Raises when store or bus fail for good; the supervisor starts it again."""
+        """Runs until stopped. Raises when store or bus fail permanently, for a restart."""
         path = self._settings.operations_path(self._site)
         configured = notifiers(self._site, self._settings)
         operations = OperationsStore(path, [notifier.name for notifier in configured])
@@ -75,12 +75,12 @@ class AlarmDispatcher:
         producer = AsyncProducer(self._bus, client_id=APPLICATION, overrides={"linger.ms": 0})
         try:
             async with asyncio.TaskGroup() as tasks:
-                # Watched: a failure of the group is heard only when its other tasks have ended.
+                # Watched: the group reports a failure only when its other tasks have ended.
                 delivering = watch(tasks.create_task(delivery.run(), name="notices"))
                 await self._dispatch(path, operations, producer, delivery)
                 delivering.cancel()
         finally:
-            self._stopping.set()  # a wait in a thread must not outlive us
+            self._stopping.set()  # a wait in a thread must not outlast this object
             await delivery.close()
             await producer.close()
             operations.close()
@@ -120,8 +120,8 @@ class AlarmDispatcher:
     def _next_changes(
         self, consumer: Consumer, watchlist: WatchlistReader, cluster: ClusterIdentity
     ) -> BatchChanges | None:
-        """The next batch, judged; the commands after the candidates were taken, so that none of
-        them is older than its rule.
+        """Decides on the next batch; None if there is nothing. Reads the commands after the
+        candidates, so that each candidate meets the rule that it was found by.
         """
         messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
         new_commands = watchlist.catch_up()
@@ -138,7 +138,7 @@ class AlarmDispatcher:
         )
 
     async def _publish(self, operations: OperationsStore, producer: AsyncProducer) -> None:
-        """Empty the outbox as far as the bus takes it; the rest stays for the next time."""
+        """Publishes the outbox as far as the bus accepts it; the rest stays for the next batch."""
         while pending := operations.outbox(self._settings.max_batch):
             sent = [await self._enqueue(producer, alarm) for _, alarm in pending]
             answers = await self._await_deliveries(sent)
@@ -150,8 +150,8 @@ class AlarmDispatcher:
     async def _await_deliveries(
         self, sent: Sequence[asyncio.Future[RecordMetadata]]
     ) -> list[object]:
-        """What became of each; None for what a stop does not wait for: it stays in the outbox. With
-        the bus away a delivery would be waited for as long as librdkafka tries."""
+        """The result of each delivery; None for those that a stop does not wait for, which stay in
+        the outbox: without the bus, librdkafka would go on trying until its own timeout."""
         waiting: set[asyncio.Future[RecordMetadata]] = set(sent)
         while waiting and not self._stopping.is_set():
             _, waiting = await asyncio.wait(waiting, timeout=POLL_TIMEOUT_S)
@@ -171,7 +171,7 @@ class AlarmDispatcher:
 
 
 async def serve(site: SiteSettings, bus: BusSettings, settings: DispatcherSettings) -> None:
-    """Run until SIGTERM or Ctrl-C."""
+    """Runs until SIGTERM or Ctrl-C."""
     dispatcher = AlarmDispatcher(site, bus, settings)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -191,7 +191,7 @@ def _failed(answer: object) -> bool:
 
 
 def _starting_positions(path: Path, cluster: ClusterIdentity) -> dict[TopicPartition, int]:
-    """The stored positions where they still mean something, else the beginning."""
+    """The stored positions that are still valid in this cluster, else the beginning."""
     reader = OperationsReader(path)
     stored = valid_positions(reader.positions(APPLICATION), cluster)
     reader.close()

@@ -154,11 +154,11 @@ _CONTROLLER = [
          "configuration key); the rest is in force, the log says which."),
     ),
 ]
-_ROOMS = [
+_LOGS_AND_GROUPS = [
     *_rows("KafkaServer", ("BrokerState", GAUGE, "3: runs. 6: is shutting down. 1: starts.")),
     *_rows(
         "LogManager",
-        ("LogDirectoryFreeBytes", GAUGE, "Room on the disk of a log directory.",
+        ("LogDirectoryFreeBytes", GAUGE, "Free space on the disk of a log directory.",
          ("logDirectory",), "less than a tenth of LogDirectoryTotalBytes"),
         ("LogDirectoryTotalBytes", GAUGE, "Size of the disk of a log directory.",
          ("logDirectory",)),
@@ -180,7 +180,7 @@ _ROOMS = [
 ]
 
 CATALOGUE: tuple[MetricInfo, ...] = (
-    *_TRAFFIC, *_REPLICAS, *_FETCHERS, *_REQUESTS, *_CONTROLLER, *_ROOMS,
+    *_TRAFFIC, *_REPLICAS, *_FETCHERS, *_REQUESTS, *_CONTROLLER, *_LOGS_AND_GROUPS,
 )  # fmt: skip
 BY_NAME: dict[tuple[str, str], MetricInfo] = {(one.type, one.name): one for one in CATALOGUE}
 HELP: dict[str, str] = {base_name(one.type, one.name): one.help for one in CATALOGUE}

@@ -116,7 +116,7 @@ class Broker:
                 raise
             raise StartError(
                 f"the disk of node {self.config.node_id} refuses what it cannot start without: "
-                f"{cause}; mend or replace the disk, then start it again"
+                f"{cause}; repair or replace the disk, then start it again"
             ) from error
 
     async def _start(self) -> None:

@@ -1,8 +1,8 @@
-"""What happened between two looks at a cluster (pure).
+"""The events between two snapshots of a cluster (pure).
 
-In: two pictures. Out: events in the order an operator asks: brokers, controller, partitions.
-Never: a look of its own. What came and went between two looks is not seen; a leader epoch that
-rose tells of elections all the same.
+In: two snapshots. Out: events in an operator's order: brokers, controller, partitions. Never: a
+request to the cluster. A change that is undone before the next snapshot leaves no event; only a
+raised leader epoch still shows that there was an election.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_NAMED = 3
 
 class ClusterEvent(msgspec.Struct, frozen=True, kw_only=True):
     """`kind` is a key of the texts; `severity`: critical, warning, good, info. `values` fill the
-    sentence; `number` is given by the history."""
+    sentence; the history sets `number`."""
 
     at_ms: int
     kind: str
@@ -27,7 +27,7 @@ class ClusterEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def events(before: ClusterSnapshot | None, now: ClusterSnapshot) -> list[ClusterEvent]:
-    """What is different."""
+    """The differences of the two; a first snapshot, or one of another cluster, is one event."""
     if before is None or before.cluster_id != now.cluster_id:
         return [_event(now, "first", "info", brokers=now.alive, partitions=len(now.partitions))]
     return [*_broker_events(before, now), *_controller_events(before, now),

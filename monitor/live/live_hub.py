@@ -1,4 +1,4 @@
-"""Joins the live consumer to the live state and gives listeners a delta four times a second.
+"""Applies the live consumer's batches to the live state; sends listeners a delta every 250 ms.
 
 An error of one listener does not reach the others.
 """
@@ -21,7 +21,7 @@ Listener = Callable[[Delta], None]
 
 
 class LiveHub:
-    """A service: `run` until cancelled."""
+    """A service that runs until it is cancelled."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LiveHub:
         self._listeners: list[Listener] = []
 
     def add_listener(self, listener: Listener) -> None:
-        """Hear every delta that is not empty."""
+        """Calls `listener` with every delta that is not empty."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
@@ -54,14 +54,14 @@ class LiveHub:
             await self.consumer.stop()
 
     def tick(self) -> None:
-        """Tell what is new."""
+        """Sends what has changed since the last tick to all listeners."""
         delta = self.live.delta(self._now_ms())
         if delta.empty:
             return
         for listener in self._listeners:
             try:
                 listener(delta)
-            except Exception:  # one page's fault must not darken the others
+            except Exception:  # an error of one page must not reach the others
                 log.exception("a listener failed")
 
     def _on_batch(self, batch: LiveBatch) -> None:
@@ -77,8 +77,8 @@ class LiveHub:
             self._apply(live.on_command, rule_id, command)
 
     def _apply(self, show: Callable[..., object], *what: object) -> None:
-        """A record that cannot be shown is left out: it stands on its topic, and would come again
-        after every restart."""
+        """Leaves out a record that cannot be shown: it remains on its topic, so an error would
+        recur after every restart."""
         try:
             show(*what)
         except Exception:

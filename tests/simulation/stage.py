@@ -35,7 +35,7 @@ class ScriptStage:
             "start": self._each(SimMachine.start), "pause": self._each(SimMachine.pause),
             "resume": self._each(SimMachine.resume), "power": self._each(SimMachine.lose_power),
             "up": self._each(SimMachine.power_up), "stop": self._stop, "isolate": self._isolate,
-            "mend": self._repair, "wait": self._wait, "until": self._until, "elect": self._elect,
+            "repair": self._repair, "wait": self._wait, "until": self._until, "elect": self._elect,
             "reassign": self._reassign, "complaints": self._complaints,
         }  # fmt: skip
 
@@ -158,7 +158,7 @@ class ScriptStage:
         return ()
 
     def _repair(self, words: list[str]) -> Iterable[str]:
-        """`mend`: repairs the network."""
+        """`repair`: repairs the network."""
         self.network.heal()
         return ()
 

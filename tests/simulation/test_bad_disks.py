@@ -102,7 +102,7 @@ def test_a_node_whose_metadata_directory_refuses_ends_with_a_reason_and_starts_o
     rack.machine.kill()
     rack.machine.break_disk(refuses(path))
     rack.machine.start()
-    rack.wait(lambda: sum("mend or replace the disk" in line for line in traced) > 2)
+    rack.wait(lambda: sum("repair or replace the disk" in line for line in traced) > 2)
     assert rack.machine.broker is None
     rack.machine.break_disk(no_fault)
     rack.wait(lambda: not what_is_wrong(rack.cluster))

@@ -270,7 +270,7 @@ class KraftControlPlane:
         if self._attached().replicas.is_all_offline:
             self._attached().fail(
                 StartError(
-                    f"every log directory of broker {lifecycle.me.node_id} has failed; mend or "
+                    f"every log directory of broker {lifecycle.me.node_id} has failed; repair or "
                     "replace the disks, then start it again"
                 )
             )
@@ -292,7 +292,7 @@ class KraftControlPlane:
         self._attached().fail(
             StartError(
                 f"the metadata directory of node {self._runtime.config.node_id} has failed: "
-                f"{what}; mend or replace the disk, then start it again (a voter whose directory "
+                f"{what}; repair or replace the disk, then start it again (a voter whose directory "
                 "is empty fetches the metadata from the others)"
             )
         )

@@ -166,7 +166,7 @@ def _check(state: ZooKeeperMetadata) -> None:
             "cluster first (SIGTERM, so that every replica is complete)"
         )
     if state.faults:
-        raise StartError(f"{state.faults[0]}; mend or remove it first")
+        raise StartError(f"{state.faults[0]}; repair or remove it first")
     if state.topics_without_id:
         raise StartError(
             f"topic {min(state.topics_without_id)} has no topic id yet; start the cluster again in "

@@ -327,7 +327,7 @@ class ZooKeeperControlPlane:
             deps.fail(
                 StartError(
                     f"every log directory of broker {self._runtime.config.node_id} has failed; "
-                    "mend or replace the disks, then start it again"
+                    "repair or replace the disks, then start it again"
                 )
             )
             return

@@ -54,7 +54,7 @@ class OutageLog:
         log.error(
             "ZooKeeper at %s has not answered for %d s: this broker serves what it leads, but no "
             "topic is made, no leader elected and no in-sync set changed until it is back; start "
-            "the ensemble's servers until a majority runs, or mend the network to them; nothing "
+            "the ensemble's servers until a majority runs, or repair the network to them; nothing "
             "has to be done here, the broker connects again by itself",
             self._address,
             self._duration_s(),

@@ -21,7 +21,7 @@ PositionKey = tuple[str, str, str, str, int]
 
 MAX_FAILED = 20_000
 """Attempts that were begun and never committed: one for each death in the middle of a batch. Beyond
-that something is broken that numbers do not mend."""
+that something else is broken, and more numbers do not repair it."""
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
