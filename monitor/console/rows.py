@@ -167,6 +167,8 @@ def _incident_fact(key: str, value: str, t: Texts) -> str:
         value = f"{t.word('part', part)}{space}{rest}"
     elif name == "course":
         value = t.word("course", value)
+    elif name == "why":
+        value = t.word("process_state", value)
     elif name == "reason":
         value = t.word("end", value)
     elif name.endswith("_ms") and value.lstrip("-").isdecimal():

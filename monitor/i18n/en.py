@@ -358,6 +358,7 @@ TEXTS: dict[str, str] = {
     "process_state.restarting": "restarting",
     "process_state.failed": "given up",
     "process_state.stopped": "stopped",
+    "process_state.suspended": "suspended",
     "system.stores": "What the console depends on",
     "system.incidents": "Incidents",
     "system.no_processes": "No health addresses are configured (console.health).",

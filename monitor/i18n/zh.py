@@ -358,6 +358,7 @@ TEXTS: dict[str, str] = {
     "process_state.restarting": "重启中",
     "process_state.failed": "已放弃",
     "process_state.stopped": "已停止",
+    "process_state.suspended": "已挂起",
     "system.stores": "依赖",
     "system.incidents": "事件",
     "system.no_processes": "未配置健康检查地址（console.health）。",

@@ -182,7 +182,7 @@ def test_what_the_watch_says_is_words_in_both_languages() -> None:
         "part Archive (ingest), bound 30.0 s, records 5, behind by 61.0 s, end no longer watched"
     )
     silent = {"scope": "site", "address": "site", "silent_ms": "130000", "devices": "20"}
-    for found in (detail, silent, {"course": "growing", "class": "face", "subject": "face"}):
+    for found in (detail, silent, {"subject": "dispatcher", "why": "suspended"}, {"course": "growing", "class": "face", "subject": "face"}):
         assert not re.search("[a-z]{3}", incident_text(found, ZH)), incident_text(found, ZH)
     assert "Broker 10.0.0.1:9092" in incident_text({"subject": "broker 10.0.0.1:9092"}, EN)
 
