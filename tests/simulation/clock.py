@@ -51,8 +51,10 @@ class SimClock:
         await asyncio.sleep(seconds)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Starts a task of this process."""
+        """Starts a task of this process; one that died during the current step starts none."""
         task = self._loop.create_task(coroutine, name=name, context=self._life.context)
+        if self._life.dead:
+            self._loop.keep_to_the_end(task)
         task.add_done_callback(self._report, context=self._life.context)
         self.tasks.append(task)
         if len(self.tasks) > self._prune_at:

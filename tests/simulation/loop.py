@@ -138,8 +138,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """A life has ended. Its tasks are kept to the end of the world: were they collected, their
         `finally` blocks would run at a moment that no seed decides."""
         for task in asyncio.all_tasks(self):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            self.graveyard.append(task)
+            self.keep_to_the_end(task)
+
+    def keep_to_the_end(self, task: asyncio.Task[Any]) -> None:
+        """Keeps a task that never runs again until the end of the world closes its coroutine."""
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.graveyard.append(task)
 
     def pause(self, life: ProcessLife) -> None:
         """SIGSTOP: its steps are held."""

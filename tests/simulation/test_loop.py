@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import warnings
 
 import pytest
 
@@ -56,6 +58,36 @@ def test_a_paused_life_does_nothing_and_then_all_of_it_and_a_dead_one_nothing_ev
     loop.run_until_complete(story())
     assert ticks == [1, 2, 7, 8]
     loop.close()
+
+
+def test_a_task_that_a_dead_life_spawns_is_kept_for_the_end_of_the_world():
+    """A process that dies in the middle of a step goes on to the step's end, and may spawn there.
+    Its task was collected with a RuntimeWarning: the coroutine was never awaited."""
+    loop, ran = VirtualLoop(), []
+    clock, life = clock_of(loop, "process")
+
+    async def work() -> None:
+        ran.append("work")
+
+    async def story() -> None:
+        life.die()
+        loop.bury()
+        clock.spawn(work(), name="work")
+        clock.tasks.clear()
+        await asyncio.sleep(1)
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        loop.run_until_complete(story())
+        gc.collect()
+        assert [task.get_name() for task in loop.graveyard if not task.done()][-1:] == ["work"]
+        for task in loop.graveyard:
+            task.get_coro().close()
+        loop.graveyard.clear()
+        gc.collect()
+    loop.close()
+    assert ran == []
+    assert [str(one.message) for one in warned] == []
 
 
 def test_what_hangs_without_waiting_is_found():
