@@ -3,6 +3,9 @@
 Each application processes what lies on its topics beyond its position. A micro-batch costs more
 than the hundred records in it, so applications that read the same topics share one; each keeps its
 own positions in the store and may also run alone.
+
+The work of the records is done in the driver's process (`on_batch`) or in Spark's executors
+(`on_frame`); `[streams] work_in` says which (ADR 0023).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from bus.client.model import TopicAndPartition
-from spark_apps.message import OffsetRanges, StreamMessage, offset_ranges
+from spark_apps.message import OffsetRanges, StreamMessage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,11 +29,17 @@ class Application(Protocol):
     headers: bool  # whether `transform` keeps the headers
     trigger_ms: int
 
+    def positions(self) -> dict[TopicAndPartition, int]:
+        """Where it stands (exclusive ends); a partition it has not read is left out."""
+
     def transform(self, messages: DataFrame) -> DataFrame:
         """The columns it wants (`source.select_columns`)."""
 
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Do everything with one batch; positions last, or in the same transaction."""
+
+    def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
+        """The same with the records still in Spark: one action, whose tasks do the work."""
 
 
 @dataclass(slots=True)
@@ -42,22 +51,47 @@ class AppCursor:
 
     def process(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Hand over what is new to it."""
-        unseen = self._unseen(messages, offsets)
+        unseen = self._unseen(offsets)
         if not unseen:
             return
-        ranges = offsets if unseen is messages else offset_ranges(unseen)
-        self.application.on_batch(unseen, ranges)
-        self.ends |= {partition: end for partition, (_, end) in ranges.items()}
+        if unseen != offsets:
+            messages = [m for m in messages if _is_in(unseen, m)]
+        self.application.on_batch(messages, unseen)
+        self._advance(unseen)
 
-    def _unseen(
-        self, messages: Sequence[StreamMessage], offsets: OffsetRanges
-    ) -> Sequence[StreamMessage]:
+    def process_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
+        """The same with the records still in Spark."""
+        unseen = self._unseen(offsets)
+        if not unseen:
+            return
+        self.application.on_frame(
+            frame if unseen == offsets else frame.where(condition_of(unseen)), unseen
+        )
+        self._advance(unseen)
+
+    def _unseen(self, offsets: OffsetRanges) -> OffsetRanges:
         topics, ends = self.application.topics, self.ends
-        if all(
-            t in topics and first >= ends.get((t, n), 0) for (t, n), (first, _) in offsets.items()
-        ):
-            return messages  # the common case: nothing to leave out
-        return [m for m in messages if m[0] in topics and m[2] >= ends.get((m[0], m[1]), 0)]
+        return {
+            (topic, number): (max(first, ends.get((topic, number), 0)), end)
+            for (topic, number), (first, end) in offsets.items()
+            if topic in topics and end > ends.get((topic, number), 0)
+        }
+
+    def _advance(self, done: OffsetRanges) -> None:
+        self.ends |= {partition: end for partition, (_, end) in done.items()}
+
+
+def condition_of(offsets: OffsetRanges) -> str:
+    """The SQL condition for records within ranges."""
+    return " OR ".join(
+        f"(topic = '{topic}' AND partition = {number} AND offset >= {first} AND offset < {end})"
+        for (topic, number), (first, end) in sorted(offsets.items())
+    )
+
+
+def _is_in(offsets: OffsetRanges, message: StreamMessage) -> bool:
+    first, end = offsets.get((message.topic, message.partition), (0, 0))
+    return first <= message.offset < end
 
 
 class SharedQuery:
@@ -83,11 +117,15 @@ class SharedQuery:
                 found[partition] = min(known)
         return found
 
-    def on_batch(self, messages: Sequence[StreamMessage]) -> None:
+    def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Serve every member."""
-        offsets = offset_ranges(messages)
         for member in self._cursors:
             member.process(messages, offsets)
+
+    def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
+        """Serve every member, each with a plan of its own."""
+        for member in self._cursors:
+            member.process_frame(frame, offsets)
 
 
 def _reads(member: AppCursor, partition: TopicAndPartition) -> bool:

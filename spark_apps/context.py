@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TypeVar
 
 from bus.client.kafka.cluster import AdminClient
-from bus.client.model import ClusterIdentity
+from bus.client.model import ClusterIdentity, TopicAndPartition
 from bus.register_file import RegisterFile
+from ingest.store import open_store
 from ingest.store.port import (
     Applied,
     Position,
@@ -20,6 +21,8 @@ from ingest.store.port import (
     StoreBatch,
     StoreError,
 )
+from ingest.store.positions import valid_positions
+from spark_apps.group_positions import GroupPositions
 from spark_apps.publisher import EventPublisher
 from spark_apps.settings import JobSettings
 
@@ -63,13 +66,52 @@ class StoreWriter:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenStore:
+    """The record store of a driver: written through `writer`, read directly."""
+
+    writer: StoreWriter
+    reader: RecordReader
+
+
+@dataclass
 class Context:
-    """One driver."""
+    """One driver. The store is opened by the first application that needs it: alarms must not wait
+    for a store that is away."""
 
     settings: JobSettings
     cluster: ClusterIdentity
     admin: AdminClient
-    store: StoreWriter
-    reader: RecordReader
     publisher: EventPublisher
     register: RegisterFile
+    stopping: threading.Event
+    groups: list[GroupPositions] = field(default_factory=list)
+
+    @cached_property
+    def store(self) -> OpenStore:
+        """Opened once, waited for while it is away. Raises `StoreError`."""
+        url = self.settings.store.records_url(self.settings.site)
+        store = retry(partial(open_store, url, "write"), self.stopping)
+        return OpenStore(StoreWriter(store, self.stopping), store)
+
+    @property
+    def has_store(self) -> bool:
+        """Whether some application of this driver has opened it."""
+        return "store" in self.__dict__
+
+    def stored_positions(self, application: str) -> dict[TopicAndPartition, int]:
+        """An application's positions in the store, as far as they still mean something."""
+        return valid_positions(self.store.reader.positions(application), self.cluster)
+
+    def group_positions(self, application: str, topics: Iterable[str]) -> GroupPositions:
+        """An application's positions as a consumer group."""
+        group = GroupPositions(self.settings.bus, application, self.cluster, topics, self.stopping)
+        self.groups.append(group)
+        return group
+
+    def close(self) -> None:
+        """Release what was opened."""
+        self.publisher.close()
+        for group in self.groups:
+            group.close()
+        if self.has_store:
+            self.store.reader.close()

@@ -31,17 +31,17 @@ from pyspark.sql.streaming import StreamingQuery
 
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_INCIDENT
+from bus.errors import BusError
 from bus.register_file import RegisterFile
-from ingest.store import open_store
 from ingest.store.port import StoreError
 from spark_apps.application import Application, SharedQuery
 from spark_apps.apps.ingest import Ingest
 from spark_apps.apps.latency import Latency
 from spark_apps.apps.quality import Quality
 from spark_apps.apps.watchlist import Watchlist
-from spark_apps.context import Context, StoreWriter, retry
+from spark_apps.context import Context
 from spark_apps.publisher import EventPublisher
-from spark_apps.query import load_cursor, start
+from spark_apps.query import open_cursor, start
 from spark_apps.session import SessionError, open_session
 from spark_apps.settings import JobSettings, read_settings
 from spark_apps.sink import Sink
@@ -57,6 +57,7 @@ APPLICATIONS: dict[str, Callable[[Context], Application]] = {
 }
 # These read the same records: one micro-batch serves both, the watch list first.
 SHARED_QUERIES = {Watchlist.name: "records", Ingest.name: "records"}
+WITHOUT_STORE = {Watchlist.name}
 _TOPICS = {CONTROL_WATCHLIST, EVENT_INCIDENT}.union(
     *(kind.topics for kind in (Watchlist, Ingest, Latency, Quality))
 )
@@ -83,13 +84,13 @@ class Driver:
         began = time.monotonic()
         try:
             session, context = self._open()
-        except (ClusterUnavailable, SessionError, StoreError) as error:
+        except (BusError, ClusterUnavailable, SessionError, StoreError) as error:
             log.error("streams: cannot start: %s", error)
             return 2
         try:
             self._start(session, context)
             log.info("streams: ready after %.1f s: %s", time.monotonic() - began, self._names)
-            return self._watch()
+            return self._watch(context)
         finally:
             self._close(session, context)
 
@@ -103,25 +104,25 @@ class Driver:
     def _context(self) -> Context:
         settings = self._settings
         admin = admin_client(settings.bus.bootstrap_servers)
-        url = settings.store.records_url(settings.site)
-        store = retry(partial(open_store, url, "write"), self._stopping)
-        return Context(
+        context = Context(
             settings=settings,
             cluster=wait_for_topics(admin, sorted(_TOPICS), self._stopping),
             admin=admin,
-            store=StoreWriter(store, self._stopping),
-            reader=store,
             publisher=EventPublisher(settings.bus, settings.site.name),
             register=RegisterFile(settings.site.data_path / "register.json"),
+            stopping=self._stopping,
         )
+        if not WITHOUT_STORE.issuperset(self._names):
+            _ = context.store  # opened while the JVM starts
+        return context
 
     def _start(self, session: SparkSession, context: Context) -> None:
         for query in self._grouped(context):
             if self._stopping.is_set():
                 return
-            sink = Sink(query.name, query.on_batch, partial(self._failed, query.name))
+            running, sink = start(session, context, query, partial(self._failed, query.name))
+            self._queries.append(running)
             self._sinks.append(sink)
-            self._queries.append(start(session, context, query, sink))
 
     def _grouped(self, context: Context) -> Iterator[SharedQuery]:
         """The queries in their order: what a later one rebuilds keeps no earlier one waiting."""
@@ -130,10 +131,12 @@ class Driver:
         for name in self._names:
             groups.setdefault(shared.get(name, name), []).append(name)
         for names in groups.values():
-            yield SharedQuery([load_cursor(context, APPLICATIONS[name](context)) for name in names])
+            yield SharedQuery([open_cursor(APPLICATIONS[name](context)) for name in names])
 
-    def _watch(self) -> int:
+    def _watch(self, context: Context) -> int:
         while not self._stopping.wait(_WATCH_INTERVAL_S):
+            for group in context.groups:
+                group.refresh()
             for query in self._queries:
                 if not query.isActive:
                     log.error("streams: query %s ended: %s", query.name, _cause(query))
@@ -161,8 +164,7 @@ class Driver:
             log.info("streams: Spark was stopped before us: %s", str(error).splitlines()[0])
         for sink in self._sinks:
             sink.close()
-        context.publisher.close()
-        context.reader.close()
+        context.close()
         guard.cancel()
 
 
@@ -195,9 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     chosen = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("py4j").setLevel(
-        logging.CRITICAL
-    )  # `Driver._failed` logs failures
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # `Driver._failed` logs failures
     return run(read_settings(chosen.settings), chosen.application)
 
 

@@ -5,7 +5,7 @@ In: the Arrow table of a batch. Out: `StreamMessage`s, what they cover. Never: S
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bus.client.model import TopicAndPartition
@@ -53,15 +53,6 @@ def messages_of(table: pa.Table) -> list[StreamMessage]:
     if table.num_columns > len(columns):
         columns += _headers(table.column(5))
     return list(map(StreamMessage, *columns))
-
-
-def offset_ranges(messages: Iterable[StreamMessage]) -> OffsetRanges:
-    """Per partition the first offset of a batch and its exclusive end."""
-    found: OffsetRanges = {}
-    for topic, partition, offset, *_ in messages:
-        first, end = found.get((topic, partition), (offset, 0))
-        found[topic, partition] = (min(first, offset), max(end, offset + 1))
-    return found
 
 
 def envelope_of(message: StreamMessage, clock: ClockLimits = DEFAULT_CLOCK) -> Envelope:

@@ -15,8 +15,6 @@ from bus.client.model import ClusterIdentity, TopicAndPartition
 from ingest.store.port import Position
 from spark_apps.message import OffsetRanges
 
-EARLIEST = -2  # Spark's own sign for "the earliest record there is"
-
 
 def resolve_positions(
     stored: Mapping[TopicAndPartition, int],
@@ -28,9 +26,10 @@ def resolve_positions(
     """
     starts, lost = {}, {}
     for partition in partitions:
-        position, first = stored.get(partition, EARLIEST), earliest.get(partition, 0)
-        starts[partition] = position if position >= first else EARLIEST
-        if EARLIEST < position < first:
+        first = earliest.get(partition, 0)
+        position = stored.get(partition, first)
+        starts[partition] = max(position, first)
+        if position < first:
             lost[partition] = first - position
     return starts, lost
 

@@ -16,12 +16,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from bus.client.kafka.cluster import start_offsets
-from ingest.store.positions import valid_positions
+from bus.client.model import TopicAndPartition
 from spark_apps.application import AppCursor, Application, SharedQuery
 from spark_apps.context import Context
+from spark_apps.offset_log import OffsetLog
 from spark_apps.positions import resolve_positions, starting_offsets
 from spark_apps.settings import JobSettings
-from spark_apps.sink import Sink
+from spark_apps.sink import DriverSink, ExecutorSink, Failed, Sink
 from spark_apps.source import read
 
 log = logging.getLogger(__name__)
@@ -51,27 +52,36 @@ def checkpoint(settings: JobSettings, query: str) -> Path:
 
 
 def start(
-    session: SparkSession, context: Context, query: SharedQuery, sink: Sink
-) -> StreamingQuery:
+    session: SparkSession, context: Context, query: SharedQuery, failed: Failed
+) -> tuple[StreamingQuery, Sink]:
     """Begin at the store's positions and run until stopped."""
-    settings = context.settings
+    streams = context.settings.streams
+    starts = _starts(context, query)
+    folder = checkpoint(context.settings, query.name)
+    offset_log = OffsetLog(folder, starts)
+    sink: Sink
+    if streams.work_in == "driver":
+        sink = DriverSink(query.name, offset_log, query.on_batch, failed)
+    else:
+        sink = ExecutorSink(offset_log, query.on_frame, failed)
     messages = read(
         session,
-        bootstrap_servers=settings.bus.bootstrap_servers,
+        bootstrap_servers=context.settings.bus.bootstrap_servers,
         topics=query.topics,
-        starting_offsets=_starting_offsets(context, query),
-        max_offsets=settings.streams.max_offsets_per_batch,
+        starting_offsets=starting_offsets(starts),
+        max_offsets=streams.max_offsets_per_batch,
         client_id=f"streams-{query.name}",
     )
-    return (
+    running = (
         query.transform(messages)
-        .coalesce(settings.streams.tasks_per_batch)
+        .coalesce(streams.tasks_per_batch)
         .writeStream.queryName(query.name)
         .foreachBatch(sink)
-        .option("checkpointLocation", _location(checkpoint(settings, query.name)))
+        .option("checkpointLocation", _location(folder))
         .trigger(processingTime=f"{query.trigger_ms} milliseconds")
         .start()
     )
+    return running, sink
 
 
 def _location(folder: Path) -> str:
@@ -79,13 +89,12 @@ def _location(folder: Path) -> str:
     return f"file://{folder}"
 
 
-def load_cursor(context: Context, application: Application) -> AppCursor:
-    """The application with its positions, as far as they still mean something."""
-    stored = context.reader.positions(application.name)
-    return AppCursor(application, valid_positions(stored, context.cluster))
+def open_cursor(application: Application) -> AppCursor:
+    """The application where it stands."""
+    return AppCursor(application, application.positions())
 
 
-def _starting_offsets(context: Context, query: SharedQuery) -> str:
+def _starts(context: Context, query: SharedQuery) -> dict[TopicAndPartition, int]:
     partitions = [p for p in context.cluster.partitions if p[0] in query.topics]
     earliest = start_offsets(context.admin, partitions)
     starts, lost = resolve_positions(query.starting_positions(partitions), partitions, earliest)
@@ -94,4 +103,4 @@ def _starting_offsets(context: Context, query: SharedQuery) -> str:
             "%s: retention cut %d records of %s-%d before they were read",
             query.name, count, topic, partition,
         )  # fmt: skip
-    return starting_offsets(starts)
+    return starts

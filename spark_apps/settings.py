@@ -30,6 +30,7 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ingest_trigger_ms: NotNegative = 100
     latency_trigger_ms: NotNegative = 2_000
     quality_trigger_ms: NotNegative = 2_000
+    work_in: Literal["driver", "executors"] = "driver"  # where records are judged and matched
     share_reading: bool = True  # watch list and ingest in one query: half the micro-batches
     tasks_per_batch: Positive = 2  # a task more costs more than it reads, until a backlog is there
     max_offsets_per_batch: Positive = 50_000  # two batches at a time: about 200 MB in the driver

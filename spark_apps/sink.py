@@ -1,47 +1,64 @@
-"""The sink of a query: hands batches to its applications, one batch ahead.
+"""The sinks of a query: they hand its batches to its applications.
 
-While the applications work on a batch, Spark fetches the next one, on another core. Spark may note
-a batch as done before it is: that note is in a checkpoint that is never used again, and the store's
-positions, written with the rows, are what counts.
+`DriverSink` works in the driver's process, one batch ahead: while the applications work on a batch,
+Spark fetches the next one, on another core. Spark may note a batch as done before it is: that note
+is in a checkpoint that is never used again, and the store's positions, written with the rows, are
+what counts. `ExecutorSink` leaves the records in Spark, whose tasks do the work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from spark_apps.message import StreamMessage, messages_of
+from spark_apps.message import OffsetRanges, StreamMessage, messages_of
+from spark_apps.offset_log import OffsetLog
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+Failed = Callable[[BaseException], None]
 
-class Sink:
-    """What `foreachBatch` calls. Invariant: at most one batch is being worked on."""
+
+class Sink(Protocol):
+    """What `foreachBatch` calls."""
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Process a batch, or take it. Raises what ended the batch, or the one before."""
+
+    def close(self) -> None:
+        """Let the batch under way end; nothing is taken any more."""
+
+
+class DriverSink:
+    """Invariant: at most one batch is being worked on."""
 
     def __init__(
         self,
         name: str,
-        serve: Callable[[Sequence[StreamMessage]], None],
-        failed: Callable[[BaseException], None],
+        offset_log: OffsetLog,
+        serve: Callable[[Sequence[StreamMessage], OffsetRanges], None],
+        failed: Failed,
     ) -> None:
+        self._offset_log = offset_log
         self._serve = serve
         self._failed = failed
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._working: Future[None] | None = None
 
-    def __call__(self, batch: DataFrame, _batch_id: int) -> None:
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Fetch; hand over when the batch before is done. Raises what that one raised."""
         try:
+            offsets = self._offset_log.ranges(batch_id)
             table = batch.toArrow()
         except BaseException as error:
             self._failed(error)  # here and not only by Spark, whose message may itself fail
             raise
         self.wait()
-        if table.num_rows:
-            self._working = self._worker.submit(self._work, table)
+        if offsets:
+            self._working = self._worker.submit(self._work, table, offsets)
 
     def wait(self) -> None:
         """Until no batch is being worked on. Raises what the last one raised."""
@@ -52,9 +69,36 @@ class Sink:
         """Let the batch under way end; nothing is taken any more."""
         self._worker.shutdown()
 
-    def _work(self, table: pa.Table) -> None:
+    def _work(self, table: pa.Table, offsets: OffsetRanges) -> None:
         try:
-            self._serve(messages_of(table))
+            self._serve(messages_of(table), offsets)
         except BaseException as error:
             self._failed(error)
             raise
+
+
+class ExecutorSink:
+    """A batch is done when this returns."""
+
+    def __init__(
+        self,
+        offset_log: OffsetLog,
+        serve: Callable[[DataFrame, OffsetRanges], None],
+        failed: Failed,
+    ) -> None:
+        self._offset_log = offset_log
+        self._serve = serve
+        self._failed = failed
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Plan and run the batch's action. Raises what it raised."""
+        try:
+            offsets = self._offset_log.ranges(batch_id)
+            if offsets:
+                self._serve(batch, offsets)
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    def close(self) -> None:
+        """Nothing goes on between two calls."""

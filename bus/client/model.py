@@ -21,6 +21,13 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class OffsetAndMetadata(NamedTuple):
+    """What a group has committed for a partition: the next offset to read, and a text with it."""
+
+    offset: int
+    metadata: str
+
+
 class ConsumedRecord(NamedTuple):
     """A record from the bus. `timestamp_ms` is -1 if it has none."""
 

@@ -15,14 +15,14 @@ from contextlib import closing
 import httpx
 import msgspec
 
+from bus.contracts.groups import application_group
 from bus.contracts.topics import (
-    DATA_FACE,
     DATA_TOPICS,
-    DATA_VEHICLE,
     EVENT_CANDIDATE,
     METER_SENT,
     QUARANTINE_RECORDS,
 )
+from bus.domain.kinds import TOPIC_OF_KIND, WIRE_KEYS
 from deploy.errors import OperatorError
 from deploy.reconcile import topic_totals
 from deploy.reconcile.open_stores import open_operations, open_records
@@ -35,8 +35,9 @@ EDGE_TIMEOUT_S = 3.0
 READERS = {
     "ingest": (*DATA_TOPICS, QUARANTINE_RECORDS),
     "quality": (METER_SENT,),
-    "watchlist": (DATA_VEHICLE, DATA_FACE),
 }
+WATCHLIST = "watchlist"
+WATCHED = tuple(TOPIC_OF_KIND[kind] for kind in WIRE_KEYS)
 DISPATCHER = "dispatcher"
 TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE)
 
@@ -86,13 +87,14 @@ def pending_work(settings: Settings) -> PendingWork:
             for application, topics in READERS.items():
                 positions = reader.positions(application)
                 by_stage[application] = bus.behind(application, positions, topics)
+        by_stage[WATCHLIST] = bus.behind_group(application_group(WATCHLIST), WATCHED)
     except (OperatorError, StoreError):
         return PendingWork(by_stage={**by_stage, "bus or store": None})
     by_stage[DISPATCHER] = dispatcher_backlog(settings, bus)
     return PendingWork(by_stage=by_stage)
 
 
-STAGES_OF_ROLE = {"edge": ("edge",), "streams": tuple(READERS), DISPATCHER: (DISPATCHER,)}
+STAGES_OF_ROLE = {"edge": ("edge",), "streams": (*READERS, WATCHLIST), DISPATCHER: (DISPATCHER,)}
 
 
 def behind_by_role(settings: Settings, roles: Iterable[str]) -> dict[str, dict[str, int | None]]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, describe, end_offsets
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
@@ -43,6 +44,22 @@ class TopicTotals:
         ends = {tp: end for tp, end in self.end_offsets.items() if tp[0] in wanted}
         ids = self.cluster.topic_ids
         return sum(each.lag for each in lags(application, positions, ends, topic_ids=ids))
+
+    def behind_group(self, group: str, topics: Iterable[str]) -> int:
+        """Records of these topics beyond what a group has committed. Raises `OperatorError`."""
+        admin = Admin(BusSettings(bootstrap_servers=self.bootstrap_servers), client_id="account")
+        try:
+            committed = admin.committed(group)
+        except BusError as error:
+            raise OperatorError(f"group {group} could not be read: {error}") from error
+        finally:
+            admin.close()
+        wanted = set(topics)
+        return sum(
+            max(0, end - committed.get(TopicPartition(*place), 0))
+            for place, end in self.end_offsets.items()
+            if place[0] in wanted
+        )
 
     def advanced_to(self, application: str, positions: Iterable[Position]) -> TopicTotals:
         """The totals at the moment of an application's positions, or later."""

@@ -25,7 +25,7 @@ from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response
 from monitor.api.pool import QueryUnavailable
 from monitor.api.services import ConsoleServices
-from monitor.cluster.bus_overview import BacklogRow, BusOverview, backlog
+from monitor.cluster.bus_overview import BacklogRow, BusOverview, backlog, group_positions
 
 HEALTH_TIMEOUT_SECONDS = 2.0
 API_EVENTS = 200
@@ -113,10 +113,12 @@ def unavailable_parts(services: ConsoleServices) -> dict[str, str]:
 
 
 async def backlogs(services: ConsoleServices, snapshot: BusOverview) -> list[BacklogRow]:
-    """The lag of our own applications; one whose store is away is left out."""
+    """The lag of our own applications. One whose store is away is left out, unless the bus knows
+    its positions, too."""
     rows: list[BacklogRow] = []
     for application in services.console.applications:
         positions = await _positions(services, application)
+        positions = positions or group_positions(application, snapshot)
         if positions:
             rows += backlog(application, positions, snapshot)
     return rows

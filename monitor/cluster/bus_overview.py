@@ -16,6 +16,7 @@ import msgspec
 
 from bus.client.kafka.admin import Admin
 from bus.client.model import GroupDescription, TopicDescription, TopicPartition
+from bus.contracts.groups import application_group
 from bus.contracts.topics import TOPICS
 from bus.errors import BusError
 from bus.settings import BusSettings
@@ -57,13 +58,15 @@ class TopicOverview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """One consumer group with its lag, in total and per topic."""
+    """One consumer group with its lag, in total and per topic; `offsets` maps topic and partition
+    to the committed offset."""
 
     group_id: str
     state: str
     members: int
     lag: int
     topics: dict[str, int]
+    offsets: dict[str, dict[int, int]] = {}
 
 
 class BrokerOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +175,9 @@ def _some_groups(admin: Admin) -> list[str]:
 
 def _group(group: GroupDescription, ends: Mapping[TopicPartition, int]) -> GroupOverview:
     topics: dict[str, int] = {}
+    offsets: dict[str, dict[int, int]] = {}
     for place, offset in group.committed.items():
+        offsets.setdefault(place.topic, {})[place.partition] = offset
         behind = max(0, ends.get(place, offset) - offset)
         topics[place.topic] = topics.get(place.topic, 0) + behind
     return GroupOverview(
@@ -181,6 +186,7 @@ def _group(group: GroupDescription, ends: Mapping[TopicPartition, int]) -> Group
         members=len(group.members),
         lag=sum(topics.values()),
         topics=topics,
+        offsets=offsets,
     )
 
 
@@ -229,6 +235,20 @@ def skew_percent(records: Sequence[int]) -> float:
     if len(records) < 2 or total <= 0:
         return 0.0
     return round(100 * (max(records) * len(records) / total - 1), 1)
+
+
+def group_positions(application: str, snapshot: BusOverview) -> list[Position]:
+    """The positions of an application that keeps them as a consumer group (or publishes them)."""
+    return [
+        Position(
+            application=application, cluster_id="", topic=topic, topic_id="", partition=number,
+            end_offset=offset,
+        )
+        for group in snapshot.groups
+        if group.group_id == application_group(application)
+        for topic, offsets in group.offsets.items()
+        for number, offset in offsets.items()
+    ]  # fmt: skip
 
 
 def backlog(

@@ -19,6 +19,7 @@ from bus import wall_clock
 from bus.client.model import TopicAndPartition
 from bus.client.wire.ports import Address
 from bus.contracts.alarms import Incident
+from bus.contracts.groups import application_group
 from bus.register_file import RegisterFile
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import spawn
@@ -62,7 +63,6 @@ MINUTES_S = 60.0
 MINUTES_TIMEOUT_S = 30.0  # ten thousand cells out of a store that is busy
 SETTLE_MS = 120_000  # a minute is judged when its records can be expected to be stored
 MINUTES_BACK = 10
-GROUP = "streams-{}"  # the consumer group of an application that commits its positions
 SUPERVISED_ROLES = (STREAMS, "dispatcher")  # they have no address that could be asked
 
 
@@ -220,7 +220,7 @@ class WatchService:
         self._probe_part("store", records.ask, self._on_positions)
         self._probe_part("operations", alarms.ask, self._on_positions)
         topics = {topic for one in self._all_stages() for topic in one.topics}
-        groups = [GROUP.format(one.stage) for one in ports.stages]
+        groups = [application_group(one.stage) for one in ports.stages]
         offsets = OffsetsQuestion(self._bus, topics, groups, settings.probe_timeout_s)
         self._closers.append(offsets.close)
         self._probe("offsets", offsets.ask, self._on_offsets)
@@ -319,7 +319,7 @@ class WatchService:
         self, stage: str, found: BusOffsets
     ) -> dict[TopicAndPartition, int] | None:
         """What its group has committed, else what its store says; None while that is away."""
-        committed = found.committed.get(GROUP.format(stage))
+        committed = found.committed.get(application_group(stage))
         if committed:
             return dict(committed)
         at_s, positions = self._positions.get(stage, (-FRESH_S, []))

@@ -9,32 +9,33 @@ Alone: `spark_apps/driver.py --application ingest`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from bus.contracts.headers import Reason
+from bus.client.model import TopicAndPartition
 from bus.contracts.meters import LatencyCell
-from bus.contracts.register import Register
-from bus.contracts.topics import (
-    DATA_TOPICS,
-    METER_LATENCY,
-    QUARANTINE_RECORDS,
-)
-from bus.domain.kinds import KIND_OF_TOPIC
+from bus.contracts.topics import DATA_TOPICS, METER_LATENCY, QUARANTINE_RECORDS
 from bus.domain.times import minute_of
-from ingest.normalise import ClockLimits, clock_limits, normalise, rejected_row
-from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
+from ingest.normalise import clock_limits
 from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 from monitor.models.histogram import bucket_of
 from monitor.models.quality import CellCounter
+from spark_apps.broadcast import VersionedBroadcast
 from spark_apps.context import Context
-from spark_apps.message import OffsetRanges, StreamMessage, envelope_of
+from spark_apps.judge import (
+    JUDGED_SCHEMA,
+    JudgedRecord,
+    judge,
+    judge_batches,
+    judged_records,
+)
+from spark_apps.message import OffsetRanges, StreamMessage
 from spark_apps.positions import positions
 from spark_apps.source import select_columns
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
-
 
 
 class Ingest:
@@ -47,36 +48,51 @@ class Ingest:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.trigger_ms = context.settings.streams.ingest_trigger_ms
+        self._group = context.group_positions(self.name, self.topics)
+        self._register = VersionedBroadcast(context.register.read, lambda: context.register.version)
+
+    def positions(self) -> dict[TopicAndPartition, int]:
+        """The store's, written with the rows."""
+        return self._context.stored_positions(self.name)
 
     def transform(self, messages: DataFrame) -> DataFrame:
         """With headers."""
         return select_columns(messages, headers=True)
 
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
-        """One transaction of the store, then the meters (cumulative: a lost one heals by the
-        next).
-        """
+        """Judge in this process; one transaction of the store."""
+        site = self._context.settings.site
+        register, clock = self._context.register.read(), clock_limits(site)
+        self._apply((judge(m, register, site.zone, clock) for m in messages), offsets)
+
+    def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
+        """Judge in the executors; one transaction of the store."""
+        site = self._context.settings.site
+        zone, clock = site.zone, clock_limits(site)
+        register = self._register.current(frame.sparkSession)
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return judge_batches(batches, register.value, zone, clock)
+
+        judged = frame.mapInArrow(work, JUDGED_SCHEMA)
+        self._apply(judged_records(judged.toArrow()), offsets)
+
+    def _apply(self, judged: Iterable[JudgedRecord], offsets: OffsetRanges) -> None:
+        """Store, then the meters (cumulative: a lost one heals by the next)."""
         context = self._context
-        site = context.settings.site
-        register, clock = context.register.read(), clock_limits(site)
-        batch = store_batch(messages, register, site.zone, clock)
-        applied = context.store.apply(batch, positions(self.name, context.cluster, offsets))
+        batch = store_batch(judged)
+        applied = context.store.writer.apply(batch, positions(self.name, context.cluster, offsets))
         for cell in applied.latency:
             context.publisher.send(METER_LATENCY, f"{cell.kind}:{cell.minute_ms}", cell)
+        self._group.publish({partition: end for partition, (_, end) in offsets.items()})
 
 
-def store_batch(
-    messages: Iterable[StreamMessage],
-    register: Register,
-    zone: str,
-    clock: ClockLimits = DEFAULT_CLOCK,
-) -> StoreBatch:
+def store_batch(judged: Iterable[JudgedRecord]) -> StoreBatch:
     """Rows, rejections and counts of one batch."""
     rows: list[RecordRow] = []
     rejected: list[RejectedRow] = []
     counter = CellCounter()
-    for message in messages:
-        kind, row = _row(message, register, zone, clock)
+    for kind, row in judged:
         minute_ms = minute_of(_claimed_at_ms(row) or row.received_at_ms)
         cell = (kind, row.camera_ip, row.recognizer_ip, minute_ms)
         if isinstance(row, RecordRow):
@@ -108,20 +124,6 @@ def latency_cells(stored: Sequence[RecordRow]) -> list[LatencyCell]:
     ]
 
 
-
 def _claimed_at_ms(row: RecordRow | RejectedRow) -> int:
     """The time under which the sender counted the record, even if its clock was wrong."""
     return row.claimed_at_ms if isinstance(row, RecordRow) else row.captured_at_ms
-
-
-def _row(
-    message: StreamMessage, register: Register, zone: str, clock: ClockLimits
-) -> tuple[str, RecordRow | RejectedRow]:
-    envelope = envelope_of(message, clock)
-    kind = KIND_OF_TOPIC.get(message.topic)
-    if kind is not None:
-        return kind, normalise(message.value, kind, envelope, register, zone)
-    meant = message.kind or ""
-    reason = message.reason or Reason.BAD_VALUE.value
-    field = message.field or ""
-    return meant, rejected_row(message.value, meant, envelope, reason, field, zone)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Incident
 from bus.contracts.meters import LatencyCell
 from bus.contracts.topics import EVENT_INCIDENT, METER_LATENCY
@@ -22,7 +23,7 @@ from monitor.models.hysteresis import Hysteresis
 from monitor.models.latency import LatencyIncidents, LatencyWindow
 from spark_apps.context import Context
 from spark_apps.incidents import read_incidents, still_open
-from spark_apps.message import OffsetRanges, StreamMessage
+from spark_apps.message import OffsetRanges, StreamMessage, messages_of
 from spark_apps.positions import positions
 from spark_apps.settings import StreamsSettings
 from spark_apps.source import select_columns
@@ -55,15 +56,23 @@ class Latency:
         self.trigger_ms = settings.streams.latency_trigger_ms
         self._window = LatencyWindow()
         begin_ms = minute_of(now_ms()) - self._window.keep_minutes * MINUTE_MS
-        self._window.add(context.reader.latency_cells(from_ms=begin_ms, until_ms=0))
+        self._window.add(context.store.reader.latency_cells(from_ms=begin_ms, until_ms=0))
         self._incidents = LatencyIncidents(threshold(settings.streams))
         incidents = read_incidents(settings.bus)
         for incident in still_open(incidents, "latency"):
             self._incidents.resume(incident)
 
+    def positions(self) -> dict[TopicAndPartition, int]:
+        """The store's, written with the rows."""
+        return self._context.stored_positions(self.name)
+
     def transform(self, messages: DataFrame) -> DataFrame:
         """Position, time and value."""
         return select_columns(messages, headers=False)
+
+    def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
+        """Meters are few: they are read in this process."""
+        self.on_batch(messages_of(frame.toArrow()), offsets)
 
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Incidents first: a repeated one is recognised by its id, a missing one would be lost."""
@@ -75,7 +84,7 @@ class Latency:
             context.publisher.send(EVENT_INCIDENT, incident.incident_id, incident)
         if changes.incidents:
             context.publisher.flush()
-        context.store.apply(
+        context.store.writer.apply(
             StoreBatch(latency_summaries=changes.summaries),
             positions(self.name, context.cluster, offsets),
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from bus.client.model import TopicAndPartition
 from bus.contracts.meters import QualityCell, Sent
 from bus.contracts.topics import EVENT_INCIDENT, METER_QUALITY, METER_SENT
 from bus.domain.times import MINUTE_MS
@@ -23,7 +24,7 @@ from monitor.models.hysteresis import Hysteresis
 from monitor.models.quality import CellKey, GapIncidents
 from spark_apps.context import Context
 from spark_apps.incidents import read_incidents, still_open
-from spark_apps.message import OffsetRanges, StreamMessage
+from spark_apps.message import OffsetRanges, StreamMessage, messages_of
 from spark_apps.positions import positions
 from spark_apps.settings import StreamsSettings
 from spark_apps.source import select_columns
@@ -57,15 +58,23 @@ class Quality:
         for incident in still_open(read_incidents(settings.bus), "quality"):
             self._gaps.resume(incident)
 
+    def positions(self) -> dict[TopicAndPartition, int]:
+        """The store's, written with the rows."""
+        return self._context.stored_positions(self.name)
+
     def transform(self, messages: DataFrame) -> DataFrame:
         """Position, time and value."""
         return select_columns(messages, headers=False)
+
+    def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
+        """Meters are few: they are read in this process."""
+        self.on_batch(messages_of(frame.toArrow()), offsets)
 
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Count; then judge the minutes that have settled."""
         context = self._context
         counters = counters_of(message.value for message in messages)
-        context.store.apply(
+        context.store.writer.apply(
             StoreBatch(sent=counters), positions(self.name, context.cluster, offsets)
         )
         self._publish(counters)
@@ -93,7 +102,7 @@ class Quality:
             self._context.publisher.flush()
 
     def _between(self, from_ms: int, until_ms: int) -> list[QualityCell]:
-        return self._context.reader.quality(from_ms=from_ms, until_ms=until_ms)
+        return self._context.store.reader.quality(from_ms=from_ms, until_ms=until_ms)
 
 
 def counters_of(values: Iterable[bytes | None]) -> list[Sent]:

@@ -1,8 +1,9 @@
 """Watch list: vehicle and face records × rules in force → `event.candidate` (A-1, A-2).
 
-Candidates are flushed before the positions are stored, so a crash repeats candidates and never
-loses one; the dispatcher raises each alarm once. `candidates` and what it calls is pure. Only a
-record that matches a rule is normalised: one that is not valid has no place or time to report.
+Candidates are acknowledged before the positions are committed, so a crash repeats candidates and
+never loses one; the dispatcher raises each alarm once. `candidates` and what it calls is pure. Only
+a record that matches a rule is normalised: one that is not valid has no place or time to report.
+Needs no store: alarms go on while it is away.
 Alone: `spark_apps/driver.py --application watchlist`.
 """
 
@@ -20,18 +21,22 @@ from msgspec.structs import astuple
 from alarm.rules import RuleSet
 from alarm.rules.fields import attributes_from
 from alarm.watchlist_reader import WatchlistReader
+from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Candidate
-from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, EVENT_CANDIDATE
-from bus.domain.kinds import KIND_OF_TOPIC, WIRE_KEYS
+from bus.contracts.topics import EVENT_CANDIDATE
+from bus.domain.kinds import KIND_OF_TOPIC, TOPIC_OF_KIND, WIRE_KEYS
+from bus.settings import SiteSettings
 from ingest.normalise import ClockLimits, clock_limits, normalise
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
-from ingest.store.port import RecordRow, StoreBatch
+from ingest.store.port import RecordRow
+from spark_apps import worker_cache
+from spark_apps.broadcast import VersionedBroadcast
 from spark_apps.context import Context
-from spark_apps.message import OffsetRanges, StreamMessage, envelope_of
-from spark_apps.positions import positions
+from spark_apps.message import OffsetRanges, StreamMessage, envelope_of, messages_of
 from spark_apps.source import select_columns
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -39,7 +44,7 @@ class Watchlist:
     """Keeps the rules, rebuilt from their topic at every start."""
 
     name: str = "watchlist"
-    topics: tuple[str, ...] = (DATA_VEHICLE, DATA_FACE)
+    topics: tuple[str, ...] = tuple(TOPIC_OF_KIND[kind] for kind in WIRE_KEYS)
     headers: bool = True
 
     def __init__(self, context: Context) -> None:
@@ -47,15 +52,26 @@ class Watchlist:
         self.trigger_ms = context.settings.streams.watchlist_trigger_ms
         self._watchlist = WatchlistReader(context.settings.bus, context.admin, "streams-commands")
         self._watchlist.catch_up()
+        self._rules_version = 0
+        self._group = context.group_positions(self.name, self.topics)
+        self._rules = VersionedBroadcast(lambda: self._watchlist.rules, lambda: self._rules_version)
+
+    def positions(self) -> dict[TopicAndPartition, int]:
+        """The group's. A data directory of an earlier version has them in the store."""
+        committed = self._group.read()
+        if committed or not self._context.has_store:
+            return committed
+        return self._context.stored_positions(self.name)
 
     def transform(self, messages: DataFrame) -> DataFrame:
         """With headers."""
         return select_columns(messages, headers=True)
 
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
-        """Commands first: a record produced after a command was acknowledged meets it."""
+        """Match in this process. Commands first: a record produced after a command was acknowledged
+        meets it."""
         context = self._context
-        self._watchlist.catch_up()
+        self._catch_up()
         found = False
         site = context.settings.site
         for candidate in candidates(self._watchlist.rules, messages, site.zone, clock_limits(site)):
@@ -63,7 +79,48 @@ class Watchlist:
             found = True
         if found:
             context.publisher.flush()
-        context.store.apply(StoreBatch(), positions(self.name, context.cluster, offsets))
+        self._commit(offsets)
+
+    def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
+        """Match in the executors, whose tasks publish what they find. A task that runs twice
+        publishes twice; the dispatcher raises each alarm once."""
+        self._catch_up()
+        if len(self._watchlist.rules):
+            self._match(frame)
+        self._commit(offsets)
+
+    def _match(self, frame: DataFrame) -> None:
+        settings = self._context.settings
+        bus, site = settings.bus, settings.site
+        rules = self._rules.current(frame.sparkSession)
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            found = _candidates_of_batches(batches, rules.value, site)
+            with worker_cache.publisher(bus, site.name) as publisher:
+                for candidate in found:
+                    publisher.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
+            return iter(())
+
+        frame.mapInArrow(work, "nothing boolean").collect()
+
+    def _commit(self, offsets: OffsetRanges) -> None:
+        """After the candidates are acknowledged: a crash repeats some and never loses one."""
+        self._group.commit({partition: end for partition, (_, end) in offsets.items()})
+
+    def _catch_up(self) -> None:
+        if self._watchlist.catch_up():
+            self._rules_version += 1
+
+
+def _candidates_of_batches(
+    batches: Iterable[pa.RecordBatch], rules: RuleSet, site: SiteSettings
+) -> Iterator[Candidate]:
+    import pyarrow as pa  # here: the driver's process has no need of it
+
+    clock = clock_limits(site)
+    for batch in batches:
+        messages = messages_of(pa.Table.from_batches([batch]))
+        yield from candidates(rules, messages, site.zone, clock)
 
 
 def candidates(

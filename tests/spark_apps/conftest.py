@@ -20,10 +20,18 @@ from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
 from bus.contracts.alarms import Candidate
 from bus.contracts.commands import WatchCommand
+from bus.contracts.groups import application_group
 from bus.contracts.headers import RECORD_ID
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_CANDIDATE, TOPICS
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    DATA_FACE,
+    DATA_VEHICLE,
+    EVENT_CANDIDATE,
+    TOPICS,
+)
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
+from deploy.reconcile.topic_totals import read_topic_totals
 from deploy.setup.jars import spark_connector_jars
 from deploy.testservers.databus import start_broker
 from ingest.store import open_store
@@ -37,12 +45,15 @@ TIME = "2026-08-24 17:25:34.123"
 class DriverProcess:
     """One driver process at a time, started again on the same data directory."""
 
-    def __init__(self, bootstrap: str, folder: Path, jars: Sequence[Path]) -> None:
+    def __init__(
+        self, bootstrap: str, folder: Path, jars: Sequence[Path], work_in: str = "driver"
+    ) -> None:
         self.bus = BusSettings(bootstrap_servers=bootstrap)
         self.data_dir = folder / "var"
         self.log = folder / "driver.log"
         self._settings = folder / "settings.json"
-        streams = {"jars": ":".join(map(str, jars)), "checkpoint_dir": str(folder / "checkpoints")}
+        streams = {"jars": ":".join(map(str, jars)), "checkpoint_dir": str(folder / "checkpoints"),
+                   "work_in": work_in}  # fmt: skip
         content = {"site": {"data_dir": str(self.data_dir)}, "streams": streams,
                    "bus": {"bootstrap_servers": bootstrap}}  # fmt: skip
         self._settings.write_text(json.dumps(content), encoding="utf-8")
@@ -126,6 +137,11 @@ class DriverProcess:
         finally:
             reader.close()
 
+    def lag(self, application: str) -> int:
+        """How many records of its topics lie beyond what the application has committed."""
+        totals = read_topic_totals(self.bus.bootstrap_servers, [DATA_VEHICLE, DATA_FACE])
+        return totals.behind_group(application_group(application), [DATA_VEHICLE, DATA_FACE])
+
     def candidates(self) -> Counter[tuple[str, str]]:
         """What is on the topic of candidates: (rule, record) and how often."""
         with Consumer(self.bus, client_id="check") as consumer:
@@ -150,7 +166,13 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def driver(bootstrap: str, tmp_path: Path) -> Iterator[DriverProcess]:
+def work_in(request: pytest.FixtureRequest) -> str:
+    """Where records are judged: in the driver's process unless a test says otherwise."""
+    return str(getattr(request, "param", "driver"))
+
+
+@pytest.fixture
+def driver(bootstrap: str, work_in: str, tmp_path: Path) -> Iterator[DriverProcess]:
     """Not started yet; the topics are there."""
     try:
         jars = spark_connector_jars()
@@ -158,6 +180,6 @@ def driver(bootstrap: str, tmp_path: Path) -> Iterator[DriverProcess]:
         pytest.skip(f"Spark's Kafka connector: {missing}")
     admin = Admin(BusSettings(bootstrap_servers=bootstrap), client_id="test")
     admin.ensure_topics(TOPICS.values())
-    found = DriverProcess(bootstrap, tmp_path, jars)
+    found = DriverProcess(bootstrap, tmp_path, jars, work_in)
     yield found
     found.close()

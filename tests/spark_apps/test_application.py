@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from spark_apps.application import AppCursor, SharedQuery
-from spark_apps.message import OffsetRanges, StreamMessage, offset_ranges
+from spark_apps.message import OffsetRanges, StreamMessage
 
 A, B = ("data.vehicle", 0), ("data.face", 0)
 
@@ -32,23 +32,29 @@ class Recording:
         self.got += [(m.topic, m.offset) for m in messages]
         self.offsets.append(offsets)
 
+    def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
+        self.offsets.append(offsets)
+
 
 def message(topic: str, offset: int) -> StreamMessage:
     return StreamMessage(topic, 0, offset, 0, b"{}")
 
 
-def test_a_batch_covers_from_its_first_to_behind_its_last_offset() -> None:
-    """For any order of its messages."""
-    found = offset_ranges([message("data.vehicle", o) for o in (7, 5, 9)] + [message("data.face", 1)])
-    assert found == {A: (5, 10), B: (1, 2)}
-
-
 def test_each_member_gets_only_its_topics() -> None:
     """The watch list does not see films."""
     both, one = Recording("both", (A[0], B[0])), Recording("one", (B[0],))
-    SharedQuery([AppCursor(both, {}), AppCursor(one, {})]).on_batch([message(*A), message(*B)])
+    query = SharedQuery([AppCursor(both, {}), AppCursor(one, {})])
+    query.on_batch([message(*A), message(*B)], {A: (0, 1), B: (0, 1)})
     assert (both.got, one.got) == ([A, B], [B])
     assert one.offsets == [{B: (0, 1)}]
+
+
+def test_a_batch_without_a_record_still_moves_the_positions() -> None:
+    """The markers of transactions and what compaction took away have offsets, but no records."""
+    one = Recording("one", (A[0],))
+    cursor = AppCursor(one, {A: 5})
+    cursor.process([], {A: (3, 9)})
+    assert (one.offsets, cursor.ends) == ([{A: (5, 9)}], {A: 9})
 
 
 def test_a_query_begins_where_the_member_furthest_behind_stands() -> None:
@@ -56,12 +62,17 @@ def test_a_query_begins_where_the_member_furthest_behind_stands() -> None:
     first, second = Recording("first", (A[0], B[0])), Recording("second", (A[0],))
     query = SharedQuery([AppCursor(first, {A: 5, B: 3}), AppCursor(second, {A: 9})])
     assert query.starting_positions([A, B]) == {A: 5, B: 3}
-    assert SharedQuery([AppCursor(first, {A: 5}), AppCursor(second, {})]).starting_positions([A, B]) == {}
+    assert (
+        SharedQuery([AppCursor(first, {A: 5}), AppCursor(second, {})]).starting_positions([A, B])
+        == {}
+    )
 
 
 def test_a_query_waits_as_long_as_its_most_hurried_member() -> None:
     """Its name lists its applications."""
-    query = SharedQuery([AppCursor(Recording("a", ("t",), 100), {}), AppCursor(Recording("b", ("u",), 0), {})])
+    query = SharedQuery(
+        [AppCursor(Recording("a", ("t",), 100), {}), AppCursor(Recording("b", ("u",), 0), {})]
+    )
     assert (query.name, query.topics, query.trigger_ms) == ("a+b", ("t", "u"), 0)
 
 
@@ -73,7 +84,8 @@ def test_members_at_different_positions_each_read_everything_once(dice: random.R
     at = query.starting_positions([A])[A]
     while at < 200:
         size = dice.randrange(1, 30)
-        query.on_batch([message(A[0], offset) for offset in range(at, at + size)])
+        messages = [message(A[0], offset) for offset in range(at, at + size)]
+        query.on_batch(messages, {A: (at, at + size)})
         at += size
     for member, end in zip(members, ends, strict=True):
         assert [offset for _, offset in member.got] == list(range(end, at))

@@ -21,8 +21,18 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
 
 OURS = pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
+BOTH_WAYS = pytest.mark.parametrize("work_in", ["driver", "executors"], indirect=True)
 
 
+@pytest.mark.parametrize(
+    ("bootstrap", "work_in"),
+    [
+        ("our broker", "driver"),
+        ("our broker", "executors"),
+        ("Apache Kafka", "executors"),  # once: its topics are shared by all tests of a worker
+    ],
+    indirect=True,
+)
 def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None:
     """Good ones are stored, bad ones kept with their reason, all counted; a new rule applies at once."""
     for number in range(300):
@@ -53,6 +63,7 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
 
 
 @OURS
+@BOTH_WAYS
 def test_a_killed_driver_leaves_the_store_equal_to_the_truth(
     driver: DriverProcess, dice: random.Random
 ) -> None:
@@ -141,3 +152,23 @@ def test_a_driver_whose_query_fails_ends_with_an_error(driver: DriverProcess) ->
     assert driver.process is not None
     assert driver.process.wait(60) == 1
     assert "failed" in driver.log.read_text(encoding="utf-8")
+
+
+@OURS
+def test_the_watch_list_alone_needs_no_store(driver: DriverProcess) -> None:
+    """Its positions are a consumer group: candidates go on while the store is away, and a driver
+    that was killed begins where it stood."""
+    driver.put_rule("r1", "浙C00001")
+    driver.start("watchlist")
+    driver.send_vehicle(1, "浙C00001")
+    driver.flush()
+    driver.until(lambda: dict(driver.candidates()), {("r1", "id-1"): 1})
+    driver.until(lambda: driver.lag("watchlist"), 0)
+    driver.kill()
+    driver.send_vehicle(2, "浙C00001")
+    driver.flush()
+    assert driver.lag("watchlist") == 1
+    driver.start("watchlist")
+    driver.until(lambda: dict(driver.candidates()), {("r1", "id-1"): 1, ("r1", "id-2"): 1})
+    assert driver.stop() == 0
+    assert not (driver.data_dir / "store").exists()

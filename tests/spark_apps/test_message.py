@@ -56,7 +56,9 @@ def test_the_last_of_a_name_wins_and_bytes_that_are_no_text_stay_readable() -> N
 
 def test_without_the_column_there_are_no_headers() -> None:
     """Meters are read without."""
-    assert messages_of(table([[("kind", b"x")]]).select(range(5))) == [StreamMessage("t", 1, 0, 5, b"v")]
+    assert messages_of(table([[("kind", b"x")]]).select(range(5))) == [
+        StreamMessage("t", 1, 0, 5, b"v")
+    ]
 
 
 def test_every_message_gets_its_own_headers(dice: random.Random) -> None:

@@ -8,7 +8,6 @@ from bus.client.model import ClusterIdentity
 from ingest.store.port import Position
 from ingest.store.positions import valid_positions
 from spark_apps.positions import (
-    EARLIEST,
     positions,
     resolve_positions,
     starting_offsets,
@@ -35,21 +34,21 @@ def test_a_topic_made_anew_and_another_cluster_begin_at_the_beginning() -> None:
 
 def test_a_partition_never_read_begins_at_the_earliest_record() -> None:
     """The first start reads everything there is."""
-    starts, lost = resolve_positions({("data.face", 0): 42}, PARTITIONS, {})
-    assert (starts, lost) == ({("data.face", 0): 42, ("data.face", 1): EARLIEST}, {})
+    starts, lost = resolve_positions({("data.face", 0): 42}, PARTITIONS, {("data.face", 1): 7})
+    assert (starts, lost) == ({("data.face", 0): 42, ("data.face", 1): 7}, {})
 
 
 def test_records_cut_by_retention_are_counted() -> None:
     """Loss is reported, never silent."""
     starts, lost = resolve_positions({("data.face", 0): 42}, PARTITIONS, {("data.face", 0): 50})
-    assert starts["data.face", 0] == EARLIEST
+    assert starts["data.face", 0] == 50
     assert lost == {("data.face", 0): 8}
 
 
 def test_starting_offsets_are_sparks_json() -> None:
-    """-2 is Spark's sign for the earliest record."""
-    text = starting_offsets({("data.face", 0): 42, ("data.face", 1): EARLIEST})
-    assert json.loads(text) == {"data.face": {"0": 42, "1": -2}}
+    """By topic, then by the partition's number as text."""
+    text = starting_offsets({("data.face", 0): 42, ("data.face", 1): 7})
+    assert json.loads(text) == {"data.face": {"0": 42, "1": 7}}
 
 
 def test_what_a_batch_covers_is_stored_with_the_ids() -> None:

@@ -14,7 +14,7 @@ import confluent_kafka
 
 from bus.client.kafka.config import consumer_config
 from bus.client.kafka.errors import bus_error, code_of
-from bus.client.model import ConsumedRecord, TopicPartition
+from bus.client.model import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
 from bus.settings import BusSettings
@@ -106,11 +106,24 @@ class Consumer:
         places = self._consumer.position(self._consumer.assignment())
         return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
 
-    def commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit end offsets (the next to read) for the group, and wait for the answer."""
-        offsets = [_at(place, offset) for place, offset in positions.items()]
+    def commit(
+        self,
+        positions: Mapping[TopicPartition, int],
+        metadata: Mapping[TopicPartition, str] | None = None,
+        *,
+        wait: bool = True,
+    ) -> None:
+        """Commit end offsets (the next to read) for the group, each with its text of metadata.
+
+        Without `wait` nothing says whether it arrived.
+        """
+        texts = metadata or {}
+        offsets = [
+            confluent_kafka.TopicPartition(*place, offset, texts.get(place, ""))
+            for place, offset in positions.items()
+        ]
         try:
-            answers = self._consumer.commit(offsets=offsets, asynchronous=False)
+            answers = self._consumer.commit(offsets=offsets, asynchronous=not wait)
         except confluent_kafka.KafkaException as failure:
             raise bus_error(failure) from failure
         for answer in answers or ():
@@ -119,13 +132,26 @@ class Consumer:
 
     def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Committed offsets of the group; places without one are left out."""
+        return {place: found.offset for place, found in self.committed_offsets(places).items()}
+
+    def committed_offsets(
+        self, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The same with their metadata."""
         try:
             answers = self._consumer.committed(
                 [_at(place, END) for place in places], self._timeout_s
             )
         except confluent_kafka.KafkaException as failure:
             raise bus_error(failure) from failure
-        return {TopicPartition(a.topic, a.partition): a.offset for a in answers if a.offset >= 0}
+        for answer in answers:
+            if answer.error is not None:
+                raise bus_error(answer.error)
+        return {
+            TopicPartition(a.topic, a.partition): OffsetAndMetadata(a.offset, a.metadata or "")
+            for a in answers
+            if a.offset >= 0
+        }
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic."""

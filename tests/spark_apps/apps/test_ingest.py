@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from bus.contracts.register import Register
 from bus.domain.identity import bus_id
-from ingest.store.port import RecordRow
-from spark_apps.apps.ingest import envelope_of, latency_cells, store_batch
-from spark_apps.message import StreamMessage
+from ingest.store.port import RecordRow, StoreBatch
+from spark_apps.apps.ingest import latency_cells, store_batch
+from spark_apps.judge import judge
+from spark_apps.message import StreamMessage, envelope_of
 
 ZONE = "Asia/Shanghai"
 VEHICLE = {"卡口编号": "c1", "车牌号码": "浙AWL999", "车辆颜色": "白色", "抓拍时间": "2017-08-24 17:25:34",
@@ -24,9 +25,13 @@ def vehicle(offset: int = 0, **headers: str) -> StreamMessage:
     return StreamMessage("data.vehicle", 0, offset, 1000, body, **headers)
 
 
+def stored(messages: list[StreamMessage]) -> StoreBatch:
+    return store_batch(judge(message, Register(), ZONE) for message in messages)
+
+
 def test_a_valid_record_is_a_row_and_counts_as_arrived_and_valid() -> None:
     """By device, server and capture minute."""
-    batch = store_batch([vehicle(record_id="id-1")], Register(), ZONE)
+    batch = stored([vehicle(record_id="id-1")])
     (row,), (cell,) = batch.rows, batch.quality
     assert (row.record_id, row.plate_key, row.captured_at_ms) == ("id-1", "浙AWL999", CAPTURED_MS)
     assert (cell.kind, cell.camera_ip, cell.recognizer_ip) == ("vehicle", "10.0.0.1", "10.0.1.1")
@@ -36,7 +41,7 @@ def test_a_valid_record_is_a_row_and_counts_as_arrived_and_valid() -> None:
 
 def test_a_record_without_an_id_is_known_by_its_place_and_bytes() -> None:
     """Other people's producers set no header."""
-    (row,) = store_batch([vehicle(7)], Register(), ZONE).rows
+    (row,) = stored([vehicle(7)]).rows
     assert row.record_id == bus_id("data.vehicle", 0, 7, vehicle(7).value or b"")
 
 
@@ -47,7 +52,7 @@ def test_a_devices_own_number_is_an_identity_on_the_bus_too() -> None:
     def identity(offset: int, time: str = "2017-08-24 17:25:34", **headers: str) -> str:
         body = json.dumps(VEHICLE | {"记录编号": "1", "抓拍时间": time}, ensure_ascii=False).encode()
         message = StreamMessage("data.vehicle", 0, offset, 1000, body, **headers)
-        (row,) = store_batch([message], Register(), ZONE).rows
+        (row,) = stored([message]).rows
         return row.record_id
 
     assert identity(7) == identity(8)
@@ -57,7 +62,7 @@ def test_a_devices_own_number_is_an_identity_on_the_bus_too() -> None:
 
 def test_a_broken_record_on_a_data_topic_is_rejected_with_its_bytes() -> None:
     """It is kept and counted, never stored with the good ones (I-6)."""
-    batch = store_batch([StreamMessage("data.face", 1, 2, 5, b"\xff{")], Register(), ZONE)
+    batch = stored([StreamMessage("data.face", 1, 2, 5, b"\xff{")])
     assert (batch.rows, len(batch.rejected), batch.rejected[0].body) == ([], 1, b"\xff{")
     assert batch.quality[0].rejected == {batch.rejected[0].reason: 1}
 
@@ -66,7 +71,7 @@ def test_a_quarantined_record_keeps_the_reason_the_edge_gave() -> None:
     """Kind, reason and field come from its headers."""
     message = StreamMessage("quarantine.records", 0, 1, 5, b"{}", record_id="q", kind="face",
                       reason="no-time", field="抓拍时间")  # fmt: skip
-    (row,) = store_batch([message], Register(), ZONE).rejected
+    (row,) = stored([message]).rejected
     assert (row.record_id, row.kind, row.reason, row.field) == ("q", "face", "no-time", "抓拍时间")
 
 
@@ -79,9 +84,9 @@ def test_the_edges_arrival_time_wins_over_the_brokers_timestamp() -> None:
 
 def test_latency_is_counted_per_device_and_store_minute_without_replays() -> None:
     """What is sent again from files says nothing about today's latency (L-1)."""
-    rows = store_batch([vehicle(1), vehicle(2), vehicle(3, replay="1")], Register(), ZONE).rows
-    stored = [_stored_at(row, CAPTURED_MS + 40) for row in rows]
-    (cell,) = latency_cells(stored)
+    rows = stored([vehicle(1), vehicle(2), vehicle(3, replay="1")]).rows
+    late = [_stored_at(row, CAPTURED_MS + 40) for row in rows]
+    (cell,) = latency_cells(late)
     assert cell.buckets == {40: 2}
 
 
@@ -96,7 +101,7 @@ def test_arrived_is_valid_and_rejected_together(dice: random.Random) -> None:
         messages.append(
             StreamMessage(topic, 0, offset, 1000, bytes(body) if dice.random() < 0.98 else None)
         )
-    batch = store_batch(messages, Register(), ZONE)
+    batch = stored(messages)
     assert len(batch.rows) + len(batch.rejected) == len(messages)
     assert sum(cell.arrived for cell in batch.quality) == len(messages)
     assert sum(cell.valid for cell in batch.quality) == len(batch.rows)

@@ -8,8 +8,8 @@ import random
 from alarm.rules import RuleSet, compile_rules, verdict
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import Register
-from spark_apps.apps.ingest import store_batch
 from spark_apps.apps.watchlist import candidates
+from spark_apps.judge import judge
 from spark_apps.message import StreamMessage
 
 ZONE = "Asia/Shanghai"
@@ -43,7 +43,7 @@ def test_a_record_is_one_candidate_per_rule_it_meets() -> None:
 
 def test_a_record_without_an_id_has_the_same_id_as_in_the_store() -> None:
     """Alarm and row must find each other."""
-    [stored] = store_batch([message()], Register(), ZONE).rows
+    stored = judge(message(), Register(), ZONE).row
     assert {c.record_id for c in candidates(RULES, [message()], ZONE)} == {stored.record_id}
 
 

@@ -1,0 +1,125 @@
+"""Positions of an application as committed offsets of a consumer group, `streams-NAME`.
+
+So an application needs no store, and every tool of Kafka shows its lag and resets it while it is
+stopped. The group has no members: the driver assigns partitions by itself, as Spark does.
+
+Each commit names all partitions of the topics and never lowers one. The metadata of an offset is
+the id of the topic it was taken on; an empty one is what a tool writes (`--reset-offsets`) and
+counts as said, another id is void: the topic was created again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from bus.client.kafka.consumer import Consumer
+from bus.client.model import ClusterIdentity, OffsetAndMetadata, TopicAndPartition, TopicPartition
+from bus.contracts.groups import application_group
+from bus.errors import BusError
+from bus.settings import BusSettings
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 300.0  # how long the coordinator is asked again before the driver ends
+REFRESH_S = 3600.0  # commits expire (offsets.retention.minutes, 7 days), also where nothing comes
+
+
+Answer = TypeVar("Answer")
+
+
+def valid_offsets(
+    committed: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[str, str]
+) -> tuple[dict[TopicAndPartition, int], list[TopicAndPartition]]:
+    """Committed offsets that still mean something, and the partitions of those that are void.
+    Pure."""
+    valid: dict[TopicAndPartition, int] = {}
+    void: list[TopicAndPartition] = []
+    for place, found in committed.items():
+        if found.metadata in ("", topic_ids.get(place.topic)):
+            valid[place] = found.offset
+        else:
+            void.append(place)
+    return valid, sorted(void)
+
+
+class GroupPositions:
+    """The positions of one application, for any thread.
+
+    Invariant: no end in `_ends` ever falls.
+    """
+
+    def __init__(
+        self,
+        bus: BusSettings,
+        application: str,
+        cluster: ClusterIdentity,
+        topics: Iterable[str],
+        stopping: threading.Event,
+    ) -> None:
+        wanted = set(topics)
+        self._cluster = cluster
+        self._stopping = stopping
+        self._places = [TopicPartition(*p) for p in cluster.partitions if p[0] in wanted]
+        self._group = application_group(application)
+        self._consumer = Consumer(bus, client_id=self._group, group=self._group)
+        self._lock = threading.Lock()
+        self._ends: dict[TopicAndPartition, int] = {}
+        self._committed_at_s = time.monotonic()
+
+    def read(self) -> dict[TopicAndPartition, int]:
+        """Where the application stands. Tries for `RETRY_S`, then raises `BusError`."""
+        committed = self._retried(lambda: self._consumer.committed_offsets(self._places))
+        self._ends, void = valid_offsets(committed, self._cluster.topic_ids)
+        for topic, number in void:
+            log.error(
+                "%s: the position on %s-%d is of an earlier topic of that name and void; "
+                "reading begins at the first record there is",
+                self._group, topic, number,
+            )  # fmt: skip
+        return dict(self._ends)
+
+    def commit(self, ends: Mapping[TopicAndPartition, int]) -> None:
+        """Advance to these ends (exclusive). Tries for `RETRY_S`, then raises `BusError`."""
+        self._retried(lambda: self._commit(ends, wait=True))
+
+    def publish(self, ends: Mapping[TopicAndPartition, int]) -> None:
+        """Commit for those who watch the lag, without waiting: the next one heals a lost one."""
+        self._commit(ends, wait=False)
+
+    def refresh(self) -> None:
+        """Commit again what has not been committed for an hour."""
+        if self._ends and time.monotonic() - self._committed_at_s > REFRESH_S:
+            self.publish({})
+
+    def close(self) -> None:
+        """Leave the connections."""
+        self._consumer.close()
+
+    def _retried(self, ask: Callable[[], Answer]) -> Answer:
+        """A coordinator that moves, or was never needed before, answers after a while."""
+        pause_s, deadline = 0.1, time.monotonic() + RETRY_S
+        while True:
+            try:
+                return ask()
+            except BusError as error:
+                if not error.retriable or self._stopping.is_set() or time.monotonic() > deadline:
+                    raise
+                log.log(
+                    logging.WARNING if pause_s > 1.0 else logging.INFO,
+                    "%s: %s; trying again in %.1f s", self._group, error, pause_s,
+                )  # fmt: skip
+            self._stopping.wait(pause_s)
+            pause_s = min(2 * pause_s, 5.0)
+
+    def _commit(self, ends: Mapping[TopicAndPartition, int], *, wait: bool) -> None:
+        with self._lock:
+            for partition, end in ends.items():
+                self._ends[partition] = max(end, self._ends.get(partition, 0))
+            places = {TopicPartition(*partition): end for partition, end in self._ends.items()}
+            ids = {place: self._cluster.topic_ids.get(place.topic, "") for place in places}
+            self._consumer.commit(places, ids, wait=wait)
+            self._committed_at_s = time.monotonic()

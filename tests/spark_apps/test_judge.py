@@ -1,0 +1,95 @@
+"""Executors judge as the driver's process does: the same functions, the same rows."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pyarrow as pa
+
+from bus.contracts.register import Register
+from bus.domain.kinds import TOPIC_OF_KIND
+from spark_apps.judge import judge, judge_batches, judged_records
+from spark_apps.message import StreamMessage, messages_of
+
+ZONE = "Asia/Shanghai"
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(HEADER)),
+    ]
+)
+
+
+def batch(rows: list[dict[str, object]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def row(topic: str, offset: int, value: bytes | None, **headers: str) -> dict[str, object]:
+    found = [{"key": key, "value": text.encode()} for key, text in headers.items()]
+    return {"topic": topic, "partition": 1, "offset": offset, "timestamp_ms": 5, "value": value,
+            "headers": found}  # fmt: skip
+
+
+def both_ways(given: pa.RecordBatch) -> tuple[list[object], list[object]]:
+    messages = messages_of(pa.Table.from_batches([given]))
+    here: list[object] = [judge(message, Register(), ZONE) for message in messages]
+    made = pa.Table.from_batches(judge_batches([given], Register(), ZONE))
+    return here, list(judged_records(made))
+
+
+def test_valid_rejected_and_quarantined_records_come_back_as_they_were_judged() -> None:
+    """Through Arrow and its bytes nothing changes."""
+    good = json.dumps({"卡口编号": "c1", "车牌号码": "浙A1", "抓拍时间": "2017-08-24 17:25:34"})
+    given = batch(
+        [
+            row("data.vehicle", 0, good.encode(), **{"record-id": "id-0"}),
+            row("data.vehicle", 1, b'{"broken'),
+            row("data.face", 2, None),
+            row("quarantine.records", 3, b"{}", kind="face", reason="no-time", field="抓拍时间"),
+        ]
+    )
+    here, there = both_ways(given)
+    assert here == there
+    assert len(there) == 4
+
+
+def test_places_and_identities_stand_beside_the_rows() -> None:
+    """By them executors divide and sort what they write."""
+    given = batch([row("data.vehicle", 7, b"{}", **{"record-id": "a"}), row("data.face", 8, b"{}")])
+    [made] = judge_batches([given], Register(), ZONE)
+    found = [made.column(name).to_pylist() for name in ("topic", "partition", "offset")]
+    assert found == [["data.vehicle", "data.face"], [1, 1], [7, 8]]
+    assert made.column("record_id")[0].as_py() == "a"
+    assert made.column("is_valid").to_pylist() == [False, False]
+
+
+def test_an_empty_batch_is_an_empty_batch() -> None:
+    """Sparse topics have many."""
+    here, there = both_ways(batch([]))
+    assert here == there == []
+
+
+def test_no_bytes_stop_a_task(dice: random.Random) -> None:
+    """Whatever a stranger writes is judged, in both ways the same."""
+    pieces = [b'{"', "卡口编号".encode(), b'": "', b'"', b"\\ud800", b"\xff", b"}", b"[", b"1e999",
+              "抓拍时间".encode(), b"2017-08-24 17:25:34", b",", b":", b"\x00"]  # fmt: skip
+    rows = []
+    for offset in range(300):
+        value = b"".join(dice.choices(pieces, k=dice.randrange(12)))
+        topic = dice.choice([*TOPIC_OF_KIND.values(), "quarantine.records"])
+        headers = {"record-id": "x" * dice.randrange(3), "source": dice.choice(["", "é"])}
+        rows.append(row(topic, offset, value, **headers))
+    here, there = both_ways(batch(rows))
+    assert here == there
+
+
+def test_the_message_type_is_what_the_arrow_columns_give() -> None:
+    """Spark's columns and the tests' are the same."""
+    [message] = messages_of(pa.Table.from_batches([batch([row("data.face", 3, b"v")])]))
+    assert message == StreamMessage("data.face", 1, 3, 5, b"v")
