@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+import psutil
+
 from bus.client.wire.sync_client import SyncConnection, addresses
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
@@ -20,14 +22,15 @@ from deploy.bench.cluster.cluster_probe import (
     wait_until,
 )
 from deploy.bench.cluster.size import Size
-from deploy.bench.cluster.targets import ClusterTarget
+from deploy.bench.cluster.targets import NODES, ClusterTarget
 from deploy.errors import OperatorError
 
 CREATE = "cluster-create"
 METADATA, METADATA_AGAIN = "cluster-metadata", "cluster-metadata-again"
 ANSWER_NAMES = (METADATA, METADATA_AGAIN)
 ANSWERS = 10
-SETTLE_S = 3.0  # ten thousand logs are still being made and flushed when their leaders are known
+SETTLE_S = 120.0  # ten thousand logs are still being made and flushed when their leaders are known
+IDLE_SHARE = 0.05  # of a core, for a second: a node that has nothing left to do
 ANSWER_TIMEOUT_MS = 60_000
 
 
@@ -57,7 +60,7 @@ def answers(
     try:
         for number in range(size.many_topics):
             probe.create(f"many-{number}", size.partitions, 1)
-        time.sleep(SETTLE_S)
+        _wait_until_idle(target)
         for number in range(ANSWERS):
             change = f"change-{number}"
             probe.create(change, 1, 1)
@@ -70,6 +73,18 @@ def answers(
     for name, found_ms in ((METADATA, first_ms), (METADATA_AGAIN, again_ms)):
         if name in names:
             yield name, statistics.median(found_ms)
+
+
+def _wait_until_idle(target: ClusterTarget) -> None:
+    """Until no node works any more, within `SETTLE_S`: the figure is about answers."""
+    nodes = [psutil.Process(target.pid(node_id)) for node_id in NODES]
+    deadline = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline:
+        before = [sum(node.cpu_times()[:2]) for node in nodes]
+        time.sleep(1.0)
+        used = [sum(node.cpu_times()[:2]) - was for node, was in zip(nodes, before, strict=True)]
+        if max(used) <= IDLE_SHARE:
+            return
 
 
 def _knows(connection: SyncConnection, topic: str) -> bool:
