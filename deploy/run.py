@@ -139,17 +139,19 @@ def _dispatcher(settings: Settings) -> int:
 
 
 def _console(settings: Settings) -> int:
-    from deploy.reconcile.open_stores import open_operations, open_records
+    from deploy.reconcile.open_stores import open_operations, open_records, picture_reader
     from monitor.serve import serve
 
     _topics_in_the_background(settings)
+    console = console_settings(settings)
     tasks.run(
         serve(
             settings.site,
             settings.bus,
-            console_settings(settings),
+            console,
             open_records=lambda: open_records(settings),
             open_alarms=lambda: open_operations(settings),
+            read_picture=picture_reader(console.pictures),
             read_processes=lambda: supervised(settings.site.data_path),
             read_watch=partial(_watch_sign, settings),
         )

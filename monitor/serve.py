@@ -12,7 +12,7 @@ from bus.settings import BusSettings, SiteSettings
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.app import create_api
 from monitor.api.services import ConsoleServices, build_services
-from monitor.ports import OpenAlarms, OpenRecords, ReadProcesses, ReadWatch
+from monitor.ports import OpenAlarms, OpenRecords, ReadPicture, ReadProcesses, ReadWatch
 from monitor.settings import ConsoleSettings
 
 log = logging.getLogger(__name__)
@@ -37,12 +37,13 @@ async def serve(
     *,
     open_records: OpenRecords,
     open_alarms: OpenAlarms,
+    read_picture: ReadPicture,
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
     services = build_services(
-        site, bus, console, open_records, open_alarms, read_processes, read_watch
+        site, bus, console, open_records, open_alarms, read_picture, read_processes, read_watch
     )
     _open_accounts(services)
     server = uvicorn.Server(uvicorn.Config(

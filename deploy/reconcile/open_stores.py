@@ -1,12 +1,16 @@
-"""Opening the two stores for reading, as settings say where they are.
+"""Opening the stores for reading, as settings say where they are.
 
 In: settings. Out: readers; the caller closes them. Never: writing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from alarm.dispatch.reader import OperationsReader
 from deploy.settings import Settings
+from ingest.pictures.store import PictureStore, ServedPicture
 from ingest.store import open_store
 from ingest.store.port import RecordReader
 
@@ -14,6 +18,12 @@ from ingest.store.port import RecordReader
 def open_records(settings: Settings) -> RecordReader:
     """The record store. Raises `StoreError` while there is none."""
     return open_store(settings.store.records_url(settings.site), "read")
+
+
+def picture_reader(url: str) -> Callable[[str], ServedPicture | None]:
+    """What reads the picture store at an fsspec URL; opened with the first picture."""
+    store = cache(lambda: PictureStore(url, ""))
+    return lambda name: store().serve(name)
 
 
 def open_operations(settings: Settings) -> OperationsReader:

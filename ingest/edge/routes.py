@@ -41,7 +41,8 @@ from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import picture_faults
 from ingest.normalise.foreign import maker_of_path, sentences
 from ingest.pictures import PictureWriter
-from ingest.pictures.names import MAX_NAME_CHARACTERS, content_type, is_safe_name, safe
+from ingest.pictures.names import MAX_NAME_CHARACTERS, is_safe_name, safe
+from ingest.pictures.store import served
 from ingest.settings import EdgeSettings
 from ingest.spool import Spool, SpoolEntry, SpoolFull
 
@@ -139,11 +140,7 @@ class Edge:
         data = await self.picture_writer.read(name)
         if data is None:
             return _problem(404, "no-picture", "there is no such picture", "没有这张图片。")
-        kept = {
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "private, max-age=31536000, immutable",
-        }
-        return Response(data, media_type=content_type(name), headers=kept)
+        return Response(data, headers=served(name, data).headers)
 
     async def healthz(self, request: Request, caller: Caller) -> Response:
         """200 as long as records can be taken and are being carried."""

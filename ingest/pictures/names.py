@@ -29,6 +29,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 CONTENT_TYPES = {
     "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
     "png": "image/png",
     "gif": "image/gif",
     "bmp": "image/bmp",

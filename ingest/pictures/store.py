@@ -5,14 +5,33 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from ingest.pictures.names import is_safe_name
+from bus.contracts.pictures import PICTURES_PREFIX
+from ingest.pictures.names import content_type, is_safe_name
 
-PREFIX = "/pictures/"  # the path under which the edge serves them
+MAX_SERVED_BYTES = 32 << 20  # what others put there may be no picture, and larger than memory
+
+
+class ServedPicture(NamedTuple):
+    """A picture as it is sent to a browser."""
+
+    data: bytes
+    headers: dict[str, str]
+
+
+def served(name: str, data: bytes) -> ServedPicture:
+    """With the headers it goes with, from the edge as from the console: a name never gets other
+    bytes, and what is no picture is not to be taken for a page."""
+    headers = {
+        "Content-Type": content_type(name),
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, max-age=31536000, immutable",
+    }
+    return ServedPicture(data, headers)
 
 
 class PictureStore:
@@ -37,19 +56,27 @@ class PictureStore:
         """The bytes of a picture, None where there is none (or the name is not one of ours)."""
         if not is_safe_name(name):
             return None
+        path = f"{self._root}/{name}"
         try:
-            data: bytes = self._fs.cat_file(f"{self._root}/{name}")
+            if self._fs.size(path) > MAX_SERVED_BYTES:
+                return None
+            data: bytes = self._fs.cat_file(path)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
         return data
 
+    def serve(self, name: str) -> ServedPicture | None:
+        """`get` with the headers; raises what the file system raises while it is away."""
+        data = self.get(name)
+        return None if data is None else served(name, data)
+
     def url(self, name: str) -> str:
         """The address that goes into the record."""
-        return f"{self._base_url}{PREFIX}{name}"
+        return f"{self._base_url}{PICTURES_PREFIX}{name}"
 
     def name_of(self, url: str) -> str:
         """The name behind an address of ours; empty for anybody else's."""
-        _, found, name = url.partition(PREFIX)
+        _, found, name = url.partition(PICTURES_PREFIX)
         return name if found and is_safe_name(name) else ""
 
     def path_of(self, url: str) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import mimetypes
 import time
 from typing import Any
 
-import fsspec
 import httpx
 from fastapi import APIRouter, Depends, HTTPException, Response
 from prometheus_client import (
@@ -29,8 +27,6 @@ from monitor.cluster.bus_overview import BacklogRow, BusOverview, backlog, group
 
 HEALTH_TIMEOUT_SECONDS = 2.0
 API_EVENTS = 200
-MAX_PICTURE_BYTES = 32 * 1024 * 1024  # a scene picture has two; more is not a picture
-_PICTURE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"})
 
 
 def platform_routes(services: ConsoleServices) -> APIRouter:
@@ -90,14 +86,14 @@ def platform_routes(services: ConsoleServices) -> APIRouter:
 
     @router.get("/pictures/{name:path}", dependencies=[Depends(allow(ConsoleOperation.VIEW))])
     async def picture(name: str) -> Response:
-        kind = mimetypes.guess_type(name)[0] or ""
-        if ".." in name.split("/") or kind not in _PICTURE_TYPES:
+        try:
+            found = await asyncio.to_thread(services.read_picture, name)
+        except (OSError, ValueError) as error:
+            raise HTTPException(503, f"the picture store is away: {error}") from error
+        if found is None:
             raise HTTPException(404, "no such picture")
-        content = await asyncio.to_thread(_read_picture, services.pictures_url, name)
-        if content is None:
-            raise HTTPException(404, "no such picture")
-        headers = {"Cache-Control": "private, max-age=86400"}
-        return Response(content, media_type=kind, headers=headers)
+        content, headers = found
+        return Response(content, headers=headers)
 
     return router
 
@@ -154,18 +150,6 @@ async def _pulse(client: httpx.AsyncClient, name: str, url: str) -> dict[str, An
         fault = f"{type(error).__name__}: {error}"
     took_ms = round((time.monotonic() - begun) * 1000)
     return {"name": name, "url": url, "fault": fault, "took_ms": took_ms}
-
-
-def _read_picture(store_url: str, name: str) -> bytes | None:
-    filesystem, root = fsspec.core.url_to_fs(store_url)
-    path = f"{root.rstrip('/')}/{name}"
-    try:
-        if filesystem.size(path) > MAX_PICTURE_BYTES:
-            return None
-        content: bytes = filesystem.cat_file(path)
-        return content
-    except (OSError, ValueError):
-        return None
 
 
 def _metrics(services: ConsoleServices) -> bytes:

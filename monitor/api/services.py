@@ -30,7 +30,14 @@ from monitor.cluster.traffic import metrics_urls
 from monitor.live.command_sender import CommandSender
 from monitor.live.live_hub import LiveHub
 from monitor.live.rule_table import check_rule
-from monitor.ports import AlarmReader, OpenAlarms, OpenRecords, ReadProcesses, ReadWatch
+from monitor.ports import (
+    AlarmReader,
+    OpenAlarms,
+    OpenRecords,
+    ReadPicture,
+    ReadProcesses,
+    ReadWatch,
+)
 from monitor.settings import ConsoleSettings
 
 
@@ -59,6 +66,7 @@ class ConsoleServices:
     cluster: BusOverviewReader
     poller: ClusterPoller
     commands: CommandSender
+    read_picture: ReadPicture
     read_processes: ReadProcesses
     watch: WatchSign
     secret: str
@@ -70,11 +78,6 @@ class ConsoleServices:
     def dead_tasks(self) -> list[str]:
         """What should run beside the requests and does not; the process is about to end then."""
         return [task.get_name() for task in self.background if task.done()]
-
-    @property
-    def pictures_url(self) -> str:
-        """Where the picture store is, for fsspec."""
-        return self.console.pictures or str(self.site.data_path / "pictures")
 
     async def send_rule(self, command: WatchCommand) -> WatchCommand:
         """Check, number and send a command of the watch list. Raises `RuleError`,
@@ -91,6 +94,7 @@ def build_services(
     console: ConsoleSettings,
     open_records: OpenRecords,
     open_alarms: OpenAlarms,
+    read_picture: ReadPicture,
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
 ) -> ConsoleServices:
@@ -129,6 +133,7 @@ def build_services(
             bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms
         ),
         commands=CommandSender(bus, site.name),
+        read_picture=read_picture,
         read_processes=read_processes,
         watch=WatchSign(read_watch),
         secret=_secret(data_path / "console" / "secret"),

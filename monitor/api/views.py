@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.pictures import PICTURES_PREFIX
 from bus.contracts.register import Register
 from ingest.store.port import RecordRow, RejectedRow
 from monitor.live.live_record import LiveRecord
 
 Row = dict[str, Any]
-PICTURES_PREFIX = "/pictures/"
 LAST_TIME_MS = 253_402_300_799_999  # the last of the year 9999 in UTC
 
 

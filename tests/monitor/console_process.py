@@ -12,6 +12,7 @@ from console_city import ListedAlarms, alarms, incidents  # noqa: E402
 
 from bus.settings import BusSettings, SiteSettings  # noqa: E402
 from deploy.state_file import supervised  # noqa: E402
+from ingest.pictures.store import PictureStore  # noqa: E402
 from ingest.store.open import open_store  # noqa: E402
 from monitor.serve import serve  # noqa: E402
 from monitor.settings import ConsoleSettings  # noqa: E402
@@ -25,6 +26,7 @@ asyncio.run(
         ConsoleSettings(port=int(port)),
         open_records=lambda: open_store(f"sqlite://{data_dir}/store/records.db"),
         open_alarms=lambda: ListedAlarms(listed, told),
+        read_picture=PictureStore(f"{data_dir}/pictures", "").serve,
         read_processes=lambda: supervised(Path(data_dir)),
     )
 )

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from bus.settings import BusSettings, SiteSettings
 from deploy.state_file import supervised
+from ingest.pictures.store import PictureStore
 from ingest.store.open import open_store
 from monitor.api.services import ConsoleServices, build_services
 from monitor.settings import ConsoleSettings
@@ -29,6 +30,7 @@ def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS)
         ConsoleSettings(),
         lambda: open_store(f"sqlite://{data_path}/store/records.db"),
         lambda: ListedAlarms(listed, told),
+        PictureStore(str(data_path / "pictures"), "").serve,
         lambda: supervised(data_path),
     )
 

@@ -14,6 +14,7 @@ from bus.contracts.keys import RECOGNITION, UNREADABLE
 from ingest.edge.routes import Edge, create_app
 from ingest.settings import EdgeSettings
 from ingest.spool import SpoolEntry
+from tests.ingest.pictures.hostile_names import HOSTILE_NAMES
 
 GOOD = {
     "卡口编号": "c1",
@@ -208,7 +209,8 @@ async def test_a_picture_may_come_first_by_put(http: httpx.AsyncClient, edge: Ed
     assert (await http.get(httpx.URL(first.json()["url"]).path)).content == JPEG
     assert (await http.put("/v1/pictures/..%2Fa.jpg", content=JPEG)).status_code in (400, 404)
     assert (await http.get("/pictures/../spool/records/lock")).status_code == 404
-    assert (await http.get("/pictures/%2e%2e/spool/records/lock")).status_code == 404
+    for name in ("%2e%2e/spool/records/lock", *HOSTILE_NAMES):
+        assert (await http.get(f"/pictures/{name}")).status_code == 404, name
 
 
 async def test_what_is_put_is_judged_as_any_other_picture(http: httpx.AsyncClient):
