@@ -105,4 +105,4 @@ _ALL = (
 
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 
-DATA_TOPICS: tuple[str, ...] = (DATA_VEHICLE, DATA_FACE, DATA_VIDEO)
+DATA_TOPICS: tuple[str, ...] = tuple(topic.name for topic in _ALL if topic.flow is Flow.DATA)

@@ -14,6 +14,7 @@ import pytest
 from bus.contracts import keys, topics
 from bus.contracts.device_schemas import device_schemas
 from bus.contracts.schema_files import NOT_WRITTEN_YET, STRUCTS, path_of, schemas, text_of
+from bus.domain.kinds import KEYS_OF_KIND, KINDS
 from ingest.normalise import Envelope, normalise
 from ingest.store.port import RecordRow
 
@@ -85,8 +86,7 @@ def test_every_topic_has_a_schema_or_is_not_written_yet():
 
 
 @pytest.mark.parametrize(
-    ("schema", "table"),
-    [("vehicle/1", keys.VEHICLE), ("face/1", keys.FACE), ("video/1", keys.VIDEO)],
+    ("schema", "table"), [(f"{kind.name}/1", kind.keys) for kind in KINDS.values()]
 )
 def test_every_key_of_the_wire_is_described(schema: str, table: dict[str, str]):
     """Key for key the table of `keys`."""
@@ -117,7 +117,7 @@ def test_what_our_structs_write_fits_their_schema(topic: str):
 def samples_of_the_page() -> list[tuple[str, dict[str, Any]]]:
     """The page's JSON blocks that are marked with their kind."""
     found = re.findall(
-        r"```json (vehicle|face|video)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+        rf"```json ({'|'.join(KINDS)})\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
     return [(kind, json.loads(text)) for kind, text in found]
 
@@ -125,7 +125,7 @@ def samples_of_the_page() -> list[tuple[str, dict[str, Any]]]:
 def test_the_pages_samples_fit_and_are_accepted():
     """What a vendor copies works."""
     samples = samples_of_the_page()
-    assert {kind for kind, _ in samples} == {"vehicle", "face", "video"}
+    assert {kind for kind, _ in samples} == set(KINDS)
     for kind, message in samples:
         assert fits(message, device_schemas()[f"{kind}/1"])
         assert isinstance(_row(message, kind), RecordRow)
@@ -136,7 +136,7 @@ def test_the_page_names_every_schema_key_and_reason():
     page = PAGE.read_text(encoding="utf-8")
     for topic in schemas():
         assert path_of(topic).relative_to(ROOT).as_posix() in page, topic
-    for key in {**keys.VEHICLE, **keys.FACE, **keys.VIDEO, **keys.INLINE_PICTURES}:
+    for key in {*keys.INLINE_PICTURES}.union(*KEYS_OF_KIND.values()):
         assert key in page, key
     from bus.contracts.headers import Reason
 
