@@ -157,7 +157,10 @@ class Recovery:
             self._epochs.rebuild(self._epochs_below(replay_from, segments))
         self._epochs.truncate_from_end(replay_from)
         doubtful_end = -1 if end_offset is not None else recovery_point
-        return self._recover_segments(segments, replay_from, trusted_to, doubtful_end)
+        segments = self._recover_segments(segments, replay_from, trusted_to, doubtful_end)
+        if self._producers.entries:
+            self._restore_older_batches(segments, replay_from)
+        return segments
 
     def _epochs_below(self, offset: int, segments: list[Segment]) -> Iterator[tuple[int, int]]:
         """(leader epoch, base offset) of the batches below an offset, which are trusted."""
@@ -200,8 +203,6 @@ class Recovery:
                 return segments[: at + 1]
             segment.close_for_writing()
         self._recover(segments[-1], begin, trusted_to)
-        if self._producers.entries:
-            self._restore_older_batches(segments, replay_from)
         return segments
 
     @staticmethod

@@ -108,6 +108,31 @@ def test_batches_sent_again_over_a_restart_are_recognised_not_only_the_last(
         assert (info.duplicate, info.base_offset) == (True, 2 * i)
 
 
+def test_a_log_cut_between_two_segments_still_recognises_batches_that_are_sent_again(
+    make_log: MakeLog, batch: Batch, fast_dir: str
+) -> None:
+    """Found by the simulation: the power failed, a segment in the middle had lost its end, and what
+    came after it was dropped; the batches that the snapshot leaves out were not looked for then."""
+    log = make_log(segment_bytes=300)
+    sent = [batch(2, producer_id=3, producer_epoch=1, base_sequence=2 * i) for i in range(18)]
+    for data in sent:
+        put(log, bytearray(data))
+    log.flush()
+    crash(log)
+    segments = sorted(Path(fast_dir, "t-0").glob("*.log"))
+    assert len(segments) > 4
+    torn = segments[-2]
+    torn.write_bytes(torn.read_bytes()[:-1])
+    snapshots = sorted(Path(fast_dir, "t-0").glob("*.snapshot"))
+    again = make_log(recovery_point=int(snapshots[-2].stem), segment_bytes=300)
+    held = again.end_offset // 2  # batches of two
+    assert int(snapshots[-2].stem) <= again.end_offset < 2 * len(sent)
+    for i in range(held - 5, held):
+        info = again.append(bytearray(sent[i]), leader_epoch=0, now_ms=NOW_MS)
+        assert (info.duplicate, info.base_offset) == (True, 2 * i)
+    assert not again.append(bytearray(sent[held]), leader_epoch=0, now_ms=NOW_MS).duplicate
+
+
 @pytest.mark.parametrize("index_interval_bytes", [0, 4096])
 def test_a_tail_torn_at_any_byte_is_cut_at_the_last_whole_batch(
     make_log: MakeLog, batch: Batch, fast_dir: str, index_interval_bytes: int
