@@ -102,7 +102,7 @@ async def test_any_kind_of_json_is_json(http: httpx.AsyncClient, kind: str) -> N
         ("POST", "/ISAPI/Event/notification", {}, 404, "Hikvision"),
         ("GET", "/", {}, 404, "POST /v1/records/{kind}"),
         ("GET", URL, {}, 405, "POST /v1/records/{kind}"),
-        ("POST", "/v1/records/boat", {}, 404, "vehicle, face or video"),
+        ("POST", "/v1/records/boat", {}, 404, "vehicle, face, video"),
         ("POST", URL, {"content-type": "application/xml"}, 415, "application/xml"),
     ],
 )
