@@ -105,7 +105,7 @@ class LatencyPage:
             found = await self._view.services.records.run(self._question())
         except QueryUnavailable:
             return  # the notice on top says it, and the last charts stay
-        for kind in KINDS:
+        for kind in LIVE_KINDS:
             self._parts[kind].show(found.curves.get(kind, []), found.totals.get(kind))
         self._clocks.show(found)
 
