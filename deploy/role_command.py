@@ -46,7 +46,7 @@ def parse_role_command(words: Sequence[str]) -> RoleCommand | None:
 
 
 def run_role(command: RoleCommand) -> int:
-    """Run it; the exit status. Prints what an operator has to mend, as the command line does."""
+    """Run it; the exit status. Prints what an operator has to repair, as the command line does."""
     from deploy.errors import OperatorError
     from deploy.run import run
     from deploy.settings import load

@@ -9,28 +9,16 @@ from __future__ import annotations
 import msgspec
 
 from alarm.dispatch.notifiers import notifiers
-from bus.contracts.topics import (
-    DATA_FACE,
-    DATA_TOPICS,
-    DATA_VEHICLE,
-    EVENT_CANDIDATE,
-    EVENT_INCIDENT,
-    METER_SENT,
-    QUARANTINE_RECORDS,
-)
+from bus.contracts.topics import EVENT_CANDIDATE, EVENT_INCIDENT
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import console_endpoint
 from deploy.settings import Settings, edge_url
+from deploy.stages import STAGES
 from deploy.state_file import supervised
 from monitor.settings import WatchSettings
 from monitor.watch.judge import StageTopics
 from monitor.watch.ports import WatchPorts
 
-STAGES = (
-    StageTopics("ingest", "streams", (*DATA_TOPICS, QUARANTINE_RECORDS)),
-    StageTopics("watchlist", "streams", (DATA_VEHICLE, DATA_FACE)),
-    StageTopics("quality", "streams", (METER_SENT,)),
-)
 DISPATCHER = StageTopics("dispatcher", "dispatcher", (EVENT_CANDIDATE, EVENT_INCIDENT))
 FOLDERS = ("", "broker", "store", "spool", "pictures", "log", "watch")
 

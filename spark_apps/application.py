@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from bus.client.model import TopicAndPartition
-from spark_apps.message import OffsetRanges, StreamMessage
+from spark_apps.message import OffsetRanges, StreamMessage, ends_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +57,7 @@ class AppCursor:
         if unseen != offsets:
             messages = [m for m in messages if _is_in(unseen, m)]
         self.application.on_batch(messages, unseen)
-        self._advance(unseen)
+        self.ends |= ends_of(unseen)
 
     def process_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
         """The same with the records still in Spark."""
@@ -67,7 +67,7 @@ class AppCursor:
         self.application.on_frame(
             frame if unseen == offsets else frame.where(condition_of(unseen)), unseen
         )
-        self._advance(unseen)
+        self.ends |= ends_of(unseen)
 
     def _unseen(self, offsets: OffsetRanges) -> OffsetRanges:
         topics, ends = self.application.topics, self.ends
@@ -76,9 +76,6 @@ class AppCursor:
             for (topic, number), (first, end) in offsets.items()
             if topic in topics and end > ends.get((topic, number), 0)
         }
-
-    def _advance(self, done: OffsetRanges) -> None:
-        self.ends |= {partition: end for partition, (_, end) in done.items()}
 
 
 def condition_of(offsets: OffsetRanges) -> str:

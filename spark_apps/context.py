@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TypeVar
 
 from bus.client.kafka.cluster import AdminClient
 from bus.client.model import ClusterIdentity, TopicAndPartition
@@ -19,34 +17,12 @@ from ingest.store.port import (
     RecordReader,
     RecordStore,
     StoreBatch,
-    StoreError,
 )
 from ingest.store.positions import valid_positions
 from spark_apps.group_positions import GroupPositions
 from spark_apps.publisher import EventPublisher
+from spark_apps.retry import retry
 from spark_apps.settings import JobSettings
-
-log = logging.getLogger(__name__)
-
-Done = TypeVar("Done")
-
-STORE_WAIT_S = 300.0  # how long the store is waited for before the driver ends
-
-
-def retry(work: Callable[[], Done], stopping: threading.Event) -> Done:
-    """Do what the store refuses for a while (a full disk, a server that is away) again and again,
-    within `STORE_WAIT_S`. Raises `StoreError`."""
-    pause_s, waited_s = 0.1, 0.0
-    while True:
-        try:
-            return work()
-        except StoreError as error:
-            if not error.retriable or waited_s >= STORE_WAIT_S or stopping.is_set():
-                raise
-            log.warning("%s; trying again in %.1f s", error, pause_s)
-        stopping.wait(pause_s)
-        waited_s += pause_s
-        pause_s = min(2 * pause_s, 5.0)
 
 
 class StoreWriter:
@@ -62,7 +38,7 @@ class StoreWriter:
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
         """As the port's `apply`."""
-        return retry(partial(self._store.apply, batch, positions), self._stopping)
+        return retry(partial(self._store.apply, batch, positions), self._stopping, "store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +66,7 @@ class Context:
     def store(self) -> OpenStore:
         """Opened once, waited for while it is away. Raises `StoreError`."""
         url = self.settings.store.records_url(self.settings.site)
-        store = retry(partial(open_store, url, "write"), self.stopping)
+        store = retry(partial(open_store, url, "write"), self.stopping, "store")
         return OpenStore(StoreWriter(store, self.stopping), store)
 
     @property

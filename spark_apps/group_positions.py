@@ -13,22 +13,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 from bus.client.kafka.consumer import Consumer
 from bus.client.model import ClusterIdentity, OffsetAndMetadata, TopicAndPartition, TopicPartition
 from bus.contracts.groups import application_group
-from bus.errors import BusError
 from bus.settings import BusSettings
+from spark_apps.retry import retry
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 300.0  # how long the coordinator is asked again before the driver ends
 REFRESH_S = 3600.0  # commits expire (offsets.retention.minutes, 7 days), also where nothing comes
-
-
-Answer = TypeVar("Answer")
 
 
 def valid_offsets(
@@ -71,8 +67,10 @@ class GroupPositions:
         self._committed_at_s = time.monotonic()
 
     def read(self) -> dict[TopicAndPartition, int]:
-        """Where the application stands. Tries for `RETRY_S`, then raises `BusError`."""
-        committed = self._retried(lambda: self._consumer.committed_offsets(self._places))
+        """Where the application stands. Retries for a while, then raises `BusError`."""
+        committed = retry(
+            partial(self._consumer.committed_offsets, self._places), self._stopping, self._group
+        )
         self._ends, void = valid_offsets(committed, self._cluster.topic_ids)
         for topic, number in void:
             log.error(
@@ -83,8 +81,8 @@ class GroupPositions:
         return dict(self._ends)
 
     def commit(self, ends: Mapping[TopicAndPartition, int]) -> None:
-        """Advance to these ends (exclusive). Tries for `RETRY_S`, then raises `BusError`."""
-        self._retried(lambda: self._commit(ends, wait=True))
+        """Advance to these ends (exclusive). Retries for a while, then raises `BusError`."""
+        retry(partial(self._commit, ends, wait=True), self._stopping, self._group)
 
     def publish(self, ends: Mapping[TopicAndPartition, int]) -> None:
         """Commit for those who watch the lag, without waiting: the next one heals a lost one."""
@@ -98,22 +96,6 @@ class GroupPositions:
     def close(self) -> None:
         """Leave the connections."""
         self._consumer.close()
-
-    def _retried(self, ask: Callable[[], Answer]) -> Answer:
-        """A coordinator that moves, or was never needed before, answers after a while."""
-        pause_s, deadline = 0.1, time.monotonic() + RETRY_S
-        while True:
-            try:
-                return ask()
-            except BusError as error:
-                if not error.retriable or self._stopping.is_set() or time.monotonic() > deadline:
-                    raise
-                log.log(
-                    logging.WARNING if pause_s > 1.0 else logging.INFO,
-                    "%s: %s; trying again in %.1f s", self._group, error, pause_s,
-                )  # fmt: skip
-            self._stopping.wait(pause_s)
-            pause_s = min(2 * pause_s, 5.0)
 
     def _commit(self, ends: Mapping[TopicAndPartition, int], *, wait: bool) -> None:
         with self._lock:

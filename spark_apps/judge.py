@@ -18,7 +18,7 @@ from bus.domain.kinds import KIND_OF_TOPIC
 from ingest.normalise import ClockLimits, normalise, rejected_row
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 from ingest.store.port import RecordRow, RejectedRow
-from spark_apps.message import StreamMessage, envelope_of, messages_of
+from spark_apps.message import StreamMessage, envelope_of, messages_of_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ def judge_batches(
     import pyarrow as pa  # here: what only judges single messages stays light
 
     for batch in batches:
-        messages = messages_of(pa.Table.from_batches([batch]))
+        messages = messages_of_batch(batch)
         judged = [judge(message, register, zone, clock) for message in messages]
         yield pa.RecordBatch.from_pydict(
             {

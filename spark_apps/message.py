@@ -55,6 +55,18 @@ def messages_of(table: pa.Table) -> list[StreamMessage]:
     return list(map(StreamMessage, *columns))
 
 
+def messages_of_batch(batch: pa.RecordBatch) -> list[StreamMessage]:
+    """The same for what a task of Spark is given."""
+    import pyarrow as pa  # here: packages that only need `StreamMessage` stay light
+
+    return messages_of(pa.Table.from_batches([batch]))
+
+
+def ends_of(offsets: OffsetRanges) -> dict[TopicAndPartition, int]:
+    """The exclusive ends of ranges."""
+    return {partition: end for partition, (_, end) in offsets.items()}
+
+
 def envelope_of(message: StreamMessage, clock: ClockLimits = DEFAULT_CLOCK) -> Envelope:
     """What the bus knows of a message; the edge's arrival time where a header tells it."""
     received_at = message.received_at or ""

@@ -21,6 +21,7 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_key
 from bus.lock_file import hold_lock_file
+from bus.sqlite_transaction import immediate_transaction
 from ingest.store.port import Position, StoreUnavailable
 from ingest.store.sqlite.errors import sqlite_errors
 
@@ -162,17 +163,8 @@ class OperationsStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing, on every path: one left open would keep every later one from beginning,
-        and hold the file's lock against its readers."""
-        with self._lock, sqlite_errors(self._path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._lock, sqlite_errors(self._path), immediate_transaction(self._db):
+            yield
 
 
 def _only_writer(path: Path) -> IO[str]:

@@ -67,6 +67,7 @@ WIRE_KEYS: dict[str, dict[str, str]] = {
     if kind.has_rules
 }
 """Kind -> English attribute -> wire key, of the kinds that the watch list matches."""
+MATCHED_TOPICS = tuple(TOPIC_OF_KIND[kind] for kind in WIRE_KEYS)
 
 
 def _own_keys(kind: DataKind) -> frozenset[str]:

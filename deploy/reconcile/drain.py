@@ -22,22 +22,15 @@ from bus.contracts.topics import (
     METER_SENT,
     QUARANTINE_RECORDS,
 )
-from bus.domain.kinds import TOPIC_OF_KIND, WIRE_KEYS
 from deploy.errors import OperatorError
 from deploy.reconcile import topic_totals
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.settings import Settings, edge_url
+from deploy.stages import STAGES, WATCHLIST
 from ingest.store.port import StoreError
 
 POLL_S = 0.4
 EDGE_TIMEOUT_S = 3.0
-# Which application must have passed which topics before the totals are compared.
-READERS = {
-    "ingest": (*DATA_TOPICS, QUARANTINE_RECORDS),
-    "quality": (METER_SENT,),
-}
-WATCHLIST = "watchlist"
-WATCHED = tuple(TOPIC_OF_KIND[kind] for kind in WIRE_KEYS)
 DISPATCHER = "dispatcher"
 TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE)
 
@@ -84,17 +77,23 @@ def pending_work(settings: Settings) -> PendingWork:
     try:
         bus = topic_totals.read_topic_totals(settings.bus.bootstrap_servers, TOPICS)
         with closing(open_records(settings)) as reader:
-            for application, topics in READERS.items():
-                positions = reader.positions(application)
-                by_stage[application] = bus.behind(application, positions, topics)
-        by_stage[WATCHLIST] = bus.behind_group(application_group(WATCHLIST), WATCHED)
+            for one in STAGES:
+                by_stage[one.stage] = (
+                    bus.behind_group(application_group(WATCHLIST), one.topics)
+                    if one.stage == WATCHLIST
+                    else bus.behind(one.stage, reader.positions(one.stage), one.topics)
+                )
     except (OperatorError, StoreError):
         return PendingWork(by_stage={**by_stage, "bus or store": None})
     by_stage[DISPATCHER] = dispatcher_backlog(settings, bus)
     return PendingWork(by_stage=by_stage)
 
 
-STAGES_OF_ROLE = {"edge": ("edge",), "streams": (*READERS, WATCHLIST), DISPATCHER: (DISPATCHER,)}
+STAGES_OF_ROLE = {
+    "edge": ("edge",),
+    "streams": tuple(one.stage for one in STAGES),
+    DISPATCHER: (DISPATCHER,),
+}
 
 
 def behind_by_role(settings: Settings, roles: Iterable[str]) -> dict[str, dict[str, int | None]]:

@@ -8,6 +8,7 @@ Never: I/O, the clock, random numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bus.contracts import headers, topics
@@ -25,7 +26,7 @@ from ingest.normalise.diagnostics import (
     losses,
     picture_faults,
 )
-from ingest.normalise.record import classify
+from ingest.normalise.record import classify, own_identity
 from ingest.pictures.names import ROLES, extension, picture_name
 from ingest.spool.frame import SpoolEntry
 from ingest.store.port import RejectedRow
@@ -200,15 +201,10 @@ def _headers(record_id: str, topic: str, request: RequestInfo) -> list[tuple[str
 def _identity(value: bytes, index: int, request: RequestInfo, random_bytes: bytes) -> str:
     """The sender's own number if it has one, else the request's key, else a new UUIDv7."""
     if _OWN_NUMBER in value or _OWN_NUMBER_ESCAPED in value:
-        try:
-            wire = read(value, request.kind)
-        except Unreadable:
-            wire = None
-        if wire is not None and wire.sender_record_id.strip():
-            number = wire.sender_record_id.strip()
-            return sender_scoped_id(
-                request.sender, wire.camera_ip, request.kind, number, wire.captured_at.strip()
-            )
+        with suppress(Unreadable):
+            found = own_identity(read(value, request.kind), request.kind, request.sender)
+            if found:
+                return found
     if request.idempotency_key:
         return sender_scoped_id(
             request.sender, "", request.kind, f"{request.idempotency_key}#{index}"

@@ -103,7 +103,7 @@ class Edge:
             return _bad_counter(str(error))
         strange = next((c.kind for c in counters if c.kind not in KINDS), None)
         if strange is not None:
-            return _bad_counter(f"kind is vehicle, face or video, not {strange!r}")
+            return _bad_counter(f"kind is one of {', '.join(KINDS)}, not {strange!r}")
         now_ms = wall_clock.now_ms()
         await self.spool.append([self._counter(c, caller, now_ms) for c in counters])
         return _json({"accepted": len(counters)}, 200)

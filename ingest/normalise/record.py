@@ -149,12 +149,17 @@ def with_identity(
     number, else its place on the bus."""
     if envelope.record_id:
         return envelope
-    number = wire.sender_record_id.strip() if wire is not None else ""
-    if wire is not None and number:
-        found = sender_scoped_id("", wire.camera_ip, kind, number, wire.captured_at.strip())
-    else:
-        found = bus_id(envelope.topic, envelope.partition, envelope.offset, body)
+    found = own_identity(wire, kind) if wire is not None else ""
+    found = found or bus_id(envelope.topic, envelope.partition, envelope.offset, body)
     return msgspec.structs.replace(envelope, record_id=found)
+
+
+def own_identity(wire: DeviceMessage, kind: str, sender: str = "") -> str:
+    """The identity by the device's own number; empty where it has none."""
+    number = wire.sender_record_id.strip()
+    if not number:
+        return ""
+    return sender_scoped_id(sender, wire.camera_ip, kind, number, wire.captured_at.strip())
 
 
 def partition_key(row: RecordRow) -> bytes | None:

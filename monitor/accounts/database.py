@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bus.sqlite_transaction import immediate_transaction
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.old_files import OldFiles, old_files, read_old_files, rename_old_files
 from monitor.accounts.roles import AccountRole, parse_roles
@@ -83,7 +84,7 @@ class AccountDatabase:
         """All or nothing; on the device when it returns. Waits for other processes' transactions,
         so the event loop must not call it. Raises `AccountsUnavailable`.
         """
-        with self._writer.use() as connection, _transaction(connection):
+        with self._writer.use() as connection, immediate_transaction(connection):
             yield connection
 
     def roles(self, text: str) -> tuple[AccountRole, ...]:
@@ -216,7 +217,7 @@ def _create(connection: sqlite3.Connection, path: Path, data_path: Path) -> None
     connection.execute(f"PRAGMA busy_timeout = {round(WRITE_TIMEOUT_S * 1000)}")
     _use_wal(connection, WRITE_TIMEOUT_S)
     connection.execute("PRAGMA synchronous = FULL")
-    with _transaction(connection):
+    with immediate_transaction(connection):
         if _version_of(connection, path) == 0:  # another process may have been first
             _create_tables(connection, path)
             _insert(connection, read_old_files(data_path, path))
@@ -273,19 +274,6 @@ def _sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # SQLite has already rolled back after some errors (disk full among them).
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})

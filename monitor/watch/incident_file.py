@@ -18,6 +18,7 @@ import msgspec
 
 from bus.contracts.alarms import Incident
 from bus.lock_file import hold_lock_file
+from bus.sqlite_transaction import immediate_transaction
 from monitor.watch.senders import SavedHabit
 
 VERSION = 1
@@ -208,15 +209,8 @@ class IncidentFile:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock, self._errors():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._lock, self._errors(), immediate_transaction(self._db):
+            yield
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -29,7 +29,7 @@ from spark_apps.judge import (
     judge_batches,
     judged_records,
 )
-from spark_apps.message import OffsetRanges, StreamMessage
+from spark_apps.message import OffsetRanges, StreamMessage, ends_of
 from spark_apps.positions import positions
 from spark_apps.source import select_columns
 
@@ -84,7 +84,7 @@ class Ingest:
         applied = context.store.writer.apply(batch, positions(self.name, context.cluster, offsets))
         for cell in applied.latency:
             context.publisher.send(METER_LATENCY, f"{cell.kind}:{cell.minute_ms}", cell)
-        self._group.publish({partition: end for partition, (_, end) in offsets.items()})
+        self._group.publish(ends_of(offsets))
 
 
 def store_batch(judged: Iterable[JudgedRecord]) -> StoreBatch:

@@ -24,7 +24,7 @@ from alarm.watchlist_reader import WatchlistReader
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Candidate
 from bus.contracts.topics import EVENT_CANDIDATE
-from bus.domain.kinds import KIND_OF_TOPIC, TOPIC_OF_KIND, WIRE_KEYS
+from bus.domain.kinds import KIND_OF_TOPIC, MATCHED_TOPICS, WIRE_KEYS
 from bus.settings import SiteSettings
 from ingest.normalise import ClockLimits, clock_limits, normalise
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
@@ -32,7 +32,7 @@ from ingest.store.port import RecordRow
 from spark_apps import worker_cache
 from spark_apps.broadcast import VersionedBroadcast
 from spark_apps.context import Context
-from spark_apps.message import OffsetRanges, StreamMessage, envelope_of, messages_of
+from spark_apps.message import OffsetRanges, StreamMessage, ends_of, envelope_of, messages_of_batch
 from spark_apps.source import select_columns
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Watchlist:
     """Keeps the rules, rebuilt from their topic at every start."""
 
     name: str = "watchlist"
-    topics: tuple[str, ...] = tuple(TOPIC_OF_KIND[kind] for kind in WIRE_KEYS)
+    topics: tuple[str, ...] = MATCHED_TOPICS
     headers: bool = True
 
     def __init__(self, context: Context) -> None:
@@ -105,7 +105,7 @@ class Watchlist:
 
     def _commit(self, offsets: OffsetRanges) -> None:
         """After the candidates are acknowledged: a crash repeats some and never loses one."""
-        self._group.commit({partition: end for partition, (_, end) in offsets.items()})
+        self._group.commit(ends_of(offsets))
 
     def _catch_up(self) -> None:
         if self._watchlist.catch_up():
@@ -115,12 +115,9 @@ class Watchlist:
 def _candidates_of_batches(
     batches: Iterable[pa.RecordBatch], rules: RuleSet, site: SiteSettings
 ) -> Iterator[Candidate]:
-    import pyarrow as pa  # here: the driver's process has no need of it
-
     clock = clock_limits(site)
     for batch in batches:
-        messages = messages_of(pa.Table.from_batches([batch]))
-        yield from candidates(rules, messages, site.zone, clock)
+        yield from candidates(rules, messages_of_batch(batch), site.zone, clock)
 
 
 def candidates(

@@ -19,6 +19,7 @@ from msgspec.structs import astuple, force_setattr
 from bus import wall_clock
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
 from bus.lock_file import hold_lock_file
+from bus.sqlite_transaction import immediate_transaction
 from ingest.store.port import (
     COMMON_STORED,
     Applied,
@@ -134,17 +135,12 @@ class SqliteStore(SqliteReader):
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
         """See `RecordStore.apply`."""
-        with self._write_lock, sqlite_errors(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                applied = self._apply(batch, positions)
-                self._db.execute("COMMIT")
-            except BaseException:
-                # SQLite has already rolled back after some errors (disk full among them).
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-            return applied
+        with (
+            self._write_lock,
+            sqlite_errors(self.path),
+            immediate_transaction(self._db),
+        ):
+            return self._apply(batch, positions)
 
     def close(self) -> None:
         """Checkpoint, close, and let another writer in."""
