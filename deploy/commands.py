@@ -26,6 +26,13 @@ from deploy.cluster.layout import (
     ControllerKind,
     plan,
 )
+from deploy.distributed.layout import (
+    FIRST_HBASE_PORT,
+    FIRST_SPARK_PORT,
+    MAX_REGION_SERVERS,
+    MAX_WORKERS,
+)
+from deploy.distributed.layout import plan as distributed_plan
 from deploy.errors import OperatorError
 from deploy.settings import Settings, with_changes
 
@@ -78,6 +85,20 @@ def demo(
     kill_broker_at: Annotated[
         str | None, typer.Option(help="kill -9 a leading broker after this long (40s).")
     ] = None,
+    spark_workers: Annotated[
+        int, typer.Option(min=0, max=MAX_WORKERS,
+                          help="On a Spark cluster of so many workers, each application a driver.")
+    ] = 0,
+    region_servers: Annotated[
+        int, typer.Option(min=0, max=MAX_REGION_SERVERS,
+                          help="Records in a distributed HBase of so many region servers.")
+    ] = 0,
+    spark_port: Annotated[
+        int, typer.Option(help="Of the Spark master; the others follow.")
+    ] = FIRST_SPARK_PORT,
+    hbase_port: Annotated[
+        int, typer.Option(help="Of HBase's ZooKeeper; the others follow.")
+    ] = FIRST_HBASE_PORT,
     as_json: AsJson = False,
 ) -> None:
     """Everything at once: the product, and a living city of cameras that sends to it.
@@ -92,15 +113,21 @@ def demo(
     settings = with_changes(ctx.obj, {k: v for k, v in changes.items() if v is not None})
     seconds = parse_seconds(for_) if for_ else None
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
-    if brokers is None:
-        if kill_broker_at or controller is not ControllerKind.KRAFT:
-            raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
-        raise typer.Exit(tasks.run(work.demo(settings, seconds, as_json=as_json)))
-    wanted = plan(settings.site.data_path, brokers=brokers, controller=controller,
-                  first_port=port, first_zookeeper_port=zookeeper_port)  # fmt: skip
+    folder = settings.site.data_path
+    if brokers is None and (kill_broker_at or controller is not ControllerKind.KRAFT):
+        raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
+    wanted = None if brokers is None else plan(
+        folder, brokers=brokers, controller=controller,
+        first_port=port, first_zookeeper_port=zookeeper_port)  # fmt: skip
+    distributed = distributed_plan(
+        folder, workers=spark_workers, region_servers=region_servers,
+        first_spark_port=spark_port, first_hbase_port=hbase_port)  # fmt: skip
     raise typer.Exit(
-        tasks.run(work.demo(settings, seconds, as_json=as_json, plan=wanted, kill_at_s=kill_at_s))
-    )
+        tasks.run(
+            work.demo(settings, seconds, as_json=as_json, plan=wanted, distributed=distributed,
+                      kill_at_s=kill_at_s)
+        )
+    )  # fmt: skip
 
 
 def parse_seconds(text: str) -> float:

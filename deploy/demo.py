@@ -16,6 +16,8 @@ from deploy.cluster.fault import LeaderKill
 from deploy.cluster.layout import ClusterPlan
 from deploy.cluster.processes import cluster_processes, cluster_settings
 from deploy.cluster.run import about
+from deploy.distributed.layout import EMBEDDED, DistributedPlan
+from deploy.distributed.processes import distributed_processes, distributed_settings, stands_in
 from deploy.errors import OperatorError
 from deploy.prepare import prepare
 from deploy.reconcile import collect, report
@@ -24,7 +26,7 @@ from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import DEMO, children, console_endpoint
 from deploy.settings import Settings
 from deploy.status_line import StatusLine
-from deploy.supervisor import Supervisor
+from deploy.supervisor import Child, Supervisor
 from deploy.up import check_not_running, describe, stop_on_signals
 from ingest.store.port import PageRequest, StoreError
 from monitor.accounts.errors import AccountsUnavailable
@@ -42,14 +44,13 @@ async def demo(
     *,
     as_json: bool,
     plan: ClusterPlan | None = None,
+    distributed: DistributedPlan = EMBEDDED,
     kill_at_s: float | None = None,
 ) -> int:
-    """Run for a time, or until asked to stop; then account. With a plan, on that cluster."""
+    """Run for a time, or until asked to stop; then account. With plans, on that cluster of brokers,
+    that Spark and that HBase."""
     folder, line = settings.site.data_path, StatusLine()
-    brokers = cluster_processes(settings, plan) if plan else []
-    if plan:
-        settings = cluster_settings(settings, plan)
-    processes = children(settings, DEMO, brokers=brokers)
+    settings, processes = planned(settings, plan, distributed)
     check_not_running(folder, processes)
     prepare(settings)
     supervisor = Supervisor(processes, folder, about=about(plan) if plan else {})
@@ -65,6 +66,20 @@ async def demo(
     finally:
         line.say("stopping")
         await run.supervisor.stop()
+
+
+def planned(
+    settings: Settings, plan: ClusterPlan | None, distributed: DistributedPlan
+) -> tuple[Settings, list[Child]]:
+    """The settings of all roles, and their processes."""
+    brokers = cluster_processes(settings, plan) if plan else []
+    stands_for = {"broker": [child.name for child in brokers]} if plan else {}
+    if plan:
+        settings = cluster_settings(settings, plan)
+    settings = distributed_settings(settings, distributed)
+    others = [*brokers, *distributed_processes(settings, distributed)]
+    stands_for |= stands_in(distributed)
+    return settings, children(settings, DEMO, others=others, stands_for=stands_for)
 
 
 class DemoRun:

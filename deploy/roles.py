@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from deploy.paths import PROJECT_ROOT
 from deploy.settings import Settings
@@ -87,17 +88,21 @@ def environment() -> dict[str, str]:
 
 
 def children(
-    settings: Settings, names: Iterable[str], *, brokers: Sequence[Child] = ()
+    settings: Settings,
+    names: Iterable[str],
+    *,
+    others: Sequence[Child] = (),
+    stands_for: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[Child]:
     """The processes of these roles, in starting order, each with the same settings as ours.
 
-    `brokers` are there instead of the one broker: who needs it, needs them.
+    `others` are there besides them, and some of them instead of a role: who needs that role, needs
+    those that `stands_for` names.
     """
-    wanted = {name for name in names if not (brokers and name == "broker")}
-    stand_ins = {"broker": tuple(child.name for child in brokers)} if brokers else {}
+    wanted = {name for name in names if name not in stands_for}
     inherited = environment()
     return [
-        *brokers,
+        *others,
         *(
             Child(
                 name=role.name,
@@ -106,7 +111,7 @@ def children(
                 needs=tuple(
                     name
                     for need in role.needs
-                    for name in stand_ins.get(need, (need,) if need in wanted else ())
+                    for name in stands_for.get(need, (need,) if need in wanted else ())
                 ),
                 endpoint=role.endpoint(settings) if role.endpoint else None,
                 ready_line=role.ready_line,

@@ -89,24 +89,28 @@ def _edge(settings: Settings) -> int:
     return 0
 
 
-def _streams(settings: Settings) -> int:
+def job_settings(settings: Settings, packages: Path) -> JobSettings:
+    """What a driver of our applications needs, complete: the connector's jars, and the zip of our
+    packages, made at `packages`."""
     from deploy.package import build_zip
     from deploy.setup.jars import spark_connector_jars
-    from deploy.setup.java import java_home
     from spark_apps.settings import JobSettings
 
-    _topics_in_the_background(settings)
-    os.environ["JAVA_HOME"] = str(java_home())
     streams = settings.streams
     if not streams.jars:
         jars = ":".join(map(str, spark_connector_jars()))
         streams = msgspec.structs.replace(streams, jars=jars)
     if not streams.py_files:
-        packages = build_zip(settings.site.data_path / "packages.zip")
-        streams = msgspec.structs.replace(streams, py_files=str(packages))
-    return _drive(
-        JobSettings(site=settings.site, bus=settings.bus, store=settings.store, streams=streams)
-    )
+        streams = msgspec.structs.replace(streams, py_files=str(build_zip(packages)))
+    return JobSettings(site=settings.site, bus=settings.bus, store=settings.store, streams=streams)
+
+
+def _streams(settings: Settings) -> int:
+    from deploy.setup.java import java_home
+
+    _topics_in_the_background(settings)
+    os.environ["JAVA_HOME"] = str(java_home())
+    return _drive(job_settings(settings, settings.site.data_path / "packages.zip"))
 
 
 def _drive(job: JobSettings) -> int:

@@ -105,10 +105,14 @@ def load(
 
 def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """The same settings with some changed (`{"city.rate": 7.5}`), for children as well."""
-    words = list(settings.arguments)
+    more = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+    return load_arguments([*settings.arguments, *more])
+
+
+def load_arguments(words: Sequence[str]) -> Settings:
+    """The settings that `Settings.arguments` reproduce."""
     config = words[words.index("--config") + 1] if "--config" in words else None
-    old = [words[n + 1] for n, word in enumerate(words) if word == "--set"]
-    return load(config, [*old, *(f"{name}={value}" for name, value in changes.items())])
+    return load(config, [words[n + 1] for n, word in enumerate(words) if word == "--set"])
 
 
 def compose(

@@ -36,7 +36,7 @@ def cluster_settings(settings: Settings, plan: ClusterPlan) -> Settings:
 
 def cluster_processes(settings: Settings, plan: ClusterPlan) -> list[Child]:
     """The ensemble first; all brokers at once, because a quorum waits for its members."""
-    servers = [_zookeeper(node) for node in plan.zookeepers]
+    servers = [zookeeper_process(node) for node in plan.zookeepers]
     needs = tuple(server.name for server in servers)
     more = {"cluster.id": cluster_id(plan)} if plan.controller is ControllerKind.KRAFT else {}
     return [*servers, *(_broker(settings, node, needs, more) for node in plan.nodes)]
@@ -75,12 +75,15 @@ def _broker(
     )
 
 
-def _zookeeper(node: ZooKeeperNode) -> Child:
+def zookeeper_process(
+    node: ZooKeeperNode, name: str = "", port_option: str = "--zookeeper-port"
+) -> Child:
+    """A ZooKeeper server; `name` is its own unless given."""
     write_config(node)
     return Child(
-        name=node.name,
+        name=name or node.name,
         command=(sys.executable, "-m", "deploy.cluster.zookeeper", str(node.folder)),
         environment=environment(),
-        endpoint=ServiceEndpoint(HOST, node.port, "--zookeeper-port"),
+        endpoint=ServiceEndpoint(HOST, node.port, port_option),
         stop_timeout_s=10,
     )

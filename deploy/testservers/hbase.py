@@ -9,6 +9,7 @@ device.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,7 +40,7 @@ OPTIONS = (
     "-XX:+UseSerialGC",
 )
 
-_LOG4J = """log4j.rootLogger=INFO,out
+LOG4J = """log4j.rootLogger=INFO,out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d %p [%t] %c{1}: %m%n
@@ -63,7 +64,7 @@ class Hbase:
         for name in ("conf", "master", "thrift"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "conf" / "hbase-site.xml").write_text(self._site(), encoding="utf-8")
-        (folder / "conf" / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
+        (folder / "conf" / "log4j.properties").write_text(LOG4J, encoding="utf-8")
 
     @property
     def address(self) -> str:
@@ -137,39 +138,47 @@ class Hbase:
     def _site(self) -> str:
         data = self.folder / "data"
         zookeeper, master, regions = free_port(), free_port(), free_port()
-        values = {
+        own = {
             "hbase.rootdir": f"file://{data / 'hbase'}",
             "hbase.tmp.dir": data / "tmp",
             "hbase.cluster.distributed": "false",
-            "hbase.unsafe.stream.capability.enforce": "false",
-            "hbase.wal.provider": "filesystem",
-            "hbase.zookeeper.quorum": "127.0.0.1",
             "hbase.zookeeper.property.clientPort": zookeeper,
             "hbase.zookeeper.property.clientPortAddress": "127.0.0.1",
             "hbase.zookeeper.property.dataDir": data / "zookeeper",
-            "hbase.master.hostname": "localhost",
-            "hbase.regionserver.hostname": "localhost",
-            "hbase.master.ipc.address": "127.0.0.1",
-            "hbase.regionserver.ipc.address": "127.0.0.1",
             "hbase.master.port": master,
             "hbase.regionserver.port": regions,
-            "hbase.master.info.port": "-1",
-            "hbase.regionserver.info.port": "-1",
             "hbase.regionserver.thrift.ipaddress": "127.0.0.1",
             "hbase.regionserver.thrift.port": self.port,
-            "hbase.thrift.info.port": "-1",
-            "hbase.regionserver.handler.count": "10",
-            "hbase.regionserver.msginterval": "500",
-            # Else a stop waits for the ZooKeeper that has gone with the master.
-            "zookeeper.recovery.retry": "1",
-            "zookeeper.recovery.retry.intervalmill": "200",
-            "zookeeper.recovery.retry.maxsleeptime": "1000",
         }
-        lines = "".join(
-            f"<property><name>{name}</name><value>{value}</value></property>\n"
-            for name, value in values.items()
-        )
-        return f'<?xml version="1.0"?>\n<configuration>\n{lines}</configuration>\n'
+        return site_xml(own)
+
+
+def site_xml(own: Mapping[str, object]) -> str:
+    """`hbase-site.xml` of a server on the loopback, with what is its own."""
+    values = {
+        "hbase.unsafe.stream.capability.enforce": "false",
+        "hbase.wal.provider": "filesystem",
+        "hbase.zookeeper.quorum": "127.0.0.1",
+        "hbase.master.hostname": "localhost",
+        "hbase.regionserver.hostname": "localhost",
+        "hbase.master.ipc.address": "127.0.0.1",
+        "hbase.regionserver.ipc.address": "127.0.0.1",
+        "hbase.master.info.port": "-1",
+        "hbase.regionserver.info.port": "-1",
+        "hbase.thrift.info.port": "-1",
+        "hbase.regionserver.handler.count": "10",
+        "hbase.regionserver.msginterval": "500",
+        # Else a stop waits for the ZooKeeper that has gone with the master.
+        "zookeeper.recovery.retry": "1",
+        "zookeeper.recovery.retry.intervalmill": "200",
+        "zookeeper.recovery.retry.maxsleeptime": "1000",
+        **own,
+    }
+    lines = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>\n"
+        for name, value in values.items()
+    )
+    return f'<?xml version="1.0"?>\n<configuration>\n{lines}</configuration>\n'
 
 
 def start_hbase(folder: Path) -> Hbase:

@@ -72,10 +72,11 @@ def test_the_product_waits_for_every_broker_of_its_cluster(tmp_path: Path) -> No
     settings = load(None, [f"site.data_dir={tmp_path}"])
     wanted = plan(tmp_path, brokers=3, controller=ControllerKind.KRAFT)
     brokers = cluster_processes(settings, wanted)
-    product = {
-        child.name: child
-        for child in children(cluster_settings(settings, wanted), DEMO, brokers=brokers)
-    }
+    names = [child.name for child in brokers]
+    own = children(
+        cluster_settings(settings, wanted), DEMO, others=brokers, stands_for={"broker": names}
+    )
+    product = {child.name: child for child in own}
     assert "broker" not in product
     assert product["dispatcher"].needs == ("broker-1", "broker-2", "broker-3")
     assert f"bus.bootstrap_servers={wanted.bootstrap}" in product["edge"].command

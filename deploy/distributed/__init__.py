@@ -1,0 +1,1 @@
+"""A Spark cluster and a distributed HBase on one machine. See README.md."""

@@ -1,0 +1,116 @@
+"""A standalone Spark cluster from pyspark's own jars, and our applications as drivers of their own.
+
+    python -m deploy.distributed.spark CLASS WORDS…
+In: a class of Spark and its words. Out: this process becomes it; `Child` values for the supervisor.
+Never: a city's Spark cluster: that is there already, and `streams.master` names it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from deploy.distributed.layout import CORES, EXECUTOR_MEMORY, HOST, SparkPlan
+from deploy.errors import Unavailable
+from deploy.roles import ROLES, environment
+from deploy.run import end_with_the_supervisor
+from deploy.settings import Settings
+from deploy.setup.java import java_home
+from deploy.supervisor import Child, ServiceEndpoint
+
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+DAEMON_MEMORY = "256m"
+STOP_TIMEOUT_S = 15.0
+PORT_OPTION = "--spark-port"
+
+
+def spark_home() -> Path:
+    """The folder of the installed pyspark, which is a whole Spark; `Unavailable` without it."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise Unavailable("Spark: the pyspark package is not installed")
+    return Path(found.origin).parent
+
+
+def spark_environment() -> dict[str, str]:
+    """What a process of Spark is started with: this Python, this Java, the loopback."""
+    return {
+        **environment(),
+        "SPARK_HOME": str(spark_home()),
+        "JAVA_HOME": str(java_home()),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def spark_processes(settings: Settings, plan: SparkPlan) -> list[Child]:
+    """The master, the workers, and a driver for each application."""
+    workers = [_worker(plan, number) for number in range(plan.workers)]
+    return [_master(plan), *workers, *(_driver(settings, plan, name) for name in CORES)]
+
+
+def driver_name(application: str) -> str:
+    """What the supervisor and the log folder call an application's driver."""
+    return f"streams-{application}"
+
+
+def _master(plan: SparkPlan) -> Child:
+    port = plan.first_port
+    words = [MASTER, "--host", HOST, "--port", str(port), "--webui-port", str(port + 1)]
+    return _daemon("spark-master", port, words, needs=())
+
+
+def _worker(plan: SparkPlan, number: int) -> Child:
+    name, port = plan.names[number], plan.port_of(number)
+    folder = plan.home / name
+    folder.mkdir(parents=True, exist_ok=True)
+    words = [
+        WORKER, "--host", HOST, "--port", str(port), "--webui-port", str(port + 1),
+        "--cores", str(plan.cores_per_worker), "--memory", _memory(plan.cores_per_worker),
+        "--work-dir", str(folder), plan.master,
+    ]  # fmt: skip
+    return _daemon(name, port, words, needs=("spark-master",))
+
+
+def _memory(executors: int) -> str:
+    """Room for so many executors: it is reserved by count, not taken."""
+    return f"{executors * int(EXECUTOR_MEMORY.removesuffix('m'))}m"
+
+
+def _daemon(name: str, port: int, words: list[str], needs: tuple[str, ...]) -> Child:
+    return Child(
+        name=name,
+        command=(sys.executable, "-m", "deploy.distributed.spark", *words),
+        environment=spark_environment(),
+        needs=needs,
+        endpoint=ServiceEndpoint(HOST, port, PORT_OPTION),
+        stop_timeout_s=STOP_TIMEOUT_S,
+    )
+
+
+def _driver(settings: Settings, plan: SparkPlan, application: str) -> Child:
+    words = ["deploy.distributed.submit", application, str(CORES[application])]
+    return Child(
+        name=driver_name(application),
+        command=(sys.executable, "-m", *words, *settings.arguments),
+        environment=spark_environment(),
+        needs=plan.names,
+        ready_line=ROLES["streams"].ready_line,
+        stop_timeout_s=ROLES["streams"].stop_timeout_s,
+    )
+
+
+def main(words: list[str]) -> None:
+    """Become the process; ends with the supervisor that started it."""
+    end_with_the_supervisor()
+    command = [str(spark_home() / "bin" / "spark-class"), *words]
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,70 @@
+"""One application as a driver of its own, by Spark's own `spark-submit`.
+
+    python -m deploy.distributed.submit APPLICATION CORES [--config FILE] [--set NAME=VALUE]…
+In: an application, its cores, the words of the settings. Out: this process becomes `spark-submit`.
+Never: anything an operator cannot type: docs/spark-cluster.md has the same command in full.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from deploy.distributed.layout import EXECUTOR_MEMORY, HOST
+from deploy.distributed.spark import spark_home
+from deploy.paths import PROJECT_ROOT
+from deploy.run import end_with_the_supervisor, job_settings
+from deploy.settings import Settings, load_arguments
+from spark_apps.session import java_options
+from spark_apps.settings import JobSettings
+
+DRIVER = PROJECT_ROOT / "spark_apps" / "driver.py"
+
+
+def command_of(job: JobSettings, path: Path, application: str, cores: int) -> list[str]:
+    """The words of `spark-submit`; `path` holds the settings as JSON."""
+    streams = job.streams
+    options = {
+        "spark.app.name": f"streams-{application}",
+        "spark.cores.max": cores,
+        "spark.executor.cores": 1,
+        "spark.executor.memory": EXECUTOR_MEMORY,
+        "spark.driver.host": HOST,
+        "spark.driver.bindAddress": HOST,
+    }
+    words = [str(spark_home() / "bin" / "spark-submit"), "--master", streams.master]
+    words += ["--driver-memory", streams.driver_memory]
+    words += ["--driver-java-options", java_options(streams)]
+    words += ["--jars", streams.jars.replace(":", ","), "--py-files", streams.py_files]
+    for key, value in options.items():
+        words += ["--conf", f"{key}={value}"]
+    return [*words, str(DRIVER), "--settings", str(path), "--application", application]
+
+
+def prepare(settings: Settings, application: str) -> tuple[JobSettings, Path]:
+    """The settings of the driver, and the file that holds them: secrets are for its owner only."""
+    folder = settings.site.data_path / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    job = job_settings(settings, folder / f"packages-{application}.zip")
+    path = folder / f"{application}.json"
+    partial = path.with_suffix(".partial")
+    with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(msgspec.json.encode(job))
+    partial.replace(path)
+    return job, path
+
+
+def main(words: list[str]) -> None:
+    """Become `spark-submit`; ends with the supervisor that started it."""
+    application, cores, *arguments = words
+    end_with_the_supervisor()
+    job, path = prepare(load_arguments(arguments), application)
+    command = command_of(job, path, application, int(cores))
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,91 @@
+"""The processes of a Spark cluster and an HBase on one machine, as the supervisor gets them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from deploy.cluster.layout import ControllerKind
+from deploy.cluster.layout import plan as cluster_plan
+from deploy.demo import planned
+from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan, SparkPlan, plan
+from deploy.distributed.submit import command_of
+from deploy.settings import Settings, load
+from deploy.supervisor import Child
+from spark_apps.driver import APPLICATIONS
+from spark_apps.settings import JobSettings, StreamsSettings
+
+pytestmark = pytest.mark.java
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load(None, [f"site.data_dir={tmp_path}"])
+
+
+def product(settings: Settings, distributed: DistributedPlan) -> dict[str, Child]:
+    brokers = cluster_plan(
+        settings.site.data_path, brokers=3, controller=ControllerKind.KRAFT, first_port=19092
+    )
+    _, processes = planned(settings, brokers, distributed)
+    return {child.name: child for child in processes}
+
+
+def test_every_application_has_cores_on_a_cluster() -> None:
+    assert set(CORES) == set(APPLICATIONS)
+
+
+def test_nobody_shares_a_port(settings: Settings) -> None:
+    """Nor is any of them another at the next start."""
+    wanted = plan(settings.site.data_path, workers=3, region_servers=3)
+    assert wanted == plan(settings.site.data_path, workers=3, region_servers=3)
+    children = product(settings, wanted).values()
+    ports = [child.endpoint.port for child in children if child.endpoint is not None]
+    assert len(ports) == len(set(ports))
+
+
+def test_the_city_waits_for_every_driver(settings: Settings) -> None:
+    """The drivers stand for the one driver of an embedded Spark, and nothing else changes."""
+    children = product(settings, plan(settings.site.data_path, workers=2, region_servers=2))
+    assert "streams" not in children
+    drivers = {f"streams-{application}" for application in APPLICATIONS}
+    assert drivers <= set(children)
+    assert drivers <= set(children["city"].needs)
+    assert {"spark-master", "hbase-region-2", "hbase-thrift-2", "edge", "watch"} <= set(children)
+
+
+def test_all_roles_find_this_store_and_this_spark(settings: Settings) -> None:
+    wanted = plan(settings.site.data_path, workers=2, region_servers=2)
+    assert wanted.hbase is not None
+    words = product(settings, wanted)["console"].command
+    assert f"store.url={wanted.hbase.store_url('city')}" in words
+    assert "streams.master=spark://127.0.0.1:7077" in words
+    assert "streams.work_in=executors" in words
+
+
+def test_without_a_plan_everything_stays_embedded(settings: Settings) -> None:
+    _, processes = planned(settings, None, EMBEDDED)
+    names = [child.name for child in processes]
+    assert "streams" in names
+    assert not [name for name in names if name.startswith(("spark-", "hbase-"))]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+def test_one_worker_less_has_cores_for_all(workers: int) -> None:
+    """With two or more workers the death of one leaves no application without an executor."""
+    cluster = SparkPlan(Path("/nowhere"), 7077, workers)
+    assert cluster.cores_per_worker * max(1, workers - 1) >= sum(CORES.values())
+
+
+def test_an_application_is_submitted_with_what_travels() -> None:
+    """The zip of our packages and the connector's jars go by Spark's own options."""
+    streams = StreamsSettings(master="spark://there:7077", jars="/a.jar:/b.jar", py_files="/p.zip")
+    words = command_of(JobSettings(streams=streams), Path("/job.json"), "ingest", 2)
+    options = dict(pairwise(words))
+    assert options["--master"] == "spark://there:7077"
+    assert options["--jars"] == "/a.jar,/b.jar"
+    assert options["--py-files"] == "/p.zip"
+    assert options["--application"] == "ingest"
+    assert "spark.cores.max=2" in words
