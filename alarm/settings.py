@@ -20,7 +20,8 @@ class DispatcherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     webhook_timeout_s: Seconds = 5.0
     notify_attempts: Positive = 6  # with doubling pauses: about half a minute, then it is given up
     notify_pause_s: Seconds = 0.5
-    max_batch: Positive = 500  # candidates per transaction
+    max_batch: Positive = 500  # candidates per decision, records per transaction
+    records: bool = True  # store and notify; of dispatchers on several machines only one may
 
     def __post_init__(self) -> None:
         """Refuse an address to which nothing could be sent: every alarm's notice would be lost."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from alarm.dispatch.notifiers import notifiers
-from bus.contracts.topics import EVENT_CANDIDATE, EVENT_INCIDENT
+from bus.contracts.groups import DISPATCHER as DISPATCHERS
+from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import console_endpoint
 from deploy.settings import Settings, edge_url
@@ -19,7 +20,8 @@ from monitor.settings import WatchSettings
 from monitor.watch.judge import StageTopics
 from monitor.watch.ports import WatchPorts
 
-DISPATCHER = StageTopics("dispatcher", "dispatcher", (EVENT_CANDIDATE, EVENT_INCIDENT))
+DISPATCHER = StageTopics(DISPATCHERS, "dispatcher", (EVENT_CANDIDATE,))
+RECORDER = StageTopics("recorder", "dispatcher", (EVENT_ALARM, EVENT_INCIDENT))
 FOLDERS = ("", "broker", "store", "spool", "pictures", "log", "watch")
 
 
@@ -44,6 +46,7 @@ def watch_ports(settings: Settings) -> WatchPorts:
         read_processes=lambda: supervised(folder),
         stages=[one for one in STAGES if one.stage in settings.streams.applications],
         dispatcher=DISPATCHER,
+        recorder=RECORDER,
         edge_status_url=f"{edge_url(settings)}/v1/status" if "edge" in health else "",
         spool_max_bytes=settings.edge.spool_max_bytes,
         folders=[folder / name for name in FOLDERS],

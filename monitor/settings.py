@@ -35,7 +35,9 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     decoded_per_second: Positive = 200  # of the data topics; the rest is counted, not looked into
     quiet_after_seconds: Positive = 120  # a checkpoint without a record so long is drawn as quiet
     reader_threads: Positive = 3  # questions to one store at a time; each holds one connection
-    applications: tuple[str, ...] = ("ingest", "quality", "latency", "watchlist", "dispatcher")
+    applications: tuple[str, ...] = (
+        "ingest", "quality", "latency", "watchlist", "dispatcher", "recorder",
+    )  # fmt: skip
     pictures: str = ""  # fsspec URL of the picture store; empty: that of [pictures]
     zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
     brokers: str = ""  # where the brokers' /metrics are: "1=http://host:9094/metrics, 2=…"

@@ -4,8 +4,7 @@ So an application needs no store, and every tool of Kafka shows its lag and rese
 stopped. The group has no members: the driver assigns partitions by itself, as Spark does.
 
 Each commit names all partitions of the topics and never lowers one. The metadata of an offset is
-the id of the topic it was taken on; an empty one is what a tool writes (`--reset-offsets`) and
-counts as said, another id is void: the topic was created again.
+the id of the topic it was taken on (`bus.client.committed`).
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from bus.client.committed import valid_offsets
 from bus.client.kafka.consumer import Consumer
-from bus.client.model import ClusterIdentity, OffsetAndMetadata, TopicAndPartition, TopicPartition
+from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.contracts.groups import application_group
 from bus.settings import BusSettings
 from spark_apps.retry import retry
@@ -25,21 +25,6 @@ from spark_apps.retry import retry
 log = logging.getLogger(__name__)
 
 REFRESH_S = 3600.0  # commits expire (offsets.retention.minutes, 7 days), also where nothing comes
-
-
-def valid_offsets(
-    committed: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[str, str]
-) -> tuple[dict[TopicAndPartition, int], list[TopicAndPartition]]:
-    """Committed offsets that still mean something, and the partitions of those that are void.
-    Pure."""
-    valid: dict[TopicAndPartition, int] = {}
-    void: list[TopicAndPartition] = []
-    for place, found in committed.items():
-        if found.metadata in ("", topic_ids.get(place.topic)):
-            valid[place] = found.offset
-        else:
-            void.append(place)
-    return valid, sorted(void)
 
 
 class GroupPositions:

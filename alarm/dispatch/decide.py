@@ -1,21 +1,25 @@
-"""What one batch of candidates and incidents decides. Pure.
+"""What messages of the event topics come to. Pure.
 
-In: messages of `event.candidate` and `event.incident`, the rules in force, `now_ms`. Out: alarms,
-incidents, what could not be read. Never: I/O, a clock, the once-only check (the store's, by the
-alarm's id).
+In: messages of `event.candidate`, the rules in force, `now_ms`; or what others have put on
+`event.alarm` and `event.incident`. Out: alarms, incidents, what could not be read. Never: I/O, a
+clock, the once-only check (`raised_alarms`, and the store's by the alarm's id).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from alarm.rules import RuleSet, verdict
 from bus.client.model import ConsumedRecord
 from bus.contracts.alarms import Alarm, Candidate, Incident
-from bus.contracts.topics import EVENT_CANDIDATE, EVENT_INCIDENT
+from bus.contracts.topics import EVENT_ALARM, EVENT_INCIDENT
+
+_Event = TypeVar("_Event")
+_ALARMS = msgspec.json.Decoder(Alarm)
+_INCIDENTS = msgspec.json.Decoder(Incident)
 
 
 class Decisions(NamedTuple):
@@ -27,22 +31,38 @@ class Decisions(NamedTuple):
 
 
 def decide(messages: Iterable[ConsumedRecord], rules: RuleSet, now_ms: int) -> Decisions:
-    """Give the verdicts. A message that is not ours is reported and passed over."""
+    """Give the verdicts on candidates. A message that is not ours is reported and passed over."""
     decisions = Decisions([], [], [])
+
+    def judge(value: bytes) -> Alarm | None:
+        return verdict(rules, msgspec.json.decode(value, type=Candidate), now_ms)
+
     for message in messages:
-        try:
-            _decide(message, rules, now_ms, decisions)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            where = f"{message.topic}-{message.partition}@{message.offset}"
-            decisions.unreadable.append(f"the message at {where} is not readable: {error}")
+        alarm = _read(message, judge, decisions)
+        if alarm is not None:
+            decisions.alarms.append(alarm)
     return decisions
 
 
-def _decide(message: ConsumedRecord, rules: RuleSet, now_ms: int, decisions: Decisions) -> None:
-    value = message.value or b""
-    if message.topic == EVENT_INCIDENT:
-        decisions.incidents.append(msgspec.json.decode(value, type=Incident))
-    elif message.topic == EVENT_CANDIDATE:
-        alarm = verdict(rules, msgspec.json.decode(value, type=Candidate), now_ms)
-        if alarm is not None:
-            decisions.alarms.append(alarm)
+def raised(messages: Iterable[ConsumedRecord]) -> Decisions:
+    """What was decided before: the alarms and incidents of their topics."""
+    decisions = Decisions([], [], [])
+    for message in messages:
+        if message.topic == EVENT_ALARM:
+            alarm = _read(message, _ALARMS.decode, decisions)
+            decisions.alarms.extend([alarm] if alarm is not None else [])
+        elif message.topic == EVENT_INCIDENT:
+            incident = _read(message, _INCIDENTS.decode, decisions)
+            decisions.incidents.extend([incident] if incident is not None else [])
+    return decisions
+
+
+def _read(
+    message: ConsumedRecord, parse: Callable[[bytes], _Event], decisions: Decisions
+) -> _Event | None:
+    try:
+        return parse(message.value or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        where = f"{message.topic}-{message.partition}@{message.offset}"
+        decisions.unreadable.append(f"the message at {where} is not readable: {error}")
+        return None

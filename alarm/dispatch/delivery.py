@@ -13,6 +13,7 @@ from alarm.dispatch.notifiers import NotificationError, Notifier
 from alarm.dispatch.operations import Notification, OperationsStore
 from alarm.settings import DispatcherSettings
 from bus import wall_clock
+from ingest.store.port import StoreError
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +47,16 @@ class NotificationDelivery:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            due = self._operations.due(wall_clock.now_ms(), BATCH)
-            await asyncio.gather(*(self._deliver(notice) for notice in due))
+            due: list[Notification] = []
+            try:
+                due = self._operations.due(wall_clock.now_ms(), BATCH)
+                await asyncio.gather(*(self._deliver(notice) for notice in due))
+            except StoreError as error:
+                log.error("notices wait: %s", error)
+                due = []
             if not due:
                 self._woken.clear()
                 await _wait_for(self._woken, IDLE_S)
-
-    async def close(self) -> None:
-        """Release the notifiers."""
-        for notifier in self._notifiers.values():
-            await notifier.close()
 
     async def _deliver(self, notification: Notification) -> None:
         notifier = self._notifiers.get(notification.notifier)

@@ -1,4 +1,4 @@
-"""The operations store, write side: what a batch decided, in one transaction with its positions.
+"""The operations store, write side: what a batch brought, in one transaction with its positions.
 
 There is one writer, which holds a lock file. Replays change nothing: an alarm is known by its rule
 and record, an incident by its id and state.
@@ -33,6 +33,7 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     alarms: Sequence[Alarm] = ()
     incidents: Sequence[Incident] = ()
     positions: Sequence[Position] = ()
+    notify_since_ms: int = 0  # what was raised or opened earlier is stored, and told nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class OperationsStore:
             return self._apply(changes)
 
     def outbox(self, limit: int) -> list[tuple[int, Alarm]]:
-        """Alarms that are not known to be on their topic, oldest first."""
+        """Alarms of an earlier version that are not known to be on their topic, oldest first."""
         rows = self._rows(
             "SELECT id, body FROM alarms JOIN outbox USING (id) ORDER BY id LIMIT ?", limit
         )
@@ -76,6 +77,11 @@ class OperationsStore:
     def mark_produced(self, row_ids: Iterable[int]) -> None:
         """These are on their topic."""
         self._many("DELETE FROM outbox WHERE id = ?", [(row_id,) for row_id in row_ids])
+
+    def forget_positions(self, application: str, topic: str) -> None:
+        """They stand elsewhere now."""
+        sql = "DELETE FROM positions WHERE application = ? AND topic = ?"
+        self._many(sql, [(application, topic)])
 
     def due(self, now_ms: int, limit: int) -> list[Notification]:
         """Notifications that are due, oldest first."""
@@ -110,8 +116,10 @@ class OperationsStore:
                 (command.rule_id, command.op, msgspec.json.encode(command)),
             )
         for incident in changes.incidents:
-            self._put_incident(incident)
-        new = [alarm for alarm in changes.alarms if self._put_alarm(alarm)]
+            self._put_incident(incident, changes.notify_since_ms)
+        new = [
+            alarm for alarm in changes.alarms if self._put_alarm(alarm, changes.notify_since_ms)
+        ]
         self._db.executemany(
             "INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition,"
             " end_offset) VALUES (?, ?, ?, ?, ?, ?)",
@@ -119,7 +127,7 @@ class OperationsStore:
         )
         return new
 
-    def _put_alarm(self, alarm: Alarm) -> bool:
+    def _put_alarm(self, alarm: Alarm, notify_since_ms: int) -> bool:
         body = msgspec.json.encode(alarm)
         key = plate_key(alarm.plate_number)
         inserted = self._db.execute(
@@ -130,13 +138,11 @@ class OperationsStore:
         )  # fmt: skip
         if not inserted.rowcount:
             return False
-        self._db.execute("INSERT INTO outbox (id) VALUES (?)", (inserted.lastrowid,))
-        self._add_notifications(alarm.alarm_id, body)
+        if alarm.raised_at_ms >= notify_since_ms:
+            self._add_notifications(alarm.alarm_id, body)
         return True
 
-    def _put_incident(self, incident: Incident) -> None:
-        """A closed incident stays closed when messages are repeated. One that its own process has
-        notified is stored only."""
+    def _put_incident(self, incident: Incident, notify_since_ms: int) -> None:
         body = msgspec.json.encode(incident)
         changed = self._db.execute(
             "INSERT INTO incidents (incident_id, state, body) VALUES (?, ?, ?)"
@@ -144,7 +150,8 @@ class OperationsStore:
             " WHERE state = 'open' AND excluded.state = 'closed'",
             (incident.incident_id, incident.state, body),
         )
-        if changed.rowcount and not incident.notified_by:
+        changed_at_ms = incident.closed_at_ms or incident.opened_at_ms
+        if changed.rowcount and not incident.notified_by and changed_at_ms >= notify_since_ms:
             self._add_notifications(f"{incident.incident_id}:{incident.state}", body)
 
     def _add_notifications(self, subject: str, body: bytes) -> None:

@@ -27,7 +27,7 @@ CREATE TABLE alarms (
 );
 CREATE INDEX alarms_by_rule ON alarms (rule_id);
 CREATE INDEX alarms_by_plate ON alarms (plate_key);
-CREATE TABLE outbox (id INTEGER PRIMARY KEY);  -- alarms that are not on event.alarm yet
+CREATE TABLE outbox (id INTEGER PRIMARY KEY);  -- of an earlier version: not on event.alarm yet
 CREATE TABLE incidents (
     id INTEGER PRIMARY KEY, incident_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
     body BLOB NOT NULL

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+DISPATCHER = "dispatcher"
+"""The application whose processes are members of a group of the same name: one works, the others
+stand by."""
+
 
 def application_group(application: str) -> str:
-    """The group of an application of Spark. It has no members: a driver assigns partitions itself,
-    and commits for what it has done."""
-    return f"streams-{application}"
+    """The group of an application. Those of Spark have no members: a driver assigns partitions
+    itself, and commits for what it has done."""
+    return application if application == DISPATCHER else f"streams-{application}"

@@ -15,9 +15,10 @@ from contextlib import closing
 import httpx
 import msgspec
 
-from bus.contracts.groups import application_group
+from bus.contracts.groups import DISPATCHER, application_group
 from bus.contracts.topics import (
     DATA_TOPICS,
+    EVENT_ALARM,
     EVENT_CANDIDATE,
     METER_SENT,
     QUARANTINE_RECORDS,
@@ -31,8 +32,8 @@ from ingest.store.port import StoreError
 
 POLL_S = 0.4
 EDGE_TIMEOUT_S = 3.0
-DISPATCHER = "dispatcher"
-TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE)
+RECORDER = "recorder"
+TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE, EVENT_ALARM)
 
 
 class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,16 +84,17 @@ def pending_work(settings: Settings) -> PendingWork:
                     if one.stage == WATCHLIST
                     else bus.behind(one.stage, reader.positions(one.stage), one.topics)
                 )
+        by_stage[DISPATCHER] = bus.behind_group(DISPATCHER, [EVENT_CANDIDATE])
     except (OperatorError, StoreError):
         return PendingWork(by_stage={**by_stage, "bus or store": None})
-    by_stage[DISPATCHER] = dispatcher_backlog(settings, bus)
+    by_stage[RECORDER] = recorder_backlog(settings, bus)
     return PendingWork(by_stage=by_stage)
 
 
 STAGES_OF_ROLE = {
     "edge": ("edge",),
     "streams": tuple(one.stage for one in STAGES),
-    DISPATCHER: (DISPATCHER,),
+    DISPATCHER: (DISPATCHER, RECORDER),
 }
 
 
@@ -117,11 +119,11 @@ def edge_backlog(settings: Settings) -> int | None:
         return None
 
 
-def dispatcher_backlog(settings: Settings, bus: topic_totals.TopicTotals) -> int | None:
-    """Candidates without a verdict."""
+def recorder_backlog(settings: Settings, bus: topic_totals.TopicTotals) -> int | None:
+    """Alarms that are not in the operations store yet."""
     try:
         with closing(open_operations(settings)) as reader:
-            positions = list(reader.positions(DISPATCHER))
+            positions = list(reader.positions(RECORDER))
     except StoreError:
         return None
-    return bus.behind(DISPATCHER, positions, [EVENT_CANDIDATE])
+    return bus.behind(RECORDER, positions, [EVENT_ALARM])

@@ -173,6 +173,7 @@ TEXTS: dict[str, str] = {
     "part.operations": "Alarm store",
     "part.streams": "Streams (Spark)",
     "part.dispatcher": "Alarm dispatcher",
+    "part.recorder": "Storing of alarms",
     "part.ingest": "Archive (ingest)",
     "part.watchlist": "Watch list",
     "part.quality": "Quality",

@@ -173,6 +173,7 @@ TEXTS: dict[str, str] = {
     "part.operations": "告警库",
     "part.streams": "流处理（Spark）",
     "part.dispatcher": "告警分发",
+    "part.recorder": "告警入库",
     "part.ingest": "入库",
     "part.watchlist": "布控比对",
     "part.quality": "质量统计",

@@ -18,6 +18,7 @@ from monitor.live.rule_table import RuleTable
 
 RATE_SECONDS = 300  # of the live chart
 MAX_ALARMS = 500  # in memory; older ones come from the store
+MAX_KNOWN_ALARMS = 20_000  # ids, 3 MB: a dispatcher that was paused may repeat some seconds' alarms
 MAX_CLOSED_INCIDENTS = 100
 MAX_CHECKPOINTS = 20_000  # a device may invent checkpoint ids; the oldest are forgotten
 MAX_ROWS_PER_DELTA = 25  # more than a person can read
@@ -55,13 +56,15 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveState:
-    """One per console. Invariant: every ring is bounded; ids of alarms in the ring are distinct."""
+    """One per console. Invariant: every ring is bounded; no alarm is shown twice while its id is
+    among the newest `MAX_KNOWN_ALARMS`."""
 
     def __init__(self, *, rows: int) -> None:
         self.rows: deque[LiveRecord] = deque(maxlen=rows)
         self.rates: deque[RatePoint] = deque(maxlen=RATE_SECONDS)
         self.rules = RuleTable()
         self._alarms: OrderedDict[str, Alarm] = OrderedDict()
+        self._known_alarms: OrderedDict[str, None] = OrderedDict()
         self._incidents: OrderedDict[str, Incident] = OrderedDict()
         self._seen: OrderedDict[str, int] = OrderedDict()
         self._alarmed_at: dict[str, int] = {}
@@ -101,8 +104,11 @@ class LiveState:
 
     def on_alarm(self, alarm: Alarm) -> bool:
         """An alarm; False when its id is known (the topic may repeat itself)."""
-        if alarm.alarm_id in self._alarms:
+        if alarm.alarm_id in self._known_alarms:
             return False
+        self._known_alarms[alarm.alarm_id] = None
+        while len(self._known_alarms) > MAX_KNOWN_ALARMS:
+            self._known_alarms.popitem(last=False)
         self._alarms[alarm.alarm_id] = alarm
         self._alarmed_at[alarm.checkpoint_id] = max(
             self._alarmed_at.get(alarm.checkpoint_id, 0), alarm.raised_at_ms

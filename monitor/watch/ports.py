@@ -36,7 +36,8 @@ class WatchPorts:
     open_alarms: OpenAlarms
     read_processes: ReadProcesses
     stages: Sequence[StageTopics]  # those whose positions the record store or a group holds
-    dispatcher: StageTopics  # its positions are in the operations store
+    dispatcher: StageTopics  # a consumer group
+    recorder: StageTopics  # its positions are in the operations store
     edge_status_url: str  # where the edge tells of its spool; empty: there is no edge
     spool_max_bytes: int
     folders: Sequence[Path]  # whose disks are watched

@@ -216,11 +216,11 @@ class WatchService:
             self._probe_part(name, ask, lambda _: None)
         applications = [one.stage for one in ports.stages]
         records = StoreQuestion(ports.open_records, applications)
-        alarms = StoreQuestion(ports.open_alarms, [ports.dispatcher.stage])
+        alarms = StoreQuestion(ports.open_alarms, [ports.recorder.stage])
         self._probe_part("store", records.ask, self._on_positions)
         self._probe_part("operations", alarms.ask, self._on_positions)
         topics = {topic for one in self._all_stages() for topic in one.topics}
-        groups = [application_group(one.stage) for one in ports.stages]
+        groups = [application_group(one.stage) for one in (*ports.stages, ports.dispatcher)]
         offsets = OffsetsQuestion(self._bus, topics, groups, settings.probe_timeout_s)
         self._closers.append(offsets.close)
         self._probe("offsets", offsets.ask, self._on_offsets)
@@ -350,7 +350,7 @@ class WatchService:
             log.info("%s could not be asked: %s", name, why)
 
     def _all_stages(self) -> list[Any]:
-        return [*self._ports.stages, self._ports.dispatcher]
+        return [*self._ports.stages, self._ports.dispatcher, self._ports.recorder]
 
 
 async def serve(

@@ -10,21 +10,14 @@ import pytest
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import admin_client, describe
-from bus.client.model import ClusterIdentity, OffsetAndMetadata, TopicPartition
+from bus.client.model import ClusterIdentity, TopicPartition
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
 from deploy.testservers.databus import start_broker
-from spark_apps.group_positions import GroupPositions, valid_offsets
+from spark_apps.group_positions import GroupPositions
 
 A, B = TopicPartition(DATA_FACE, 0), TopicPartition(DATA_FACE, 1)
 GROUP = "streams-watchlist"
-
-
-def test_an_offset_of_an_earlier_topic_of_that_name_is_void_and_one_without_a_word_counts() -> None:
-    """The id of the topic stands with the offset; an operator's reset leaves it empty."""
-    committed = {A: OffsetAndMetadata(5, "id-1"), B: OffsetAndMetadata(7, "")}
-    assert valid_offsets(committed, {DATA_FACE: "id-1"}) == ({A: 5, B: 7}, [])
-    assert valid_offsets(committed, {DATA_FACE: "id-2"}) == ({B: 7}, [A])
 
 
 @pytest.fixture(params=["our broker", pytest.param("Apache Kafka", marks=pytest.mark.java)])

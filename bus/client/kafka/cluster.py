@@ -23,6 +23,7 @@ __all__ = [
     "admin_client",
     "describe",
     "end_offsets",
+    "offsets_since",
     "start_offsets",
     "wait_for_topics",
 ]
@@ -84,6 +85,17 @@ def end_offsets(
 ) -> dict[TopicAndPartition, int]:
     """End offsets (exclusive). Raises `ClusterUnavailable`."""
     return _offsets(admin, partitions, OffsetSpec.latest())
+
+
+def offsets_since(
+    admin: AdminClient, partitions: Iterable[TopicAndPartition], timestamp_ms: int
+) -> dict[TopicAndPartition, int]:
+    """The first offset with this timestamp or a later one, the end offset where there is none.
+    Raises `ClusterUnavailable`."""
+    wanted = list(partitions)
+    found = _offsets(admin, wanted, OffsetSpec.for_timestamp(timestamp_ms))
+    ends = end_offsets(admin, [place for place, offset in found.items() if offset < 0])
+    return found | ends
 
 
 def _offsets(

@@ -25,6 +25,8 @@ END = -1
 
 _TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
 
+OnRebalance = Callable[[list[TopicPartition]], None]
+
 
 class Consumer:
     """A consumer for one thread at a time (`asyncio.to_thread(consumer.poll, ...)` is fine)."""
@@ -62,9 +64,30 @@ class Consumer:
         """Read these partitions from these offsets (or BEGINNING, END)."""
         self._consumer.assign([_at(place, offset) for place, offset in positions.items()])
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Read topics as a member of the group."""
-        self._consumer.subscribe(list(topics))
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        *,
+        on_assign: OnRebalance | None = None,
+        on_revoke: OnRebalance | None = None,
+    ) -> None:
+        """Read topics as a member of the group. `poll` calls back when partitions come and go
+        (`on_revoke` also for those lost without a word)."""
+        callbacks = {"on_assign": on_assign, "on_revoke": on_revoke}
+        given = {name: _rebalance_callback(call) for name, call in callbacks.items() if call}
+        self._consumer.subscribe(list(topics), **given)
+
+    def reassign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read partitions that a cooperative group has assigned from these offsets; what was
+        fetched of them is dropped."""
+        places = [_at(place, offset) for place, offset in positions.items()]
+        self._consumer.incremental_unassign(places)
+        self._consumer.incremental_assign(places)
+
+    @property
+    def member_id(self) -> str:
+        """The id of this member of the group; empty while it is none."""
+        return str(self._consumer.memberid() or "")
 
     def poll(self, max_records: int, timeout_s: float) -> list[ConsumedRecord]:
         """Up to `max_records`; returns as soon as some are there, or with none after the time.
@@ -200,6 +223,13 @@ class Consumer:
     def close(self) -> None:
         """Leave the group and the connections."""
         self._consumer.close()
+
+
+def _rebalance_callback(call: OnRebalance) -> Callable[[Any, Any], None]:
+    def on_rebalance(_: Any, partitions: Any) -> None:
+        call([TopicPartition(p.topic, p.partition) for p in partitions])
+
+    return on_rebalance
 
 
 def _only_all_brokers_down(report: Callable[[str], None]) -> Callable[[Any], None]:

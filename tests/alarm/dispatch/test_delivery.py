@@ -60,7 +60,7 @@ async def delivered(
             notifications.wake()
             await asyncio.sleep(0.005)
     task.cancel()
-    await notifications.close()
+    await notifier.close()
     return operations
 
 

@@ -49,28 +49,28 @@ def operations(path: Path) -> Iterator[OperationsStore]:
     store.close()
 
 
-def test_an_alarm_is_stored_told_and_sent_once_however_often_it_comes(
+def test_an_alarm_is_stored_and_told_once_however_often_it_comes(
     operations: OperationsStore,
 ) -> None:
-    """Candidates repeat after a crash."""
+    """The topic repeats an alarm whose acknowledgement was lost."""
     first = operations.apply(BatchChanges(alarms=[alarm(1), alarm(1), alarm(2)]))
     again = operations.apply(BatchChanges(alarms=[alarm(2, raised_at_ms=99), alarm(1)]))
     assert ([a.alarm_id for a in first], again) == (["r:1", "r:2"], [])
-    assert [a.alarm_id for _, a in operations.outbox(10)] == ["r:1", "r:2"]
     assert [n.subject for n in operations.due(0, 10)] == ["r:1", "r:2"]
 
 
-def test_what_was_acknowledged_leaves_the_outbox(operations: OperationsStore) -> None:
-    """The rest stays for the next time."""
-    operations.apply(BatchChanges(alarms=[alarm(1), alarm(2)]))
-    (first, _), _ = operations.outbox(10)
-    operations.mark_produced([first])
-    assert [a.alarm_id for _, a in operations.outbox(10)] == ["r:2"]
+def test_what_is_old_when_it_is_read_is_stored_and_told_nobody(operations: OperationsStore) -> None:
+    """A store that was lost is filled from a month of alarms: their notices would help nobody."""
+    old, new = incident("open", "old"), incident("open", "new", at_ms=100)
+    operations.apply(
+        BatchChanges(alarms=[alarm(99), alarm(100)], incidents=[old, new], notify_since_ms=100)
+    )
+    assert [n.subject for n in operations.due(0, 10)] == ["new:open", "r:100"]
 
 
 def test_alarms_and_positions_are_one_transaction(operations: OperationsStore, path: Path) -> None:
     """What fails leaves neither."""
-    bad = msgspec.structs.replace(position(9), topic=None)  # type: ignore[arg-type]
+    bad = msgspec.structs.replace(position(9), topic=None)
     with pytest.raises(StoreError):
         operations.apply(BatchChanges(alarms=[alarm(1)], positions=[bad]))
     operations.apply(BatchChanges(alarms=[alarm(2)], positions=[position(7)]))
@@ -78,15 +78,6 @@ def test_alarms_and_positions_are_one_transaction(operations: OperationsStore, p
     found, _ = reader.alarms(page=PageRequest())
     assert [a.alarm_id for a in found] == ["r:2"]
     assert reader.positions("dispatcher") == [position(7)]
-
-
-def test_the_outbox_survives_the_process(operations: OperationsStore, path: Path) -> None:
-    """Alarms that were not acknowledged are sent by the next process."""
-    operations.apply(BatchChanges(alarms=[alarm(1)]))
-    operations.close()
-    later = OperationsStore(path)
-    assert [a.alarm_id for _, a in later.outbox(10)] == ["r:1"]
-    later.close()
 
 
 def test_an_incident_is_told_once_when_it_opens_and_once_when_it_closes(
@@ -197,4 +188,4 @@ def test_a_write_that_fails_leaves_no_transaction_open(operations: OperationsSto
     with pytest.raises(OverflowError):
         operations.apply(BatchChanges(alarms=[alarm(2, raised_at_ms=unfit)]))
     assert [a.alarm_id for a in operations.apply(BatchChanges(alarms=[alarm(3)]))] == ["r:3"]
-    assert [a.alarm_id for _, a in operations.outbox(10)] == ["r:1", "r:3"]
+    assert [n.subject for n in operations.due(0, 10)] == ["r:1", "r:3"]

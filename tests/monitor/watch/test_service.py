@@ -25,11 +25,19 @@ from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Incident
-from bus.contracts.topics import DATA_VEHICLE, EVENT_CANDIDATE, EVENT_INCIDENT, TOPICS
+from bus.contracts.groups import application_group
+from bus.contracts.topics import (
+    DATA_VEHICLE,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    TOPICS,
+)
 from bus.settings import BusSettings, SiteSettings
 from bus.wall_clock import now_ms
+from deploy.stages import STAGES
 from deploy.testservers.databus import RunningBroker, start_broker
-from deploy.watch_ports import DISPATCHER, STAGES
+from deploy.watch_ports import DISPATCHER, RECORDER
 from ingest.store.open import open_store
 from ingest.store.port import Position, StoreBatch
 from monitor.ports import ProcessStatus
@@ -81,7 +89,7 @@ class WatchWorld:
         self.operations = OperationsStore(self.operations_path)
         admin = Admin(self.bus, client_id="test")
         admin.ensure_topics(TOPICS.values())
-        self.cluster = admin.identity([DATA_VEHICLE, EVENT_CANDIDATE])
+        self.cluster = admin.identity([DATA_VEHICLE, EVENT_ALARM])
         admin.close()
 
     @property
@@ -93,6 +101,7 @@ class WatchWorld:
             read_processes=lambda: self.processes,
             stages=STAGES,
             dispatcher=DISPATCHER,
+            recorder=RECORDER,
             edge_status_url="",
             spool_max_bytes=1,
             folders=[self.folder],
@@ -210,18 +219,24 @@ async def test_a_process_that_its_supervisor_restarts_again_and_again_is_away(
 
 
 async def test_a_stage_whose_position_does_not_move_stands_still(world: WatchWorld) -> None:
-    """Ingest by the record store's positions, the dispatcher by the operations store's."""
+    """Ingest by the record store's positions, the dispatcher by its group's, what it stores by the
+    operations store's."""
     world.send(DATA_VEHICLE, 10)
     world.send(EVENT_CANDIDATE, 10)
+    world.send(EVENT_ALARM, 10)
     world.records.apply(StoreBatch(), [world.position("ingest", DATA_VEHICLE, 10)])
-    at = [world.position("dispatcher", EVENT_CANDIDATE, 10)]
+    admin = Admin(world.bus, client_id="test")
+    admin.set_committed(application_group("dispatcher"), {TopicPartition(EVENT_CANDIDATE, 0): 10})
+    admin.close()
+    at = [world.position("recorder", EVENT_ALARM, 10)]
     world.operations.apply(BatchChanges(positions=at))
     async with world.watched():
         await asyncio.sleep(2)
         assert world.subjects() == []
         world.send(DATA_VEHICLE, 5)
         world.send(EVENT_CANDIDATE, 7)
-        wanted = {"standing:ingest:open", "standing:dispatcher:open"}
+        world.send(EVENT_ALARM, 3)
+        wanted = {f"standing:{one}:open" for one in ("ingest", "dispatcher", "recorder")}
         await until(lambda: wanted <= set(world.subjects()))
         world.records.apply(StoreBatch(), [world.position("ingest", DATA_VEHICLE, 15)])
         await until(lambda: "standing:ingest:closed" in world.subjects())
@@ -229,6 +244,7 @@ async def test_a_stage_whose_position_does_not_move_stands_still(world: WatchWor
     told = {one.detail["subject"]: one for one in world.on_topic() if one.state == "open"}
     assert told["ingest"].detail["records"] == "5"
     assert told["dispatcher"].detail["records"] == "7"
+    assert int(told["recorder"].detail["records"]) >= 3  # and the watch's own incidents
 
 
 async def test_it_goes_on_with_a_record_store_that_cannot_be_read(world: WatchWorld) -> None:

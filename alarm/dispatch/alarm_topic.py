@@ -1,0 +1,150 @@
+"""`event.alarm`, as the one who decides knows it: what stands on it, and how more is put there.
+
+An alarm counts as raised when the brokers have acknowledged it. One whose acknowledgement did not
+come may stand on the topic all the same: whoever goes on reads the topic to its end first.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from alarm.dispatch.raised_alarms import REMEMBERED_MS, RaisedAlarms
+from alarm.topic_reader import TopicReader
+from bus import wall_clock
+from bus.client.kafka.cluster import AdminClient, offsets_since
+from bus.client.kafka.errors import ClientFailed, DeliveryError
+from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
+from bus.client.model import ClusterIdentity, ConsumedRecord
+from bus.contracts.alarms import Alarm
+from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.topics import EVENT_ALARM, TOPICS
+from bus.errors import BusError, ErrorCode
+from bus.settings import BusSettings, SiteSettings
+
+log = logging.getLogger(__name__)
+
+DELIVERY_TIMEOUT_S = 3.0  # half a session: what was sent as a member is not on its way afterwards
+_OVERRIDES = {"linger.ms": 0, "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000)}
+SCAN_S = 2.0  # librdkafka looks once a second for what is too old, and tells it then
+NEVER_TAKEN = frozenset({
+    ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_TIMESTAMP,
+})  # fmt: skip
+"""Sent again, such an alarm would be refused again, and hold up all that follow."""
+
+
+class _Identified(msgspec.Struct):
+    alarm_id: str
+
+
+class AlarmTopic:
+    """One thread at a time. Invariant: `_raised` holds what was read and what was acknowledged."""
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        bus: BusSettings,
+        admin: AdminClient,
+        cluster: ClusterIdentity,
+        client_id: str,
+        stopping: threading.Event,
+    ) -> None:
+        self._bus = bus
+        self._client_id = client_id
+        self._headers = [(SCHEMA, TOPICS[EVENT_ALARM].schema), (SITE, site.name)]
+        self._raised = RaisedAlarms()
+        self._producer = self._new_producer()
+        since_ms = wall_clock.now_ms() - REMEMBERED_MS
+        self._reader = TopicReader(
+            bus, admin, [place for place in cluster.partitions if place[0] == EVENT_ALARM],
+            partial(offsets_since, timestamp_ms=since_ms),
+            client_id=f"{client_id}-alarms", stopping=stopping,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        """How many alarms are remembered."""
+        return len(self._raised)
+
+    def catch_up(self) -> None:
+        """Learn what others have put there. Raises `CatchUpTimeout`."""
+        now_ms = wall_clock.now_ms()
+        for record in self._reader.read_to_end():
+            alarm_id = _alarm_id(record)
+            if alarm_id is not None:  # a time that is missing or to come counts as now
+                at_ms = record.timestamp_ms if 0 < record.timestamp_ms < now_ms else now_ms
+                self._raised.add(alarm_id, at_ms)
+        given_up = self._raised.forget(now_ms)
+        if given_up:
+            log.error(
+                "%d alarms are no longer remembered, there are too many: repeated candidates may "
+                "raise them again; a rule that matches nearly every record belongs off the list",
+                given_up,
+            )
+
+    def new_of(self, alarms: Sequence[Alarm]) -> list[Alarm]:
+        """Those that are not on the topic, each once."""
+        return self._raised.new_of(alarms)
+
+    def publish(self, alarms: Sequence[Alarm], until_s: float) -> bool:
+        """Put them there, in their order; whether all are acknowledged. Sends nothing after
+        `until_s` of the monotonic clock. What is not acknowledged may be there all the same:
+        `catch_up` before the next attempt."""
+        reports: dict[int, DeliveryReport] = {}
+        try:
+            for number, alarm in enumerate(alarms):
+                if time.monotonic() < until_s:
+                    self._send(alarm, number, reports)
+        except ClientFailed as error:
+            log.error("a new producer is needed: %s", error)
+            self._producer.close(0)
+            self._producer = self._new_producer()
+            return False
+        self._producer.flush(DELIVERY_TIMEOUT_S + SCAN_S)
+        now_ms = wall_clock.now_ms()
+        for number, alarm in enumerate(alarms):
+            if isinstance(reports.get(number), RecordMetadata):
+                self._raised.add(alarm.alarm_id, now_ms)
+        return all(_is_settled(alarm, reports.get(n)) for n, alarm in enumerate(alarms))
+
+    def close(self) -> None:
+        """Leave; nothing is on its way between two calls of `publish`."""
+        self._producer.close(0)
+        self._reader.close()
+
+    def _send(self, alarm: Alarm, number: int, reports: dict[int, DeliveryReport]) -> None:
+        try:
+            self._producer.send(
+                EVENT_ALARM, msgspec.json.encode(alarm), key=alarm.rule_id, headers=self._headers,
+                on_delivery=partial(reports.__setitem__, number), wait_s=DELIVERY_TIMEOUT_S,
+            )  # fmt: skip
+        except ClientFailed:
+            raise
+        except BusError as error:  # not even queued
+            reports[number] = DeliveryError(error.code, error.detail, EVENT_ALARM)
+
+    def _new_producer(self) -> Producer:
+        return Producer(self._bus, client_id=self._client_id, overrides=_OVERRIDES)
+
+
+def _is_settled(alarm: Alarm, report: DeliveryReport | None) -> bool:
+    if isinstance(report, RecordMetadata):
+        return True
+    if report is not None and report.code in NEVER_TAKEN:
+        log.error("alarm %s is not published: %s", alarm.alarm_id[:200], report)
+        return True
+    log.warning("alarm %s waits for the bus: %s", alarm.alarm_id[:200], report or "not sent")
+    return False
+
+
+def _alarm_id(record: ConsumedRecord) -> str | None:
+    """Its id; None where somebody else put something there that is no alarm."""
+    try:
+        return msgspec.json.decode(record.value or b"", type=_Identified).alarm_id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -1,0 +1,208 @@
+"""Fills the operations store from `event.alarm`, `event.incident` and `control.watchlist`.
+
+One process at a time: the one that holds the store's lock file. It delivers the notices, too. The
+others of this machine stand by for the lock. Alarms do not wait for it: what it cannot write while
+a disk is full it reads from the topics later. Each batch is one transaction with its positions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+
+from alarm.dispatch.alarm_topic import AlarmTopic
+from alarm.dispatch.decide import raised
+from alarm.dispatch.delivery import NotificationDelivery
+from alarm.dispatch.earlier_version import hand_over_position, publish_outbox
+from alarm.dispatch.notifiers import notifiers
+from alarm.dispatch.operations import BatchChanges, OperationsStore
+from alarm.dispatch.reader import OperationsReader
+from alarm.rules import RuleSet
+from alarm.settings import DispatcherSettings
+from alarm.topic_reader import CatchUpTimeout
+from alarm.watchlist_reader import command_of
+from bus import wall_clock
+from bus.client.kafka.cluster import (
+    AdminClient,
+    ClusterUnavailable,
+    admin_client,
+    wait_for_topics,
+)
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
+from bus.contracts.commands import WatchCommand
+from bus.contracts.groups import DISPATCHER
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
+from bus.settings import BusSettings, SiteSettings
+from bus.tasks import watch
+from ingest.store.port import Position, StoreError
+from ingest.store.positions import valid_positions
+
+log = logging.getLogger(__name__)
+
+RECORDER = "recorder"
+READ = (EVENT_ALARM, EVENT_INCIDENT, CONTROL_WATCHLIST)
+KEPT = (EVENT_ALARM, EVENT_INCIDENT)  # the watch list is read from its beginning: it is a state
+POLL_TIMEOUT_S = 0.25  # how long a stop may wait for the consumer
+LOCK_S = 1.0  # how often one that stands by tries the lock
+RETRY_S = 2.0  # after a store that could not be written
+NOTIFIED_MS = 24 * 3_600_000  # an alarm that is older when it is read is stored, and told nobody
+
+
+class OperationsRecorder:
+    """A service: `run` until `stopping`. `settled` is set when the worker may begin: nothing of an
+    earlier version waits any more, or somebody else sees to it."""
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        bus: BusSettings,
+        settings: DispatcherSettings,
+        stopping: threading.Event,
+    ) -> None:
+        self._site = site
+        self._bus = bus
+        self._settings = settings
+        self._stopping = stopping
+        self._path = settings.operations_path(site)
+        self._said = ""
+        self.settled = threading.Event()
+
+    async def run(self) -> None:
+        """Until stopped. Raises when the bus fails permanently, for a restart."""
+        if not self._settings.records:
+            self.settled.set()
+            return
+        configured = notifiers(self._site, self._settings)
+        names = [notifier.name for notifier in configured]
+        try:
+            while not self._stopping.is_set():
+                operations = await self._open(names)
+                if operations is None:
+                    continue
+                delivery = NotificationDelivery(operations, configured, self._settings)
+                try:
+                    await self._record_and_deliver(operations, delivery)
+                except* StoreError as errors:
+                    log.error("alarms go on, but are not stored: %s", errors.exceptions[0])
+                    await asyncio.to_thread(self._stopping.wait, RETRY_S)
+                finally:
+                    operations.close()
+        finally:
+            for notifier in configured:
+                await notifier.close()
+
+    async def _open(self, notifier_names: Iterable[str]) -> OperationsStore | None:
+        """The store; None, after a pause, while another process writes it or it cannot be."""
+        try:
+            store = OperationsStore(self._path, notifier_names)
+        except (StoreError, OSError) as error:
+            if str(error) != self._said:
+                log.warning("the operations store is not written from here: %s", error)
+            self._said = str(error)
+            self.settled.set()
+            await asyncio.to_thread(self._stopping.wait, LOCK_S)
+            return None
+        log.info("dispatcher: this process writes %s", self._path)
+        self._said = ""
+        return store
+
+    async def _record_and_deliver(
+        self, operations: OperationsStore, delivery: NotificationDelivery
+    ) -> None:
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(delivery.wake)
+
+        async with asyncio.TaskGroup() as tasks:
+            # Watched: the group reports a failure only when its other tasks have ended.
+            delivering = watch(tasks.create_task(delivery.run(), name="notices"))
+            await asyncio.to_thread(self._record, operations, wake)
+            delivering.cancel()
+
+    def _record(self, operations: OperationsStore, wake: Callable[[], None]) -> None:
+        admin = admin_client(self._bus.bootstrap_servers)
+        try:
+            cluster = wait_for_topics(admin, (*READ, EVENT_CANDIDATE), self._stopping)
+            self._record_topics(operations, admin, cluster, wake)
+        except (ClusterUnavailable, CatchUpTimeout) as error:
+            if not self._stopping.is_set():
+                raise
+            log.info("dispatcher: stopped while the bus was away: %s", error)
+
+    def _record_topics(
+        self,
+        operations: OperationsStore,
+        admin: AdminClient,
+        cluster: ClusterIdentity,
+        wake: Callable[[], None],
+    ) -> None:
+        with closing(OperationsReader(self._path)) as reader:
+            stored = [*reader.positions(DISPATCHER), *reader.positions(RECORDER)]
+        if operations.outbox(1):
+            raised_before = AlarmTopic(
+                self._site, self._bus, admin, cluster, RECORDER, self._stopping
+            )
+            publish_outbox(operations, raised_before)
+        hand_over_position(operations, stored, self._bus, cluster)
+        self.settled.set()
+        rules = RuleSet()
+        with Consumer(self._bus, client_id=RECORDER) as consumer:
+            consumer.assign(_starting_positions(stored, cluster))
+            while not self._stopping.is_set():
+                messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
+                if messages:
+                    operations.apply(_changes(messages, rules, cluster))
+                    wake()
+
+
+def _changes(
+    messages: Sequence[ConsumedRecord], rules: RuleSet, cluster: ClusterIdentity
+) -> BatchChanges:
+    found = raised(messages)
+    for reason in found.unreadable:
+        log.error("%s", reason)
+    return BatchChanges(
+        commands=_commands(messages, rules),
+        alarms=found.alarms,
+        incidents=found.incidents,
+        positions=_positions(messages, cluster),
+        notify_since_ms=wall_clock.now_ms() - NOTIFIED_MS,
+    )
+
+
+def _commands(messages: Iterable[ConsumedRecord], rules: RuleSet) -> list[WatchCommand]:
+    """Those that change the rules in force."""
+    read = (command_of(each) for each in messages if each.topic == CONTROL_WATCHLIST)
+    return [command for command in read if command is not None and rules.apply(command)]
+
+
+def _starting_positions(
+    stored: Iterable[Position], cluster: ClusterIdentity
+) -> dict[TopicPartition, int]:
+    """The stored positions that are still valid in this cluster, else the beginning: what is stored
+    already is known by its id."""
+    valid = valid_positions(stored, cluster)
+    read = [partition for partition in cluster.partitions if partition[0] in READ]
+    return {TopicPartition(*partition): valid.get(partition, BEGINNING) for partition in read}
+
+
+def _positions(messages: Sequence[ConsumedRecord], cluster: ClusterIdentity) -> list[Position]:
+    ends = {
+        (m.topic, m.partition): m.offset + 1 for m in messages if m.topic in KEPT
+    }  # ascending: the last one counts
+    return [
+        Position(
+            application=RECORDER,
+            cluster_id=cluster.cluster_id,
+            topic=topic,
+            topic_id=cluster.topic_ids[topic],
+            partition=partition,
+            end_offset=end_offset,
+        )
+        for (topic, partition), end_offset in sorted(ends.items())
+    ]

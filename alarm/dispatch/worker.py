@@ -1,0 +1,222 @@
+"""A member of the group that reads `event.candidate`: it raises alarms, or stands by.
+
+The one that is given the partition first reads `event.alarm` to its end, then decides; it
+publishes, and commits what it has decided when the alarms are acknowledged. Files have no part in
+it.
+
+Two never publish the same at the same time: alarms are sent only while the last accepted commit is
+younger than `MEMBER_FOR_S`, and are given up after `DELIVERY_TIMEOUT_S`. Both together are one
+session, which must have passed before another member is given the partition. Core: `decide`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, AlarmTopic
+from alarm.dispatch.decide import decide
+from alarm.settings import DispatcherSettings
+from alarm.topic_reader import CatchUpTimeout
+from alarm.watchlist_reader import WatchlistReader
+from bus import wall_clock
+from bus.client.committed import valid_offsets
+from bus.client.kafka.cluster import (
+    AdminClient,
+    ClusterUnavailable,
+    admin_client,
+    wait_for_topics,
+)
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.model import ConsumedRecord, TopicPartition
+from bus.contracts.groups import DISPATCHER
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_CANDIDATE
+from bus.errors import BusError
+from bus.settings import BusSettings, SiteSettings
+
+log = logging.getLogger(__name__)
+
+POLL_TIMEOUT_S = 0.1  # how long a stop may wait for the consumer; another one takes over meanwhile
+CATCH_UP_S = 2.0  # how often it is read what others have raised: who takes over reads no more
+RETRY_S = 0.2
+SESSION_TIMEOUT_S = 6.0  # the least that Kafka's brokers allow (group.min.session.timeout.ms)
+MEMBER_FOR_S = SESSION_TIMEOUT_S - DELIVERY_TIMEOUT_S
+_MEMBERSHIP = {
+    "session.timeout.ms": int(SESSION_TIMEOUT_S * 1000),
+    "heartbeat.interval.ms": 200,  # how soon one that stands by learns that another has left
+    # One that joins does not take the partition from the one that works.
+    "partition.assignment.strategy": "cooperative-sticky",
+    "socket.timeout.ms": 5_000,  # of a commit to a broker that is away: a stop must not wait for it
+}
+
+
+class AlarmWorker:
+    """A service: `run` in a thread until `stopping`.
+
+    Invariant: `_next` has the partitions that are ours now; every alarm of what lies before is on
+    the topic, or was decided against.
+    """
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        bus: BusSettings,
+        settings: DispatcherSettings,
+        may_begin: threading.Event,
+        stopping: threading.Event,
+    ) -> None:
+        """`may_begin` is set when nothing of an earlier version waits any more."""
+        self._site = site
+        self._bus = bus
+        self._settings = settings
+        self._may_begin = may_begin
+        self._stopping = stopping
+        self._rebalances = 0
+        self._assigned: set[TopicPartition] = set()
+        self._next: dict[TopicPartition, int] = {}
+        self._member_until_s = 0.0
+        self._caught_up_s = 0.0
+
+    def run(self) -> None:
+        """Until stopped. Raises when the bus is away for too long, for a restart."""
+        admin = admin_client(self._bus.bootstrap_servers)
+        topics = (EVENT_CANDIDATE, EVENT_ALARM, CONTROL_WATCHLIST)
+        try:
+            self._cluster = wait_for_topics(admin, topics, self._stopping)
+            self._join(admin)
+        except (ClusterUnavailable, CatchUpTimeout) as error:
+            if not self._stopping.is_set():
+                raise
+            log.info("dispatcher: stopped while the bus was away: %s", error)
+
+    def _join(self, admin: AdminClient) -> None:
+        """The consumer is closed first: who stands by goes on at once."""
+        with (
+            closing(
+                WatchlistReader(
+                    self._bus, admin, f"{DISPATCHER}-commands", stopping=self._stopping
+                )
+            ) as self._watchlist,
+            closing(
+                AlarmTopic(
+                    self._site, self._bus, admin, self._cluster, DISPATCHER, self._stopping
+                )
+            ) as self._alarms,
+            Consumer(
+                self._bus, client_id=DISPATCHER, group=DISPATCHER, overrides=_MEMBERSHIP
+            ) as self._consumer,
+        ):
+            self._work()
+
+    def _work(self) -> None:
+        while not self._may_begin.wait(POLL_TIMEOUT_S):
+            if self._stopping.is_set():
+                return
+        self._watchlist.catch_up()
+        self._catch_up()
+        self._consumer.subscribe(
+            [EVENT_CANDIDATE], on_assign=self._on_assign, on_revoke=self._on_revoke
+        )
+        log.info(
+            "dispatcher: ready, %d rules in force, %d alarms remembered",
+            len(self._watchlist.rules), len(self._alarms),
+        )  # fmt: skip
+        while not self._stopping.is_set():
+            self._step()
+
+    def _step(self) -> None:
+        before = self._rebalances
+        records = self._consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
+        if self._rebalances != before:  # what was read may be of an assignment that has ended
+            log.info("dispatcher: %s", "works" if self._assigned else "stands by")
+            self._give_up_place()
+        if time.monotonic() - self._caught_up_s > CATCH_UP_S:
+            self._catch_up()
+        if self._assigned and not self._next:
+            self._take_over()
+        elif self._next and records and not self._process(records):
+            self._give_up_place()
+            self._stopping.wait(RETRY_S)
+
+    def _on_assign(self, places: list[TopicPartition]) -> None:
+        self._rebalances += 1
+        self._assigned.update(places)
+
+    def _on_revoke(self, places: list[TopicPartition]) -> None:
+        self._rebalances += 1
+        self._assigned.difference_update(places)
+
+    def _give_up_place(self) -> None:
+        """Nothing is certain any more: take over again before anything is decided."""
+        self._next = {}
+        self._member_until_s = 0.0
+
+    def _take_over(self) -> None:
+        """Begin where the group stands, knowing every alarm that is raised. Called again by the
+        next step if the group does not answer."""
+        try:
+            committed = self._consumer.committed_offsets(self._assigned)
+        except BusError as error:
+            log.warning("dispatcher: the group's positions cannot be read yet: %s", error)
+            self._stopping.wait(RETRY_S)
+            return
+        self._catch_up()
+        valid, void = valid_offsets(committed, self._cluster.topic_ids)
+        for topic, number in void:
+            log.error(
+                "the group's position on %s-%d is of an earlier topic of that name and void; "
+                "reading begins at the first record there is",
+                topic, number,
+            )  # fmt: skip
+        self._next = {place: valid.get(place, BEGINNING) for place in self._assigned}
+        self._consumer.reassign(self._next)
+
+    def _process(self, records: Sequence[ConsumedRecord]) -> bool:
+        """Decide, publish, commit; False where it has to be done again.
+
+        Reads the commands after the candidates, so that each candidate meets the rule that it was
+        found by.
+        """
+        self._watchlist.catch_up()
+        decisions = decide(records, self._watchlist.rules, wall_clock.now_ms())
+        for reason in decisions.unreadable:
+            log.error("%s", reason)
+        new = self._alarms.new_of(decisions.alarms)
+        if new and not (
+            self._is_member(_starts(records)) and self._alarms.publish(new, self._member_until_s)
+        ):
+            return False
+        self._next |= {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
+        self._commit({place: end for place, end in self._next.items() if end >= 0})
+        return True
+
+    def _is_member(self, starts: Mapping[TopicPartition, int]) -> bool:
+        """Whether nobody else can be given the partition before what is sent now has arrived."""
+        if time.monotonic() >= self._member_until_s:
+            self._commit(starts)
+        return time.monotonic() < self._member_until_s
+
+    def _commit(self, positions: Mapping[TopicPartition, int]) -> None:
+        """One that fails is no harm: what follows is not published before another succeeds."""
+        asked_s, member = time.monotonic(), self._consumer.member_id
+        ids = {place: self._cluster.topic_ids[place.topic] for place in positions}
+        try:
+            self._consumer.commit(positions, ids)
+        except BusError as error:
+            log.warning("dispatcher: the commit was not accepted: %s", error)
+            return
+        # A client that is no member may commit for a group that has none.
+        if member and member == self._consumer.member_id:
+            self._member_until_s = asked_s + MEMBER_FOR_S
+
+    def _catch_up(self) -> None:
+        self._alarms.catch_up()
+        self._caught_up_s = time.monotonic()
+
+
+def _starts(records: Sequence[ConsumedRecord]) -> dict[TopicPartition, int]:
+    """Where each partition's records begin."""
+    return {TopicPartition(r.topic, r.partition): r.offset for r in reversed(records)}

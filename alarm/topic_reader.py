@@ -1,0 +1,84 @@
+"""Reads a topic to its end, again and again: for what must be known before something is decided.
+
+Uses no group and stores no positions. The end is asked over a connection of its own: on the
+consumer's, the question would wait behind the fetch that waits for new records (up to half a
+second).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, end_offsets
+from bus.client.kafka.consumer import Consumer
+from bus.client.model import ConsumedRecord, TopicAndPartition, TopicPartition
+from bus.settings import BusSettings
+
+CATCH_UP_TIMEOUT_S = 60.0  # a million records take ten seconds; a broker may restart meanwhile
+MAX_POLLED = 1000
+
+Offsets = dict[TopicAndPartition, int]
+
+
+class CatchUpTimeout(Exception):
+    """The topic could not be read to its end; what waits for it must wait."""
+
+
+class TopicReader:
+    """A reader of some partitions. One thread at a time.
+
+    Invariant: `_ends` holds the next offset of each partition.
+    """
+
+    def __init__(
+        self,
+        bus: BusSettings,
+        admin: AdminClient,
+        partitions: Sequence[TopicAndPartition],
+        first_offsets: Callable[[AdminClient, Sequence[TopicAndPartition]], Offsets],
+        *,
+        client_id: str,
+        timeout_s: float = CATCH_UP_TIMEOUT_S,
+        stopping: threading.Event | None = None,
+    ) -> None:
+        """`first_offsets` says where reading begins. Raises `CatchUpTimeout`."""
+        self._stopping = stopping or threading.Event()
+        self._timeout_s = timeout_s
+        self._admin = admin
+        self._partitions = list(partitions)
+        self._ends = self._ask(first_offsets)
+        self._consumer = Consumer(bus, client_id=client_id)
+        self._consumer.assign(
+            {TopicPartition(*partition): end for partition, end in self._ends.items()}
+        )
+
+    def read_to_end(self) -> Iterator[ConsumedRecord]:
+        """Every record that was on the topic when this was called and has not been given yet.
+
+        Raises `CatchUpTimeout`, also when `stopping` is set meanwhile.
+        """
+        wanted = self._ask(end_offsets)
+        deadline = time.monotonic() + self._timeout_s
+        while any(self._ends[partition] < end for partition, end in wanted.items()):
+            if time.monotonic() > deadline or self._stopping.is_set():
+                raise CatchUpTimeout(f"read to {self._ends}, wanted {wanted}")
+            for record in self._consumer.poll(MAX_POLLED, 0.5):
+                self._ends[record.topic, record.partition] = record.offset + 1
+                yield record
+
+    def close(self) -> None:
+        """Leave."""
+        self._consumer.close()
+
+    def _ask(
+        self, offsets: Callable[[AdminClient, Sequence[TopicAndPartition]], Offsets]
+    ) -> Offsets:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return offsets(self._admin, self._partitions)
+            except ClusterUnavailable as error:
+                if time.monotonic() > deadline or self._stopping.wait(0.1):
+                    raise CatchUpTimeout(str(error)) from error

@@ -1,0 +1,192 @@
+"""What the tests of this folder do to dispatchers and ask of them, with a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from alarm.dispatch.reader import OperationsReader
+from alarm.dispatch.service import AlarmDispatcher
+from alarm.settings import DispatcherSettings
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.producer import Producer
+from bus.client.model import TopicPartition
+from bus.contracts.alarms import Alarm, Candidate
+from bus.contracts.commands import WatchCommand
+from bus.contracts.groups import DISPATCHER
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    TOPICS,
+)
+from bus.settings import BusSettings, SiteSettings
+from deploy.paths import PROJECT_ROOT
+from deploy.testservers.databus import RunningBroker, start_broker
+from ingest.store.port import PageRequest, StoreUnavailable
+
+RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
+USED = (CONTROL_WATCHLIST, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT)
+SETTINGS = DispatcherSettings()
+WITHIN_S = 30.0
+
+
+@contextmanager
+def running_broker(folder: Path) -> Iterator[RunningBroker]:
+    """A broker with the topics; the first member of a group need not wait for others."""
+    running = start_broker(folder, {"group.initial.rebalance.delay.ms": "0"})
+    admin = Admin(BusSettings(bootstrap_servers=running.bootstrap), client_id="test")
+    admin.ensure_topics(TOPICS[name] for name in USED)
+    admin.close()
+    yield running
+    running.stop()
+
+
+class DispatchWorld:
+    """A site whose data directory is `folder`."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self.bus = BusSettings(bootstrap_servers=bootstrap)
+        self.site = SiteSettings(data_dir=str(folder))
+        self.path = SETTINGS.operations_path(self.site)
+
+    def send(self, topic: str, key: str, messages: Sequence[msgspec.Struct]) -> None:
+        producer = Producer(self.bus, client_id="test")
+        for message in messages:
+            producer.send(topic, msgspec.json.encode(message), key=key)
+        assert producer.close() == 0
+
+    def put_rule(self, rule_id: str = "r", op: str = "put", version: int = 1) -> None:
+        command = {"rule_id": rule_id, "op": op, "version": version,
+                   "match": {"plate_number": ["浙AWL999"]}}  # fmt: skip
+        self.send(CONTROL_WATCHLIST, rule_id, [msgspec.convert(command, WatchCommand)])
+
+    def candidates(self, numbers: Sequence[int]) -> None:
+        self.send(EVENT_CANDIDATE, "r", [candidate(number) for number in numbers])
+
+    def stored(self) -> list[str]:
+        try:
+            reader = OperationsReader(self.path)
+        except StoreUnavailable:
+            return []
+        found: list[Alarm] = []
+        page = PageRequest(limit=1000)
+        while True:
+            alarms, cursor = reader.alarms(page=page)
+            found += alarms
+            page = PageRequest(limit=1000, cursor=cursor)
+            if not cursor:
+                break
+        reader.close()
+        return sorted(alarm.alarm_id for alarm in found)
+
+    def alarms_on_topic(self) -> list[Alarm]:
+        with Consumer(self.bus, client_id="check") as consumer:
+            consumer.assign(dict.fromkeys(consumer.partitions_of(EVENT_ALARM), 0))
+            found: list[Alarm] = []
+            while not consumer.at_end:
+                found += [
+                    msgspec.json.decode(r.value or b"", type=Alarm)
+                    for r in consumer.poll(1000, 0.2)
+                ]
+            return found
+
+    def on_topic(self) -> list[str]:
+        return sorted(alarm.alarm_id for alarm in self.alarms_on_topic())
+
+    def raised(self) -> int:
+        """How many records `event.alarm` has."""
+        place = TopicPartition(EVENT_ALARM, 0)
+        with Consumer(self.bus, client_id="check") as consumer:
+            return consumer.bounds(place)[1]
+
+    def notified(self) -> int:
+        """How many lines the alarm log has."""
+        log = SETTINGS.alarm_log_path(self.site)
+        assert log is not None
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+    def read_up_to(self) -> int:
+        """Where the group stands on the candidates."""
+        admin = Admin(self.bus, client_id="test")
+        found = admin.committed(DISPATCHER)
+        admin.close()
+        return found.get(TopicPartition(EVENT_CANDIDATE, 0), 0)
+
+    @asynccontextmanager
+    async def running(self, settings: DispatcherSettings = SETTINGS) -> AsyncIterator[None]:
+        dispatcher = AlarmDispatcher(self.site, self.bus, settings)
+        task = asyncio.create_task(dispatcher.run())
+        yield
+        dispatcher.stop()
+        await task
+
+    def spawn(self, name: str) -> DispatcherProcess:
+        """A dispatcher as `databus run dispatcher` starts it."""
+        return DispatcherProcess(self, name)
+
+
+class DispatcherProcess:
+    """One process with its log."""
+
+    def __init__(self, world: DispatchWorld, name: str) -> None:
+        self.log_path = Path(world.site.data_dir) / f"{name}.log"
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        flags = [f"site.data_dir={world.site.data_dir}",
+                 f"bus.bootstrap_servers={world.bus.bootstrap_servers}"]  # fmt: skip
+        words = [word for flag in flags for word in ("--set", flag)]
+        with self.log_path.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "deploy", *words, "run", "dispatcher"],
+                cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def says(self, sentence: str) -> bool:
+        return sentence in self.log_path.read_text()
+
+    @property
+    def works(self) -> bool:
+        lines = self.log_path.read_text().splitlines()
+        last = [line for line in lines if "dispatcher: works" in line or "stands by" in line]
+        return bool(last) and "works" in last[-1]
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def end(self) -> int:
+        """End it, stopped or not."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.process.terminate()
+        return self.process.wait(WITHIN_S)
+
+
+async def until(what: Callable[[], object], expected: object, within_s: float = WITHIN_S) -> None:
+    """Poll until the question has its expected answer."""
+    deadline = time.monotonic() + within_s
+    while (found := what()) != expected:
+        assert time.monotonic() < deadline, (found, expected)
+        await asyncio.sleep(0.02)
+
+
+def candidate(number: int) -> Candidate:
+    """Of a record of its own."""
+    record = msgspec.json.encode(RECORD).decode()
+    return Candidate(rule_id="r", rule_version=1, record_id=str(number), kind="vehicle",
+                     received_at_ms=1, captured_at_ms=1, record=record)  # fmt: skip
+
+
+def ids(numbers: Sequence[int]) -> list[str]:
+    """Of the alarms of these candidates."""
+    return sorted(f"r:{number}" for number in numbers)
