@@ -138,7 +138,7 @@ def _dispatcher(settings: Settings) -> int:
     from alarm.dispatch import serve
 
     _topics_in_the_background(settings)
-    tasks.run(serve(settings.site, settings.bus, settings.dispatcher))
+    tasks.run(serve(settings.site, settings.bus, settings.dispatcher, settings.notices))
     return 0
 
 

@@ -21,6 +21,7 @@ from alarm.settings import DispatcherSettings
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
 from broker.settings import SettingError, split
+from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.settings_sources import (
@@ -43,6 +44,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "store": StoreSettings,
     "streams": StreamsSettings,
     "dispatcher": DispatcherSettings,
+    "notices": NoticeSettings,
     "console": ConsoleSettings,
     "city": CitySettings,
     "pictures": PictureSettings,
@@ -68,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store: StoreSettings
     streams: StreamsSettings
     dispatcher: DispatcherSettings
+    notices: NoticeSettings
     console: ConsoleSettings
     city: CitySettings
     pictures: PictureSettings

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from alarm.dispatch.notifiers import notifiers
 from bus.contracts.groups import DISPATCHER as DISPATCHERS
 from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
+from bus.notify.notifiers import notifiers
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import console_endpoint
 from deploy.settings import Settings, edge_url
@@ -39,8 +39,11 @@ def watch_ports(settings: Settings) -> WatchPorts:
     """Everything the watch needs of others."""
     folder = settings.site.data_path
     health = watch_settings(settings).health
+    configured = notifiers(settings.site, settings.notices)
     return WatchPorts(
-        notifiers=notifiers(settings.site, settings.dispatcher),
+        notifiers=configured,
+        plan=settings.notices.plan([one.name for one in configured], settings.site.tz),
+        give_up_ms=settings.notices.give_up_ms,
         open_records=lambda: open_records(settings),
         open_alarms=lambda: open_operations(settings),
         read_processes=lambda: supervised(folder),

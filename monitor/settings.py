@@ -63,7 +63,6 @@ class WatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     silence_together: Positive = 5  # senders that fall silent together are one incident
     curve_lost_share: Share = 0.2  # of what was sent and did not become valid
     curve_minutes: Positive = 3
-    notify_hours: Positive = 24  # a notice that could not be delivered for so long is given up
     probe_interval_s: Annotated[float, msgspec.Meta(ge=0.1, le=10)] = 5.0
     probe_timeout_s: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 3.0
     file: str = ""  # incidents, notices, habits; empty: watch/watch.db of the data directory

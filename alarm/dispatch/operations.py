@@ -10,7 +10,6 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +20,8 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_key
 from bus.lock_file import hold_lock_file
+from bus.notify.notice_plan import NoticePlan
+from bus.notify.notice_table import NoticeTable
 from bus.sqlite_transaction import immediate_transaction
 from ingest.store.port import Position, StoreUnavailable
 from ingest.store.sqlite.errors import sqlite_errors
@@ -34,27 +35,17 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     incidents: Sequence[Incident] = ()
     positions: Sequence[Position] = ()
     notify_since_ms: int = 0  # what was raised or opened earlier is stored, and told nobody
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """A message that one notifier still has to send."""
-
-    id: int
-    subject: str
-    notifier: str
-    body: bytes
-    attempts: int
+    now_ms: int = 0
 
 
 class OperationsStore:
     """The one writer, for any thread. Invariant: between calls no transaction is open."""
 
-    def __init__(self, path: Path, notifiers: Iterable[str] = ()) -> None:
+    def __init__(self, path: Path, plan: NoticePlan = NoticePlan()) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._notifiers = tuple(notifiers)
         self._lock = threading.Lock()
+        self.notices = NoticeTable(self._transaction, plan)
         self._lock_file = _only_writer(path)
         with sqlite_errors(path):
             self._db = sqlite3.connect(
@@ -83,26 +74,6 @@ class OperationsStore:
         sql = "DELETE FROM positions WHERE application = ? AND topic = ?"
         self._many(sql, [(application, topic)])
 
-    def due(self, now_ms: int, limit: int) -> list[Notification]:
-        """Notifications that are due, oldest first."""
-        rows = self._rows(
-            "SELECT id, subject, notifier, body, attempts FROM notices"
-            " WHERE outcome = '' AND next_at_ms <= ? ORDER BY id LIMIT ?",
-            now_ms,
-            limit,
-        )
-        return [Notification(*row) for row in rows]
-
-    def mark_done(self, notifications: Iterable[Notification], outcome: str) -> None:
-        """Set the outcome of these; they are not retried."""
-        rows = [(outcome, notice.id) for notice in notifications]
-        self._many("UPDATE notices SET outcome = ?, attempts = attempts + 1 WHERE id = ?", rows)
-
-    def reschedule(self, notification: Notification, next_at_ms: int) -> None:
-        """Retry at that time."""
-        sql = "UPDATE notices SET attempts = attempts + 1, next_at_ms = ? WHERE id = ?"
-        self._many(sql, [(next_at_ms, notification.id)])
-
     def close(self) -> None:
         """Close, and let another writer in."""
         with self._lock:
@@ -116,10 +87,8 @@ class OperationsStore:
                 (command.rule_id, command.op, msgspec.json.encode(command)),
             )
         for incident in changes.incidents:
-            self._put_incident(incident, changes.notify_since_ms)
-        new = [
-            alarm for alarm in changes.alarms if self._put_alarm(alarm, changes.notify_since_ms)
-        ]
+            self._put_incident(incident, changes)
+        new = [alarm for alarm in changes.alarms if self._put_alarm(alarm, changes)]
         self._db.executemany(
             "INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition,"
             " end_offset) VALUES (?, ?, ?, ?, ?, ?)",
@@ -127,7 +96,7 @@ class OperationsStore:
         )
         return new
 
-    def _put_alarm(self, alarm: Alarm, notify_since_ms: int) -> bool:
+    def _put_alarm(self, alarm: Alarm, changes: BatchChanges) -> bool:
         body = msgspec.json.encode(alarm)
         key = plate_key(alarm.plate_number)
         inserted = self._db.execute(
@@ -138,11 +107,13 @@ class OperationsStore:
         )  # fmt: skip
         if not inserted.rowcount:
             return False
-        if alarm.raised_at_ms >= notify_since_ms:
-            self._add_notifications(alarm.alarm_id, body)
+        if alarm.raised_at_ms >= changes.notify_since_ms:
+            self.notices.add(self._db, alarm.alarm_id, body, alarm.severity, changes.now_ms)
         return True
 
-    def _put_incident(self, incident: Incident, notify_since_ms: int) -> None:
+    def _put_incident(self, incident: Incident, changes: BatchChanges) -> None:
+        """A closed incident stays closed when messages are repeated. One that its own process has
+        notified is stored only."""
         body = msgspec.json.encode(incident)
         changed = self._db.execute(
             "INSERT INTO incidents (incident_id, state, body) VALUES (?, ?, ?)"
@@ -151,14 +122,9 @@ class OperationsStore:
             (incident.incident_id, incident.state, body),
         )
         changed_at_ms = incident.closed_at_ms or incident.opened_at_ms
-        if changed.rowcount and not incident.notified_by and changed_at_ms >= notify_since_ms:
-            self._add_notifications(f"{incident.incident_id}:{incident.state}", body)
-
-    def _add_notifications(self, subject: str, body: bytes) -> None:
-        self._db.executemany(
-            "INSERT OR IGNORE INTO notices (subject, notifier, body) VALUES (?, ?, ?)",
-            [(subject, notifier, body) for notifier in self._notifiers],
-        )
+        is_news = changed.rowcount and changed_at_ms >= changes.notify_since_ms
+        if is_news and not incident.notified_by:
+            self.notices.add_incident(self._db, incident, body, changes.now_ms)
 
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with self._lock, sqlite_errors(self._path):
@@ -169,9 +135,9 @@ class OperationsStore:
             self._db.executemany(sql, rows)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, sqlite_errors(self._path), immediate_transaction(self._db):
-            yield
+            yield self._db
 
 
 def _only_writer(path: Path) -> IO[str]:

@@ -15,9 +15,7 @@ from contextlib import closing
 
 from alarm.dispatch.alarm_topic import AlarmTopic
 from alarm.dispatch.decide import raised
-from alarm.dispatch.delivery import NotificationDelivery
 from alarm.dispatch.earlier_version import hand_over_position, publish_outbox
-from alarm.dispatch.notifiers import notifiers
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from alarm.rules import RuleSet
@@ -36,6 +34,10 @@ from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
+from bus.notify.delivery import NoticeDelivery
+from bus.notify.notice_plan import NoticePlan
+from bus.notify.notifiers import Notifier, notifiers
+from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import watch
 from ingest.store.port import Position, StoreError
@@ -49,7 +51,6 @@ KEPT = (EVENT_ALARM, EVENT_INCIDENT)  # the watch list is read from its beginnin
 POLL_TIMEOUT_S = 0.25  # how long a stop may wait for the consumer
 LOCK_S = 1.0  # how often one that stands by tries the lock
 RETRY_S = 2.0  # after a store that could not be written
-NOTIFIED_MS = 24 * 3_600_000  # an alarm that is older when it is read is stored, and told nobody
 
 
 class OperationsRecorder:
@@ -61,11 +62,13 @@ class OperationsRecorder:
         site: SiteSettings,
         bus: BusSettings,
         settings: DispatcherSettings,
+        notices: NoticeSettings,
         stopping: threading.Event,
     ) -> None:
         self._site = site
         self._bus = bus
         self._settings = settings
+        self._notices = notices
         self._stopping = stopping
         self._path = settings.operations_path(site)
         self._said = ""
@@ -76,16 +79,15 @@ class OperationsRecorder:
         if not self._settings.records:
             self.settled.set()
             return
-        configured = notifiers(self._site, self._settings)
-        names = [notifier.name for notifier in configured]
+        configured = notifiers(self._site, self._notices)
+        plan = self._notices.plan([one.name for one in configured], self._site.tz)
         try:
             while not self._stopping.is_set():
-                operations = await self._open(names)
+                operations = await self._open(plan)
                 if operations is None:
                     continue
-                delivery = NotificationDelivery(operations, configured, self._settings)
                 try:
-                    await self._record_and_deliver(operations, delivery)
+                    await self._record_and_deliver(operations, configured)
                 except* StoreError as errors:
                     log.error("alarms go on, but are not stored: %s", errors.exceptions[0])
                     await asyncio.to_thread(self._stopping.wait, RETRY_S)
@@ -95,10 +97,10 @@ class OperationsRecorder:
             for notifier in configured:
                 await notifier.close()
 
-    async def _open(self, notifier_names: Iterable[str]) -> OperationsStore | None:
+    async def _open(self, plan: NoticePlan) -> OperationsStore | None:
         """The store; None, after a pause, while another process writes it or it cannot be."""
         try:
-            store = OperationsStore(self._path, notifier_names)
+            store = OperationsStore(self._path, plan)
         except (StoreError, OSError) as error:
             if str(error) != self._said:
                 log.warning("the operations store is not written from here: %s", error)
@@ -111,18 +113,26 @@ class OperationsRecorder:
         return store
 
     async def _record_and_deliver(
-        self, operations: OperationsStore, delivery: NotificationDelivery
+        self, operations: OperationsStore, configured: Sequence[Notifier]
     ) -> None:
         loop = asyncio.get_running_loop()
+        deliveries = [
+            NoticeDelivery(operations.notices, one, self._notices.give_up_ms, StoreError)
+            for one in configured
+        ]
 
         def wake() -> None:
-            loop.call_soon_threadsafe(delivery.wake)
+            for delivery in deliveries:
+                loop.call_soon_threadsafe(delivery.wake)
 
         async with asyncio.TaskGroup() as tasks:
             # Watched: the group reports a failure only when its other tasks have ended.
-            delivering = watch(tasks.create_task(delivery.run(), name="notices"))
+            delivering = [
+                watch(tasks.create_task(delivery.run(), name="notices")) for delivery in deliveries
+            ]
             await asyncio.to_thread(self._record, operations, wake)
-            delivering.cancel()
+            for task in delivering:
+                task.cancel()
 
     def _record(self, operations: OperationsStore, wake: Callable[[], None]) -> None:
         admin = admin_client(self._bus.bootstrap_servers)
@@ -156,23 +166,25 @@ class OperationsRecorder:
             while not self._stopping.is_set():
                 messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
                 if messages:
-                    operations.apply(_changes(messages, rules, cluster))
+                    operations.apply(self._changes(messages, rules, cluster))
                     wake()
 
-
-def _changes(
-    messages: Sequence[ConsumedRecord], rules: RuleSet, cluster: ClusterIdentity
-) -> BatchChanges:
-    found = raised(messages)
-    for reason in found.unreadable:
-        log.error("%s", reason)
-    return BatchChanges(
-        commands=_commands(messages, rules),
-        alarms=found.alarms,
-        incidents=found.incidents,
-        positions=_positions(messages, cluster),
-        notify_since_ms=wall_clock.now_ms() - NOTIFIED_MS,
-    )
+    def _changes(
+        self, messages: Sequence[ConsumedRecord], rules: RuleSet, cluster: ClusterIdentity
+    ) -> BatchChanges:
+        """A notice that would be given up at its first failure is not made at all: a file that was
+        lost is filled from a month of alarms."""
+        found, now_ms = raised(messages), wall_clock.now_ms()
+        for reason in found.unreadable:
+            log.error("%s", reason)
+        return BatchChanges(
+            commands=_commands(messages, rules),
+            alarms=found.alarms,
+            incidents=found.incidents,
+            positions=_positions(messages, cluster),
+            notify_since_ms=now_ms - self._notices.give_up_ms,
+            now_ms=now_ms,
+        )
 
 
 def _commands(messages: Iterable[ConsumedRecord], rules: RuleSet) -> list[WatchCommand]:

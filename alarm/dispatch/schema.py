@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
+from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
-VERSION = 1
+VERSION = 2
 
-_VERSION_1 = """
+_TABLES = f"""
 CREATE TABLE positions (
     application TEXT NOT NULL, cluster_id TEXT NOT NULL, topic TEXT NOT NULL,
     topic_id TEXT NOT NULL, partition INTEGER NOT NULL, end_offset INTEGER NOT NULL,
@@ -33,17 +34,16 @@ CREATE TABLE incidents (
     body BLOB NOT NULL
 );
 CREATE INDEX incidents_open ON incidents (state) WHERE state = 'open';
-CREATE TABLE notices (
-    id INTEGER PRIMARY KEY,
-    subject TEXT NOT NULL,
-    notifier TEXT NOT NULL,
-    body BLOB NOT NULL,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    next_at_ms INTEGER NOT NULL DEFAULT 0,
-    outcome TEXT NOT NULL DEFAULT '',  -- '' waiting, 'told', or why it was given up
-    UNIQUE (subject, notifier)
-);
-CREATE INDEX notices_waiting ON notices (next_at_ms) WHERE outcome = '';
+{NOTICES}
+"""
+_FROM_1 = f"""
+ALTER TABLE notices RENAME TO notices_1;
+DROP INDEX notices_waiting;
+{NOTICES}
+INSERT INTO notices (id, subject, notifier, body, made_at_ms, next_at_ms, attempts, outcome)
+    SELECT id, subject, notifier, body, CAST(strftime('%s', 'now') AS INTEGER) * 1000,
+        next_at_ms, attempts, replace(outcome, 'told', 'sent') FROM notices_1;
+DROP TABLE notices_1;
 """
 
 
@@ -54,8 +54,9 @@ def prepare(connection: sqlite3.Connection) -> None:
     found = version_of(connection)
     if found > VERSION:
         raise StoreError(f"the operations store has version {found}, this program knows {VERSION}")
-    if found == 0:
-        connection.executescript(f"BEGIN; {_VERSION_1} PRAGMA user_version = {VERSION}; COMMIT;")
+    change = {0: _TABLES, 1: _FROM_1}.get(found)
+    if change is not None:
+        connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
 def version_of(connection: sqlite3.Connection) -> int:

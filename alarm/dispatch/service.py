@@ -13,6 +13,7 @@ import threading
 from alarm.dispatch.recorder import OperationsRecorder
 from alarm.dispatch.worker import AlarmWorker
 from alarm.settings import DispatcherSettings
+from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import watch
 
@@ -20,9 +21,15 @@ from bus.tasks import watch
 class AlarmDispatcher:
     """One process; all its state is on the bus or in the operations store."""
 
-    def __init__(self, site: SiteSettings, bus: BusSettings, settings: DispatcherSettings) -> None:
+    def __init__(
+        self,
+        site: SiteSettings,
+        bus: BusSettings,
+        settings: DispatcherSettings,
+        notices: NoticeSettings,
+    ) -> None:
         self._stopping = threading.Event()
-        self._recorder = OperationsRecorder(site, bus, settings, self._stopping)
+        self._recorder = OperationsRecorder(site, bus, settings, notices, self._stopping)
         self._worker = AlarmWorker(site, bus, settings, self._recorder.settled, self._stopping)
 
     def stop(self) -> None:
@@ -40,9 +47,11 @@ class AlarmDispatcher:
             self._stopping.set()  # a wait in a thread must not outlast this object
 
 
-async def serve(site: SiteSettings, bus: BusSettings, settings: DispatcherSettings) -> None:
+async def serve(
+    site: SiteSettings, bus: BusSettings, settings: DispatcherSettings, notices: NoticeSettings
+) -> None:
     """Runs until SIGTERM or Ctrl-C."""
-    dispatcher = AlarmDispatcher(site, bus, settings)
+    dispatcher = AlarmDispatcher(site, bus, settings, notices)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, dispatcher.stop)

@@ -10,7 +10,6 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ import msgspec
 
 from bus.contracts.alarms import Incident
 from bus.lock_file import hold_lock_file
+from bus.notify.notice_plan import NoticePlan
+from bus.notify.notice_table import NOTICES, NoticeTable
 from bus.sqlite_transaction import immediate_transaction
 from monitor.watch.senders import SavedHabit
 
@@ -27,7 +28,7 @@ KEEP_MS = 90 * 24 * 3_600_000  # of incidents that have ended and were told
 _Members = Sequence[tuple[str, str]]
 _MEMBERS = msgspec.json.Decoder(list[tuple[str, str]])
 
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE incidents (
     id INTEGER PRIMARY KEY,
     incident_id TEXT NOT NULL, state TEXT NOT NULL,  -- one row each for its opening and its end
@@ -36,16 +37,7 @@ CREATE TABLE incidents (
     UNIQUE (incident_id, state)
 );
 CREATE INDEX incidents_unpublished ON incidents (id) WHERE published = 0;
-CREATE TABLE notices (
-    id INTEGER PRIMARY KEY,
-    subject TEXT NOT NULL, notifier TEXT NOT NULL, body BLOB NOT NULL,
-    made_at_ms INTEGER NOT NULL, next_at_ms INTEGER NOT NULL DEFAULT 0,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    outcome TEXT NOT NULL DEFAULT '',  -- '' waiting, 'sent', or why it was given up
-    UNIQUE (subject, notifier)
-);
-CREATE INDEX notices_due ON notices (notifier, next_at_ms) WHERE outcome = '';
-CREATE TABLE habits (
+{NOTICES}CREATE TABLE habits (
     scope TEXT NOT NULL, address TEXT NOT NULL, server TEXT NOT NULL, body BLOB NOT NULL,
     PRIMARY KEY (scope, address)
 ) WITHOUT ROWID;
@@ -56,25 +48,14 @@ class IncidentFileError(Exception):
     """The file cannot be opened, read or written just now; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentNotice:
-    """A message that one notifier still has to send."""
-
-    id: int
-    subject: str
-    body: bytes
-    made_at_ms: int
-    attempts: int
-
-
 class IncidentFile:
     """The one writer, for any thread. Invariant: between calls no transaction is open."""
 
-    def __init__(self, path: Path, notifiers: Iterable[str]) -> None:
+    def __init__(self, path: Path, plan: NoticePlan) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._notifiers = tuple(notifiers)
         self._lock = threading.Lock()
+        self.notices = NoticeTable(self._transaction, plan)
         try:
             self._lock_file = hold_lock_file(path.with_name(path.name + ".lock"))
         except BlockingIOError:
@@ -114,7 +95,7 @@ class IncidentFile:
                      now_ms),
                 )  # fmt: skip
                 if added.rowcount:
-                    self._add_notices(f"{incident.incident_id}:{incident.state}", body, now_ms)
+                    self.notices.add_incident(self._db, incident, body, now_ms)
 
     def save(
         self, habits: Iterable[SavedHabit], members: Iterable[tuple[str, _Members]], now_ms: int
@@ -151,41 +132,11 @@ class IncidentFile:
         """It is on its topic."""
         self._many("UPDATE incidents SET published = 1 WHERE id = ?", [(row_id,)])
 
-    def due(self, notifier: str, now_ms: int, limit: int) -> list[IncidentNotice]:
-        """Notices of one notifier that are due, oldest first."""
-        rows = self._rows(
-            "SELECT id, subject, body, made_at_ms, attempts FROM notices"
-            " WHERE notifier = ? AND outcome = '' AND next_at_ms <= ? ORDER BY id LIMIT ?",
-            notifier, now_ms, limit,
-        )  # fmt: skip
-        return [IncidentNotice(*row) for row in rows]
-
-    def mark_done(self, notice: IncidentNotice, outcome: str) -> None:
-        """It was sent, or given up; it is not tried again."""
-        self._many(
-            "UPDATE notices SET outcome = ?, attempts = attempts + 1 WHERE id = ?",
-            [(outcome, notice.id)],
-        )
-
-    def reschedule(self, notice: IncidentNotice, next_at_ms: int) -> None:
-        """Try again at that time."""
-        self._many(
-            "UPDATE notices SET attempts = attempts + 1, next_at_ms = ? WHERE id = ?",
-            [(next_at_ms, notice.id)],
-        )
-
     def close(self) -> None:
         """Close, and let another watch in."""
         with self._lock:
             self._db.close()
             self._lock_file.close()
-
-    def _add_notices(self, subject: str, body: bytes, now_ms: int) -> None:
-        self._db.executemany(
-            "INSERT OR IGNORE INTO notices (subject, notifier, body, made_at_ms)"
-            " VALUES (?, ?, ?, ?)",
-            [(subject, notifier, body, now_ms) for notifier in self._notifiers],
-        )
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -208,9 +159,9 @@ class IncidentFile:
             self._db.executemany(sql, rows)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._errors(), immediate_transaction(self._db):
-            yield
+            yield self._db
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -8,30 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
+from bus.notify.notice_plan import NoticePlan
+from bus.notify.notifiers import Notifier
 from monitor.ports import OpenAlarms, OpenRecords, ReadProcesses
 from monitor.watch.judge import StageTopics
-
-
-class IncidentNotifier(Protocol):
-    """One way to notify people; it tries once and waits no longer than its own bound. Any exception
-    means: not sent, try again."""
-
-    name: str
-
-    async def send(self, subject: str, body: bytes) -> None:
-        """Send once. `subject` is the once-only key, the same at every retry."""
-
-    async def close(self) -> None:
-        """Release what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchPorts:
     """Everything that is not the watch's own."""
 
-    notifiers: Sequence[IncidentNotifier]
+    notifiers: Sequence[Notifier]
+    plan: NoticePlan  # of these notifiers
+    give_up_ms: int  # the greatest age of a notice
     open_records: OpenRecords
     open_alarms: OpenAlarms
     read_processes: ReadProcesses

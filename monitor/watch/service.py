@@ -20,6 +20,7 @@ from bus.client.model import TopicAndPartition
 from bus.client.wire.ports import Address
 from bus.contracts.alarms import Incident
 from bus.contracts.groups import application_group
+from bus.notify.delivery import NoticeDelivery
 from bus.register_file import RegisterFile
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import spawn
@@ -31,7 +32,6 @@ from monitor.watch.heartbeat import write_heartbeat
 from monitor.watch.incident_file import IncidentFile, IncidentFileError
 from monitor.watch.incident_publisher import IncidentPublisher
 from monitor.watch.judge import EDGE, STREAMS, UsedSpace, WatchJudge, positions_of
-from monitor.watch.notices import NoticeDelivery
 from monitor.watch.ports import WatchPorts
 from monitor.watch.probe import Probe
 from monitor.watch.progress import StageOffsets
@@ -79,12 +79,14 @@ class WatchService:
         self._ports = ports
         self._stopping = asyncio.Event()
         self._register = RegisterFile(site.data_path / "register.json")
-        self._file = IncidentFile(settings.file_path(site), [one.name for one in ports.notifiers])
+        self._file = IncidentFile(settings.file_path(site), ports.plan)
         self._judge = WatchJudge(wall_clock.now_ms(), site.tz, bounds_of(settings))
         self._senders = SenderConsumer(bus, settings.probe_timeout_s)
         self._publisher = IncidentPublisher(self._file, bus, site.name)
-        give_up_ms = settings.notify_hours * 3_600_000
-        self._deliveries = [NoticeDelivery(self._file, one, give_up_ms) for one in ports.notifiers]
+        self._deliveries = [
+            NoticeDelivery(self._file.notices, one, ports.give_up_ms, IncidentFileError)
+            for one in ports.notifiers
+        ]
         self._unsaved: list[tuple[Incident, list[tuple[str, str]]]] = []
         self._brokers: dict[Address, bool] = {}  # whether each answers
         self._positions: dict[str, tuple[float, list[Position]]] = {}

@@ -89,11 +89,14 @@ ClusterPoller._query_snapshot = boom""",
 from monitor.live.live_consumer import LiveConsumer
 LiveConsumer._refresh_assignment = boom""",
     ("dispatcher", "the verdicts"): """
-import alarm.dispatch.service as service
-service.wait_for_topics = boom""",
+import alarm.dispatch.worker as worker
+worker.wait_for_topics = boom""",
+    ("dispatcher", "the recorder"): """
+import alarm.dispatch.recorder as recorder
+recorder.wait_for_topics = boom""",
     ("dispatcher", "the notices"): """
-from alarm.dispatch.operations import OperationsStore
-OperationsStore.due = boom""",
+from bus.notify.notice_table import NoticeTable
+NoticeTable.due = boom""",
     ("city", "the city's own tasks"): """
 import ingest.senders.simulator.simulator as service
 service.put_watch_rules = boom_later""",

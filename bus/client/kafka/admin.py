@@ -40,6 +40,7 @@ from bus.settings import BusSettings
 
 _TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
 _BROKER_DEFAULT = -1
+COORDINATOR_RETRY_S = 0.1
 NO_LEADER_EPOCH = -1  # librdkafka does not say it
 
 
@@ -219,7 +220,20 @@ class Admin:
         return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
 
     def set_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let a group without members go on from these offsets."""
+        """Let a group without members go on from these offsets. Waits for a coordinator that is
+        just coming up."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                self._alter_committed(group, offsets)
+            except BusError as error:
+                if not error.retriable or time.monotonic() > deadline:
+                    raise
+                time.sleep(COORDINATOR_RETRY_S)
+            else:
+                return
+
+    def _alter_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         places = [confluent_kafka.TopicPartition(p.topic, p.partition, offset)
                   for p, offset in sorted(offsets.items())]  # fmt: skip
         request = [confluent_kafka.ConsumerGroupTopicPartitions(group, places)]

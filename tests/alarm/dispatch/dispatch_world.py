@@ -31,6 +31,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     TOPICS,
 )
+from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus import RunningBroker, start_broker
@@ -39,6 +40,7 @@ from ingest.store.port import PageRequest, StoreUnavailable
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (CONTROL_WATCHLIST, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT)
 SETTINGS = DispatcherSettings()
+NOTICES = NoticeSettings()
 WITHIN_S = 30.0
 
 
@@ -113,7 +115,7 @@ class DispatchWorld:
 
     def notified(self) -> int:
         """How many lines the alarm log has."""
-        log = SETTINGS.alarm_log_path(self.site)
+        log = NOTICES.alarm_log_path(self.site)
         assert log is not None
         return len(log.read_text().splitlines()) if log.exists() else 0
 
@@ -126,7 +128,7 @@ class DispatchWorld:
 
     @asynccontextmanager
     async def running(self, settings: DispatcherSettings = SETTINGS) -> AsyncIterator[None]:
-        dispatcher = AlarmDispatcher(self.site, self.bus, settings)
+        dispatcher = AlarmDispatcher(self.site, self.bus, settings, NOTICES)
         task = asyncio.create_task(dispatcher.run())
         yield
         dispatcher.stop()

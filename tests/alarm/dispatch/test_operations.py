@@ -13,6 +13,7 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.notify.notice_plan import NoticePlan
 from ingest.store.port import PageRequest, Position, StoreError, StoreUnavailable
 
 
@@ -44,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def operations(path: Path) -> Iterator[OperationsStore]:
-    store = OperationsStore(path, ["log"])
+    store = OperationsStore(path, NoticePlan(("log",)))
     yield store
     store.close()
 
@@ -56,7 +57,7 @@ def test_an_alarm_is_stored_and_told_once_however_often_it_comes(
     first = operations.apply(BatchChanges(alarms=[alarm(1), alarm(1), alarm(2)]))
     again = operations.apply(BatchChanges(alarms=[alarm(2, raised_at_ms=99), alarm(1)]))
     assert ([a.alarm_id for a in first], again) == (["r:1", "r:2"], [])
-    assert [n.subject for n in operations.due(0, 10)] == ["r:1", "r:2"]
+    assert [n.subject for n in operations.notices.due("log", 0, 10)] == ["r:1", "r:2"]
 
 
 def test_what_is_old_when_it_is_read_is_stored_and_told_nobody(operations: OperationsStore) -> None:
@@ -65,7 +66,7 @@ def test_what_is_old_when_it_is_read_is_stored_and_told_nobody(operations: Opera
     operations.apply(
         BatchChanges(alarms=[alarm(99), alarm(100)], incidents=[old, new], notify_since_ms=100)
     )
-    assert [n.subject for n in operations.due(0, 10)] == ["new:open", "r:100"]
+    assert [n.subject for n in operations.notices.due("log", 0, 10)] == ["new:open", "r:100"]
 
 
 def test_alarms_and_positions_are_one_transaction(operations: OperationsStore, path: Path) -> None:
@@ -86,7 +87,7 @@ def test_an_incident_is_told_once_when_it_opens_and_once_when_it_closes(
     """Repeated messages send nothing, and a late opening does not reopen the incident."""
     for state in ("open", "open", "closed", "closed", "open"):
         operations.apply(BatchChanges(incidents=[incident(state)]))
-    assert [n.subject for n in operations.due(0, 10)] == ["i:open", "i:closed"]
+    assert [n.subject for n in operations.notices.due("log", 0, 10)] == ["i:open", "i:closed"]
 
 
 def test_what_its_own_process_has_notified_is_stored_and_not_notified_again(
@@ -95,7 +96,7 @@ def test_what_its_own_process_has_notified_is_stored_and_not_notified_again(
     """The watch notifies by itself, because it must with the bus away."""
     notified = msgspec.structs.replace(incident("open"), notified_by="watch")
     operations.apply(BatchChanges(incidents=[notified]))
-    assert operations.due(1 << 60, 10) == []
+    assert operations.notices.due("log", 1 << 60, 10) == []
     reader = OperationsReader(path)
     assert [i.incident_id for i in reader.incidents(page=PageRequest())[0]] == ["i"]
     reader.close()
@@ -179,13 +180,13 @@ def test_a_strange_cursor_is_a_typed_error(operations: OperationsStore, path: Pa
 def test_a_write_that_fails_leaves_no_transaction_open(operations: OperationsStore) -> None:
     """Otherwise no process could write to the file until a restart."""
     operations.apply(BatchChanges(alarms=[alarm(1)]))
-    notice = operations.due(0, 10)[0]
+    notice = operations.notices.due("log", 0, 10)[0]
     unfit = 1 << 64  # a number too large for SQLite
     with pytest.raises(OverflowError):
-        operations.reschedule(notice, unfit)
+        operations.notices.reschedule(notice, unfit)
     with pytest.raises(OverflowError):
         operations.mark_produced([unfit])
     with pytest.raises(OverflowError):
         operations.apply(BatchChanges(alarms=[alarm(2, raised_at_ms=unfit)]))
     assert [a.alarm_id for a in operations.apply(BatchChanges(alarms=[alarm(3)]))] == ["r:3"]
-    assert [n.subject for n in operations.due(0, 10)] == ["r:1", "r:3"]
+    assert [n.subject for n in operations.notices.due("log", 0, 10)] == ["r:1", "r:3"]

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alarm.dispatch.operations import OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus import wall_clock
 from bus.client.kafka.admin import Admin
@@ -148,6 +147,36 @@ async def test_what_an_earlier_version_left_is_carried_over(world: DispatchWorld
     reader.close()
 
 
+EARLIER_TABLES = """
+CREATE TABLE positions (
+    application TEXT NOT NULL, cluster_id TEXT NOT NULL, topic TEXT NOT NULL,
+    topic_id TEXT NOT NULL, partition INTEGER NOT NULL, end_offset INTEGER NOT NULL,
+    PRIMARY KEY (application, cluster_id, topic, topic_id, partition)
+) WITHOUT ROWID;
+CREATE TABLE rules (rule_id TEXT PRIMARY KEY, op TEXT NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE alarms (
+    id INTEGER PRIMARY KEY, alarm_id TEXT NOT NULL UNIQUE, rule_id TEXT NOT NULL,
+    severity TEXT NOT NULL, plate_key TEXT NOT NULL, checkpoint_id TEXT NOT NULL,
+    raised_at_ms INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX alarms_by_rule ON alarms (rule_id);
+CREATE INDEX alarms_by_plate ON alarms (plate_key);
+CREATE TABLE outbox (id INTEGER PRIMARY KEY);
+CREATE TABLE incidents (
+    id INTEGER PRIMARY KEY, incident_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
+    body BLOB NOT NULL
+);
+CREATE INDEX incidents_open ON incidents (state) WHERE state = 'open';
+CREATE TABLE notices (
+    id INTEGER PRIMARY KEY, subject TEXT NOT NULL, notifier TEXT NOT NULL, body BLOB NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, next_at_ms INTEGER NOT NULL DEFAULT 0,
+    outcome TEXT NOT NULL DEFAULT '', UNIQUE (subject, notifier)
+);
+CREATE INDEX notices_waiting ON notices (next_at_ms) WHERE outcome = '';
+PRAGMA user_version = 1;
+"""
+
+
 def an_alarm(number: int) -> Alarm:
     return Alarm(alarm_id=f"r:{number}", rule_id="r", rule_name="", severity="warning",
                  record_id=str(number), kind="vehicle", checkpoint_id="c1", captured_at_ms=1,
@@ -158,11 +187,12 @@ def write_file_of_earlier_version(
     world: DispatchWorld, *, alarms: list[int], outbox: list[int], end_offset: int
 ) -> None:
     """As the dispatcher wrote it that kept alarm, notice, outbox and position in one transaction."""
-    OperationsStore(world.path).close()
+    world.path.parent.mkdir(parents=True)
     admin = Admin(world.bus, client_id="test")
     cluster = admin.identity([EVENT_CANDIDATE])
     admin.close()
     with sqlite3.connect(world.path) as file:
+        file.executescript(EARLIER_TABLES)
         for number in alarms:
             body = msgspec.json.encode(an_alarm(number))
             file.execute(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bus.contracts.alarms import Incident
+from bus.notify.notice_plan import NoticePlan
 from deploy.paths import PROJECT_ROOT
 from monitor.watch.habits import Habit
 from monitor.watch.incident_file import KEEP_MS, IncidentFile, IncidentFileError
@@ -20,8 +21,9 @@ from monitor.watch.senders import SavedHabit
 WRITER = """
 import sys, pathlib
 from bus.contracts.alarms import Incident
+from bus.notify.notice_plan import NoticePlan
 from monitor.watch.incident_file import IncidentFile
-file = IncidentFile(pathlib.Path(sys.argv[1]), ["log"])
+file = IncidentFile(pathlib.Path(sys.argv[1]), NoticePlan(("log",)))
 for n in range(1_000_000):
     file.add([(Incident(incident_id=str(n), kind="away", state="open", opened_at_ms=n), [])], n)
     print(n, flush=True)
@@ -30,7 +32,7 @@ for n in range(1_000_000):
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[IncidentFile]:
-    file = IncidentFile(tmp_path / "watch.db", ["log", "webhook"])
+    file = IncidentFile(tmp_path / "watch.db", NoticePlan(("log", "webhook",)))
     yield file
     file.close()
 
@@ -46,7 +48,7 @@ def test_an_opening_and_an_end_are_notified_and_published_once_each(file: Incide
     for one in (incident(), incident(), incident("closed"), incident("closed"), incident()):
         file.add([(one, [])], 1)
     for notifier in ("log", "webhook"):
-        subjects = [notice.subject for notice in file.due(notifier, 10, 10)]
+        subjects = [notice.subject for notice in file.notices.due(notifier, 10, 10)]
         assert subjects == ["away:edge:1:open", "away:edge:1:closed"]
     assert [one.state for _, one in file.unpublished(10)] == ["open", "closed"]
     for row_id, _ in file.unpublished(10):
@@ -66,13 +68,13 @@ def test_only_what_has_no_end_is_gone_on_with(file: IncidentFile) -> None:
 def test_a_notice_waits_for_its_time_and_only_its_notifier(file: IncidentFile) -> None:
     """A retry of one says nothing about the other."""
     file.add([(incident(), [])], 1)
-    (notice,) = file.due("log", 1, 10)
-    file.reschedule(notice, 100)
-    assert file.due("log", 99, 10) == []
-    assert [n.attempts for n in file.due("log", 100, 10)] == [1]
-    file.mark_done(notice, "sent")
-    assert file.due("log", 1_000, 10) == []
-    assert len(file.due("webhook", 1, 10)) == 1
+    (notice,) = file.notices.due("log", 1, 10)
+    file.notices.reschedule(notice, 100)
+    assert file.notices.due("log", 99, 10) == []
+    assert [n.attempts for n in file.notices.due("log", 100, 10)] == [1]
+    file.notices.mark_done(notice, "sent")
+    assert file.notices.due("log", 1_000, 10) == []
+    assert len(file.notices.due("webhook", 1, 10)) == 1
 
 
 def test_habits_are_kept_and_forgotten_by_name(file: IncidentFile, tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_habits_are_kept_and_forgotten_by_name(file: IncidentFile, tmp_path: Pat
     file.save(rows, [], 1)
     file.forget_habits([("device", "a")])
     file.close()
-    again = IncidentFile(tmp_path / "watch.db", [])
+    again = IncidentFile(tmp_path / "watch.db", NoticePlan(()))
     (kept,) = again.habits()
     assert (kept.address, Habit.from_bytes(kept.body)) == ("b", habit)
     again.close()
@@ -105,7 +107,7 @@ def test_what_ended_long_ago_and_was_published_is_dropped(file: IncidentFile) ->
 def test_two_watches_cannot_write_one_file(file: IncidentFile, tmp_path: Path) -> None:
     """The second says what to do."""
     with pytest.raises(IncidentFileError, match="stop that one"):
-        IncidentFile(tmp_path / "watch.db", [])
+        IncidentFile(tmp_path / "watch.db", NoticePlan(()))
 
 
 def test_what_was_written_survives_kill_9(tmp_path: Path) -> None:
@@ -120,10 +122,10 @@ def test_what_was_written_survives_kill_9(tmp_path: Path) -> None:
     os.kill(writer.pid, signal.SIGKILL)
     writer.wait()
     writer.stdout.close()
-    file = IncidentFile(path, ["log"])
+    file = IncidentFile(path, NoticePlan(("log",)))
     kept = len(file.open_incidents())
     assert kept > last
-    assert len(file.due("log", 1 << 60, 1 << 20)) == kept
+    assert len(file.notices.due("log", 1 << 60, 1 << 20)) == kept
     file.close()
 
 
@@ -135,4 +137,4 @@ def test_a_file_of_a_later_version_is_refused(file: IncidentFile, tmp_path: Path
     with sqlite3.connect(tmp_path / "watch.db") as database:
         database.execute("PRAGMA user_version = 99")
     with pytest.raises(IncidentFileError, match="99"):
-        IncidentFile(tmp_path / "watch.db", [])
+        IncidentFile(tmp_path / "watch.db", NoticePlan(()))

@@ -33,6 +33,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     TOPICS,
 )
+from bus.notify.notice_plan import NoticePlan
 from bus.settings import BusSettings, SiteSettings
 from bus.wall_clock import now_ms
 from deploy.stages import STAGES
@@ -50,6 +51,7 @@ from monitor.watch.service import WatchService
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 BOUND_S = 2.0
+DAY_MS = 24 * 3_600_000
 WITHIN_S = BOUND_S + 60  # an incident comes within a minute after its bound
 QUICK = WatchSettings(away_s=BOUND_S, standing_s=BOUND_S, filling_s=0.5, probe_interval_s=0.3)
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍设备地址": "10.0.0.7",
@@ -96,6 +98,8 @@ class WatchWorld:
     def ports(self) -> WatchPorts:
         return WatchPorts(
             notifiers=[self.notifier],
+            plan=NoticePlan((self.notifier.name,)),
+            give_up_ms=DAY_MS,
             open_records=lambda: open_store(f"sqlite://{self.records_path}"),
             open_alarms=lambda: OperationsReader(self.operations_path),
             read_processes=lambda: self.processes,
@@ -308,7 +312,7 @@ async def test_its_own_life_is_seen_by_its_heartbeat(world: WatchWorld) -> None:
 
 def test_nothing_is_lost_when_the_file_cannot_be_written_for_a_while(tmp_path: Path) -> None:
     """Another process holds the database: the write fails, and the next one has everything."""
-    file = IncidentFile(tmp_path / "watch.db", ["kept"])
+    file = IncidentFile(tmp_path / "watch.db", NoticePlan(("kept",)))
     other = sqlite3.connect(tmp_path / "watch.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     opened = Incident(incident_id="a", kind="away", state="open", opened_at_ms=1)
@@ -317,5 +321,5 @@ def test_nothing_is_lost_when_the_file_cannot_be_written_for_a_while(tmp_path: P
     other.execute("ROLLBACK")
     other.close()
     file.add([(opened, [])], 1)
-    assert len(file.due("kept", 1, 10)) == 1
+    assert len(file.notices.due("kept", 1, 10)) == 1
     file.close()

@@ -1,14 +1,15 @@
-"""Delivers the watch's notices: a task per notifier, so that a slow one delays no other."""
+"""Delivers notices: a task per notifier, so that a slow one delays no other."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from contextlib import suppress
+from typing import Protocol
 
 from bus import wall_clock
-from monitor.watch.incident_file import IncidentFile, IncidentFileError, IncidentNotice
-from monitor.watch.ports import IncidentNotifier
+from bus.notify.notice_table import SENT, Notice
+from bus.notify.notifiers import Notifier
 
 log = logging.getLogger(__name__)
 
@@ -16,6 +17,19 @@ BATCH = 100
 IDLE_S = 1.0  # how often due retries are looked for
 FIRST_PAUSE_MS = 1_000
 LONGEST_PAUSE_MS = 60_000  # between two attempts; an operator's gateway comes back unannounced
+
+
+class NoticeQueue(Protocol):
+    """What is waiting; `NoticeTable` is one."""
+
+    def due(self, notifier: str, now_ms: int, limit: int) -> list[Notice]:
+        """Notices of one notifier that are due, oldest first."""
+
+    def mark_done(self, notice: Notice, outcome: str) -> None:
+        """It is not tried again."""
+
+    def reschedule(self, notice: Notice, next_at_ms: int) -> None:
+        """Try again at that time."""
 
 
 def pause_after_ms(attempts: int) -> int:
@@ -26,10 +40,18 @@ def pause_after_ms(attempts: int) -> int:
 class NoticeDelivery:
     """One notifier. A notice is tried until it is delivered, or `give_up_ms` old."""
 
-    def __init__(self, file: IncidentFile, notifier: IncidentNotifier, give_up_ms: int) -> None:
-        self._file = file
+    def __init__(
+        self,
+        queue: NoticeQueue,
+        notifier: Notifier,
+        give_up_ms: int,
+        unavailable: type[Exception],
+    ) -> None:
+        """`unavailable`: what `queue` raises while its file cannot be read or written."""
+        self._queue = queue
         self._notifier = notifier
         self._give_up_ms = give_up_ms
+        self._unavailable = unavailable
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -40,10 +62,10 @@ class NoticeDelivery:
         """Until cancelled."""
         while True:
             try:
-                due = self._file.due(self._notifier.name, wall_clock.now_ms(), BATCH)
+                due = self._queue.due(self._notifier.name, wall_clock.now_ms(), BATCH)
                 for notice in due:
                     await self._deliver(notice)
-            except IncidentFileError as error:
+            except self._unavailable as error:
                 log.error("notices wait: %s", error)
                 due = []
             if not due:
@@ -51,20 +73,20 @@ class NoticeDelivery:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), IDLE_S)
 
-    async def _deliver(self, notice: IncidentNotice) -> None:
+    async def _deliver(self, notice: Notice) -> None:
         try:
             await self._notifier.send(notice.subject, notice.body)
         except Exception as error:  # of a library, or the other end's answer
             self._failed(notice, str(error) or type(error).__name__)
         else:
-            self._file.mark_done(notice, "sent")
+            self._queue.mark_done(notice, SENT)
 
-    def _failed(self, notice: IncidentNotice, why: str) -> None:
+    def _failed(self, notice: Notice, why: str) -> None:
         now_ms = wall_clock.now_ms()
         name = self._notifier.name
         if now_ms - notice.made_at_ms >= self._give_up_ms:
-            log.error("%s gave up sending %s: %s", name, notice.subject, why)
-            self._file.mark_done(notice, f"given up: {why}"[:200])
+            log.error("%s gave up sending %s: %s", name, notice.subject[:200], why)
+            self._queue.mark_done(notice, f"given up: {why}"[:200])
             return
-        log.warning("%s could not send %s, it is tried again: %s", name, notice.subject, why)
-        self._file.reschedule(notice, now_ms + pause_after_ms(notice.attempts + 1))
+        log.warning("%s could not send %s, tries again: %s", name, notice.subject[:200], why)
+        self._queue.reschedule(notice, now_ms + pause_after_ms(notice.attempts + 1))

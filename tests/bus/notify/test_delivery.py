@@ -1,8 +1,9 @@
-"""Notices of the watch: a slow notifier delays no other, a failed notice is tried until delivered."""
+"""A slow notifier delays no other; a failed notice is tried until it is delivered or too old."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from bus import wall_clock
-from bus.contracts.alarms import Incident
-from monitor.watch import notices
-from monitor.watch.incident_file import IncidentFile
-from monitor.watch.notices import LONGEST_PAUSE_MS, NoticeDelivery, pause_after_ms
+from bus.notify import delivery
+from bus.notify.delivery import LONGEST_PAUSE_MS, NoticeDelivery, pause_after_ms
+from bus.notify.notice_plan import NoticePlan
+from tests.bus.notify.notice_file import NoticeFile
 
 HOUR_MS = 3_600_000
 
@@ -49,13 +50,13 @@ async def until(condition: Callable[[], bool]) -> None:
 async def delivered(
     path: Path, notifiers: Sequence[ListedNotices], condition: Callable[[], bool],
     *, age_ms: int = 0, give_up_ms: int = HOUR_MS,
-) -> IncidentFile:  # fmt: skip
-    file = IncidentFile(path, [one.name for one in notifiers])
+) -> NoticeFile:  # fmt: skip
+    file = NoticeFile(path, NoticePlan(tuple(one.name for one in notifiers)))
     for name in "ab":
-        opened = Incident(incident_id=name, kind="away", state="open", opened_at_ms=1)
-        file.add([(opened, [])], wall_clock.now_ms() - age_ms)
+        file.add(f"{name}:open", wall_clock.now_ms() - age_ms)
     running = [
-        asyncio.create_task(NoticeDelivery(file, one, give_up_ms).run()) for one in notifiers
+        asyncio.create_task(NoticeDelivery(file.notices, one, give_up_ms, sqlite3.Error).run())
+        for one in notifiers
     ]
     await until(condition)
     for task in running:
@@ -67,9 +68,9 @@ async def delivered(
 async def test_a_notifier_that_hangs_delays_no_other(tmp_path: Path) -> None:
     """The one never returns; the other has both notices."""
     slow, quick = ListedNotices("slow", hangs=True), ListedNotices("quick")
-    file = await delivered(tmp_path / "watch.db", [slow, quick], lambda: len(quick.sent) == 2)
+    file = await delivered(tmp_path / "notices.db", [slow, quick], lambda: len(quick.sent) == 2)
     assert quick.sent == ["a:open", "b:open"]
-    assert len(file.due("slow", 1 << 60, 10)) == 2
+    assert len(file.notices.due("slow", 1 << 60, 10)) == 2
     file.close()
 
 
@@ -77,12 +78,12 @@ async def test_a_notice_is_tried_until_it_is_delivered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More often than any count of attempts; each is delivered once."""
-    monkeypatch.setattr(notices, "FIRST_PAUSE_MS", 1)
-    monkeypatch.setattr(notices, "IDLE_S", 0.02)
+    monkeypatch.setattr(delivery, "FIRST_PAUSE_MS", 1)
+    monkeypatch.setattr(delivery, "IDLE_S", 0.02)
     one = ListedNotices("one", failures=9)
-    file = await delivered(tmp_path / "watch.db", [one], lambda: len(one.sent) == 2)
+    file = await delivered(tmp_path / "notices.db", [one], lambda: len(one.sent) == 2)
     assert sorted(one.sent) == ["a:open", "b:open"]
-    assert file.due("one", 1 << 60, 10) == []
+    assert file.notices.due("one", 1 << 60, 10) == []
     file.close()
 
 
@@ -90,9 +91,9 @@ async def test_a_notice_that_is_too_old_is_given_up(tmp_path: Path) -> None:
     """It was tried first."""
     one = ListedNotices("one", failures=1_000)
     file = await delivered(
-        tmp_path / "watch.db", [one], lambda: one.attempts >= 2, age_ms=2 * HOUR_MS
+        tmp_path / "notices.db", [one], lambda: one.attempts >= 2, age_ms=2 * HOUR_MS
     )
-    await until(lambda: file.due("one", 1 << 60, 10) == [])
+    await until(lambda: file.notices.due("one", 1 << 60, 10) == [])
     assert (one.sent, one.attempts) == ([], 2)
     file.close()
 

@@ -1,0 +1,1 @@
+"""Telling people: one port of notifiers for alarms and incidents, its queue and its delivery."""

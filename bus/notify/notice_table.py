@@ -1,0 +1,126 @@
+"""Notices that wait for their notifier: a table in a file of whoever queues them. SQLite.
+
+In: what happened, within the transaction that stores it, so that a kill loses neither or both. Out:
+what is due. Never: a connection of its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from bus.contracts.alarms import Incident
+from bus.notify.notice_plan import NoticePlan
+
+SENT = "sent"
+OPEN, CLOSED = ":open", ":closed"  # what follows the id in the subjects of incidents
+
+NOTICES = """
+CREATE TABLE notices (
+    id INTEGER PRIMARY KEY,
+    subject TEXT NOT NULL, notifier TEXT NOT NULL, body BLOB NOT NULL,
+    made_at_ms INTEGER NOT NULL, next_at_ms INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    outcome TEXT NOT NULL DEFAULT '',  -- '' waiting, 'sent', or why it was not
+    UNIQUE (subject, notifier)
+);
+CREATE INDEX notices_due ON notices (notifier, next_at_ms) WHERE outcome = '';
+"""
+
+_INSERT = (
+    "INSERT OR IGNORE INTO notices (subject, notifier, body, made_at_ms, next_at_ms)"
+    " VALUES (?, ?, ?, ?, ?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message that one notifier still has to send. `made_at_ms`: when it was to be sent first."""
+
+    id: int
+    subject: str
+    body: bytes
+    made_at_ms: int
+    attempts: int
+
+
+class NoticeTable:
+    """For any thread, as far as `transaction` is. Raises what that raises."""
+
+    def __init__(
+        self,
+        transaction: Callable[[], AbstractContextManager[sqlite3.Connection]],
+        plan: NoticePlan,
+    ) -> None:
+        self._transaction = transaction
+        self._plan = plan
+
+    def add(
+        self, db: sqlite3.Connection, subject: str, body: bytes, severity: str, now_ms: int
+    ) -> None:
+        """What has begun, within a transaction; once by subject and notifier."""
+        due = self._plan.first_attempts(severity, now_ms)
+        db.executemany(
+            _INSERT, [(subject, name, body, at_ms, at_ms) for name, at_ms in due.items()]
+        )
+
+    def add_incident(
+        self, db: sqlite3.Connection, incident: Incident, body: bytes, now_ms: int
+    ) -> None:
+        """Its opening or its end, within a transaction."""
+        if incident.state == "open":
+            subject = incident.incident_id + OPEN
+            self.add(db, subject, body, incident.severity, now_ms)
+        else:
+            self.add_end(db, incident.incident_id, body, incident.severity, now_ms)
+
+    def add_end(
+        self, db: sqlite3.Connection, incident_id: str, body: bytes, severity: str, now_ms: int
+    ) -> None:
+        """The end of an incident, within a transaction: it escalates no more, and whom its opening
+        has reached by escalation learns of the end, too."""
+        opening = incident_id + OPEN
+        self.withdraw(db, opening, "ended")
+        sent = db.execute(
+            "SELECT notifier FROM notices WHERE subject = ? AND outcome = ?", (opening, SENT)
+        )
+        due = self._plan.of_end(severity, now_ms, {name for (name,) in sent})
+        subject = incident_id + CLOSED
+        db.executemany(
+            _INSERT, [(subject, name, body, at_ms, at_ms) for name, at_ms in due.items()]
+        )
+
+    def withdraw(self, db: sqlite3.Connection, subject: str, why: str) -> None:
+        """It escalates no more, within a transaction."""
+        db.executemany(
+            "UPDATE notices SET outcome = ? WHERE subject = ? AND notifier = ? AND outcome = ''",
+            [(why, subject, name) for name in self._plan.escalations],
+        )
+
+    def due(self, notifier: str, now_ms: int, limit: int) -> list[Notice]:
+        """Notices of one notifier that are due, oldest first."""
+        with self._transaction() as db:
+            rows = db.execute(
+                "SELECT id, subject, body, made_at_ms, attempts FROM notices"
+                " WHERE notifier = ? AND outcome = '' AND next_at_ms <= ? ORDER BY id LIMIT ?",
+                (notifier, now_ms, limit),
+            ).fetchall()
+        return [Notice(*row) for row in rows]
+
+    def mark_done(self, notice: Notice, outcome: str) -> None:
+        """It was sent, or given up; it is not tried again."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE notices SET outcome = ?, attempts = attempts + 1 WHERE id = ?",
+                (outcome, notice.id),
+            )
+
+    def reschedule(self, notice: Notice, next_at_ms: int) -> None:
+        """Try again at that time."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE notices SET attempts = attempts + 1, next_at_ms = ? WHERE id = ?",
+                (next_at_ms, notice.id),
+            )

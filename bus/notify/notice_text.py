@@ -1,0 +1,100 @@
+"""What a person reads in a mail or an SMS, in Chinese or English. Pure.
+
+In: the JSON of an alarm or an incident. Out: one line, and a few lines. Never: a control character
+from what devices wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Literal
+
+import msgspec
+
+from bus.contracts.alarms import Alarm, Incident
+
+Language = Literal["zh", "en"]
+MAX_LINE = 200  # of a subject; longer ones are cut by mail servers, and an SMS is shorter
+
+_SEVERITIES = {
+    "zh": {"info": "提示", "warning": "警告", "critical": "严重"},
+    "en": {"info": "info", "warning": "warning", "critical": "critical"},
+}
+_KINDS = {
+    "zh": {
+        "latency": "延时超限", "quality": "质量下降", "backlog": "消息积压", "away": "无响应",
+        "standing": "停滞", "filling": "空间不足", "silence": "无数据", "curve": "质量曲线偏离",
+        "lost": "记录丢失",
+    },
+    "en": {
+        "latency": "latency too high", "quality": "quality has fallen", "backlog": "backlog",
+        "away": "does not answer", "standing": "stands still", "filling": "space runs out",
+        "silence": "sends nothing", "curve": "quality curve", "lost": "records lost",
+    },
+}  # fmt: skip
+_WORDS = {
+    "zh": {"alarm": "告警", "open": "故障开始", "closed": "故障结束", "time": "时间",
+           "checkpoint": "卡口", "camera": "设备", "id": "编号", "detail": "详情"},
+    "en": {"alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
+           "checkpoint": "checkpoint", "camera": "device", "id": "id", "detail": "detail"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeText:
+    """One line, and all of it."""
+
+    severity: str
+    line: str
+    text: str
+
+
+def notice_text(body: bytes, language: Language, zone: tzinfo) -> NoticeText:
+    """Raises `msgspec.DecodeError` for a body that is neither alarm nor incident."""
+    try:
+        return _of_alarm(msgspec.json.decode(body, type=Alarm), language, zone)
+    except msgspec.ValidationError:
+        return _of_incident(msgspec.json.decode(body, type=Incident), language, zone)
+
+
+def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
+    words = _WORDS[language]
+    line = f"{words['alarm']}: {alarm.rule_name or alarm.rule_id} {alarm.plate_number}"
+    rows = [
+        (words["time"], _clock(alarm.captured_at_ms, zone)),
+        (words["checkpoint"], alarm.checkpoint_id),
+        (words["camera"], alarm.camera_ip),
+        (words["id"], alarm.alarm_id),
+    ]
+    return _composed(alarm.severity, line, rows, language)
+
+
+def _of_incident(incident: Incident, language: Language, zone: tzinfo) -> NoticeText:
+    words = _WORDS[language]
+    about = incident.detail.get("subject") or incident.camera_ip or incident.recognizer_ip
+    line = f"{words[incident.state]}: {about} {_KINDS[language][incident.kind]}"
+    rows = [
+        (words["time"], _clock(incident.closed_at_ms or incident.opened_at_ms, zone)),
+        (words["checkpoint"], incident.checkpoint_id),
+        (words["camera"], incident.camera_ip),
+        (words["detail"], ", ".join(f"{k}={v}" for k, v in incident.detail.items())),
+        (words["id"], incident.incident_id),
+    ]
+    return _composed(incident.severity, line, rows, language)
+
+
+def _composed(
+    severity: str, line: str, rows: list[tuple[str, str]], language: Language
+) -> NoticeText:
+    title = f"[{_SEVERITIES[language].get(severity, severity)}] {line}"
+    lines = [title, *(f"{name}: {value}" for name, value in rows if value)]
+    return NoticeText(severity, _clean(title)[:MAX_LINE], "\n".join(map(_clean, lines)))
+
+
+def _clean(text: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in text).strip()
+
+
+def _clock(at_ms: int, zone: tzinfo) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, zone).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,239 @@
+"""The ways to tell people: a log file, a signed webhook, mail, an SMS gateway, a command.
+
+A notifier tries once and never waits longer than its bound; retries are `delivery`'s. Large
+libraries are imported by the class that needs them: the watch is a small process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from bus import wall_clock
+from bus.notify.mail import MailServer, send_mail
+from bus.notify.notice_text import NoticeText, notice_text
+from bus.notify.settings import NoticeSettings
+from bus.settings import SiteSettings
+
+TextOf = Callable[[bytes], NoticeText]
+SIGNATURE, TIMESTAMP, IDEMPOTENCY_KEY = "Databus-Signature", "Databus-Timestamp", "Idempotency-Key"
+_PLACE = re.compile(r"\{(text|id|severity)\}")
+
+
+class NotifierError(Exception):
+    """This attempt failed; the next may succeed."""
+
+
+class Notifier(Protocol):
+    """One way to tell people. Any exception of `send` means: not sent, try again."""
+
+    name: str
+
+    async def send(self, subject: str, body: bytes) -> None:
+        """Send once. `subject` is the once-only key, the same at every retry; `body` the JSON."""
+
+    async def close(self) -> None:
+        """Release what it holds."""
+
+
+class LogNotifier:
+    """One line of JSON per alarm and incident."""
+
+    name = "log"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def send(self, subject: str, body: bytes) -> None:
+        """Append the line; the file may be moved away at any time (log rotation)."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("ab") as file:
+            file.write(body + b"\n")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class _HttpSender:
+    """Requests with a bound on each as a whole."""
+
+    def __init__(self, timeout_s: float) -> None:
+        import httpx
+
+        self._failed = httpx.HTTPError
+        self._timeout_s = timeout_s
+        self._client = httpx.AsyncClient(timeout=timeout_s)
+
+    async def request(
+        self, method: str, url: str, content: bytes, headers: Mapping[str, str]
+    ) -> None:
+        """One request; any 2xx counts as delivered."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._client.request(
+                    method, url, content=content or None, headers=dict(headers)
+                )
+        except self._failed as error:
+            raise NotifierError(f"{type(error).__name__}: {error}") from error
+        if not answer.is_success:
+            raise NotifierError(f"status {answer.status_code}")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+class WebhookNotifier:
+    """POSTs the JSON; the subject goes as `Idempotency-Key`, because an answer may be lost."""
+
+    name = "webhook"
+
+    def __init__(self, url: str, secret: str, timeout_s: float) -> None:
+        self._url = url
+        self._secret = secret
+        self._http = _HttpSender(timeout_s)
+
+    async def send(self, subject: str, body: bytes) -> None:
+        """Signed anew at every attempt, so that a receiver may refuse what is old."""
+        headers = {
+            "Content-Type": "application/json",
+            IDEMPOTENCY_KEY: subject.encode("ascii", "backslashreplace").decode("ascii"),
+        }
+        if self._secret:
+            headers[TIMESTAMP] = str(wall_clock.now_ms() // 1000)
+            headers[SIGNATURE] = signature(self._secret, headers[TIMESTAMP], body)
+        await self._http.request("POST", self._url, body, headers)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """HMAC-SHA256 over the timestamp, a dot and the body."""
+    signed = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256)
+    return f"sha256={signed.hexdigest()}"
+
+
+class MailNotifier:
+    """One mail to all recipients."""
+
+    name = "mail"
+
+    def __init__(self, server: MailServer, text_of: TextOf) -> None:
+        self._server = server
+        self._text_of = text_of
+
+    async def send(self, subject: str, body: bytes) -> None:
+        """In a thread: the standard library's client blocks, and its timeout bounds each step."""
+        await asyncio.to_thread(send_mail, self._server, subject, self._text_of(body))
+
+    async def close(self) -> None:
+        """Nothing is held between two mails."""
+
+
+class SmsNotifier:
+    """The request that makes an operator's gateway send a text message."""
+
+    name = "sms"
+
+    def __init__(self, settings: NoticeSettings, text_of: TextOf) -> None:
+        self._settings = settings
+        self._text_of = text_of
+        self._http = _HttpSender(settings.timeout_s)
+
+    async def send(self, subject: str, body: bytes) -> None:
+        """Address and body with their places filled in, each in its own way of writing."""
+        text, kind = self._text_of(body), self._content_type()
+        places = {"text": text.line, "id": subject, "severity": text.severity}
+        url = _filled(self._settings.sms_url, places, lambda value: quote(value, safe=""))
+        content = _filled(self._settings.sms_body, places, _ESCAPES.get(kind, str))
+        headers = {"Content-Type": f"{kind}; charset=utf-8", **self._settings.sms_headers}
+        await self._http.request(self._settings.sms_method, url, content.encode(), headers)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+    def _content_type(self) -> str:
+        for name, value in self._settings.sms_headers.items():
+            if name.lower() == "content-type":
+                return value.partition(";")[0].strip().lower()
+        return "application/json"
+
+
+_ESCAPES: dict[str, Callable[[str], str]] = {
+    "application/json": lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
+    "application/x-www-form-urlencoded": lambda value: quote(value, safe=""),
+}
+
+
+def _filled(template: str, places: Mapping[str, str], escape: Callable[[str], str]) -> str:
+    """In one pass: a value that looks like a place is not filled in again."""
+    return _PLACE.sub(lambda found: escape(places[found.group(1)]), template)
+
+
+class CommandNotifier:
+    """A program of the operator's: the JSON is its standard input, status 0 means that it told."""
+
+    name = "command"
+
+    def __init__(self, command: tuple[str, ...], timeout_s: float) -> None:
+        self._command = command
+        self._timeout_s = timeout_s
+
+    async def send(self, subject: str, body: bytes) -> None:
+        """Without a shell, in a process group of its own, which is killed when the time is up."""
+        process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
+            env={**os.environ, "DATABUS_NOTICE": subject.replace("\0", " ")},
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await process.communicate(body)
+        except TimeoutError:
+            raise NotifierError(f"{self._command[0]} took over {self._timeout_s:g} s") from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        if process.returncode:
+            raise NotifierError(f"{self._command[0]} ended with {process.returncode}")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
+    """Those that are configured."""
+
+    def text_of(body: bytes) -> NoticeText:
+        return notice_text(body, site.language, site.tz)
+
+    found: list[Notifier] = []
+    path = settings.alarm_log_path(site)
+    if path is not None:
+        found.append(LogNotifier(path))
+    if settings.webhook_url:
+        found.append(
+            WebhookNotifier(settings.webhook_url, settings.webhook_secret, settings.timeout_s)
+        )
+    if settings.mail_host:
+        found.append(MailNotifier(MailServer.of(settings), text_of))
+    if settings.sms_url:
+        found.append(SmsNotifier(settings, text_of))
+    if settings.command:
+        found.append(CommandNotifier(settings.command, settings.timeout_s))
+    return found

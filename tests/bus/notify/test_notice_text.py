@@ -1,0 +1,57 @@
+"""What people read: both languages, every kind, nothing that a device could smuggle in."""
+
+from __future__ import annotations
+
+from typing import get_args
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from bus.contracts.alarms import Alarm, Incident, IncidentKind
+from bus.notify.notice_text import MAX_LINE, Language, notice_text
+
+ZONE = ZoneInfo("Asia/Shanghai")
+ALARM = Alarm(alarm_id="r:1", rule_id="r", rule_name="被盗车辆", severity="critical", record_id="1",
+              kind="vehicle", checkpoint_id="310105001", captured_at_ms=1_500_000_000_000,
+              received_at_ms=1, raised_at_ms=1, plate_number="浙AWL999", camera_ip="10.0.0.7")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [("zh", "[严重] 告警: 被盗车辆 浙AWL999"), ("en", "[critical] alarm: 被盗车辆 浙AWL999")],
+)
+def test_an_alarm_says_rule_plate_place_and_time(language: Language, line: str) -> None:
+    """In the site's language and time."""
+    found = notice_text(msgspec.json.encode(ALARM), language, ZONE)
+    assert found.line == line
+    for word in ("310105001", "10.0.0.7", "2017-07-14 10:40:00", "r:1"):
+        assert word in found.text
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+@pytest.mark.parametrize("kind", get_args(IncidentKind))
+@pytest.mark.parametrize("state", ["open", "closed"])
+def test_every_kind_of_incident_has_its_words(
+    language: Language, kind: IncidentKind, state: str
+) -> None:
+    """Beginning and end differ."""
+    values = {"incident_id": "i", "kind": kind, "state": state, "opened_at_ms": 1, "detail": {"subject": "edge"}}
+    found = notice_text(msgspec.json.encode(values), language, ZONE)
+    assert "edge" in found.line
+    assert ("故障结束" in found.line or "incident ends" in found.line) == (state == "closed")
+
+
+def test_what_devices_write_cannot_add_lines_or_grow_without_bound() -> None:
+    """A plate with a line break would add a header to the mail."""
+    hostile = msgspec.structs.replace(ALARM, plate_number="x\r\nBcc: all@example.org\x00" + "y" * 9000)
+    found = notice_text(msgspec.json.encode(hostile), "en", ZONE)
+    assert found.line.isprintable()
+    assert len(found.line) <= MAX_LINE
+    assert not any(row.startswith("Bcc") for row in found.text.splitlines())
+
+
+def test_an_incident_is_not_taken_for_an_alarm() -> None:
+    """By the keys that each must have."""
+    body = msgspec.json.encode(Incident(incident_id="i", kind="lost", state="open", opened_at_ms=1))
+    assert "incident begins" in notice_text(body, "en", ZONE).line
