@@ -197,7 +197,7 @@ def _send(ctx: typer.Context, command: WatchCommand) -> None:
 
 def _in_force(ctx: typer.Context) -> dict[str, WatchCommand]:
     try:
-        admin = admin_client(ctx.obj.bus.bootstrap_servers)
+        admin = admin_client(ctx.obj.bus)
         watchlist = WatchlistReader(ctx.obj.bus, admin, CLIENT_ID, timeout_s=ACK_TIMEOUT_S)
         watchlist.catch_up()
     except CatchUpTimeout as error:

@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from bus.java_config import PKCS8_BEGIN, java_config
+
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 """A TCP port to listen on."""
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -73,6 +75,13 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the Kafka-compatible brokers are: ours or others'."""
+    """Where the Kafka-compatible brokers are, ours or others', and how they are reached."""
 
     bootstrap_servers: Name = "127.0.0.1:9092"
+    # Keys of librdkafka for all our clients; those of security are said to Spark's connector too.
+    librdkafka: dict[str, Secret] = {}
+    java: dict[str, Secret] = {}  # keys of Kafka's Java client, for Spark's connector as they are
+
+    def __post_init__(self) -> None:
+        """Refuse what Spark's connector could not be told; files are read by those who connect."""
+        java_config(self.librdkafka, self.java, lambda _: PKCS8_BEGIN)

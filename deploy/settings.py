@@ -30,6 +30,7 @@ from deploy.settings_sources import (
     from_environment,
     from_flags,
     from_toml,
+    kafka_text,
     unknown,
 )
 from ingest.senders.simulator.settings import CitySettings
@@ -186,22 +187,13 @@ def _is_masked(value: Any) -> bool:
 
 def _kafka_value(entry: SettingEntry) -> str:
     """One of Kafka's keys, or of the broker's own, judged by the broker's package."""
-    text = _kafka_text(entry.value)
+    text = kafka_text(entry.value)
     try:
         kafka, _ = split({entry.key: text})
         BrokerConfig.only_of_known(kafka)
     except (ConfigError, SettingError) as error:
         raise SettingsError(f"{entry.where}: {error}") from error
     return text
-
-
-def _kafka_text(value: Any) -> str:
-    """A TOML value as Kafka writes it in a `server.properties`."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return ",".join(_kafka_text(each) for each in value)
-    return str(value)
 
 
 def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -80,7 +80,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def from_toml(path: Path, text: str) -> list[SettingEntry]:
-    """The entries of a settings file; the broker's dotted keys stay whole."""
+    """The entries of a settings file; Kafka's dotted keys, of broker and clients, stay whole."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -94,6 +94,8 @@ def from_toml(path: Path, text: str) -> list[SettingEntry]:
                 f"{where}: '{section}' stands outside a table; write [section] first"
             )
         for key, value in _flat(table) if section == "broker" else table.items():
+            if section == "bus" and isinstance(value, dict):
+                value = {name: kafka_text(each) for name, each in _flat(value)}
             line = lines.get((section, key), lines.get((section, ""), 1))
             entries.append(SettingEntry(section, key, value, f"{path} line {line}"))
     return entries
@@ -140,6 +142,15 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         else:
             pairs.append((prefix + key, value))
     return pairs
+
+
+def kafka_text(value: Any) -> str:
+    """A TOML value as Kafka writes it in a file of properties."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(kafka_text(each) for each in value)
+    return str(value)
 
 
 def _line_numbers(text: str) -> dict[tuple[str, str], int]:

@@ -45,6 +45,7 @@ from spark_apps.query import open_cursor, start
 from spark_apps.session import SessionError, open_session
 from spark_apps.settings import JobSettings, read_settings
 from spark_apps.sink import Sink
+from spark_apps.source import connector_security
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,8 @@ class Driver:
 
     def _context(self) -> Context:
         settings = self._settings
-        admin = admin_client(settings.bus.bootstrap_servers)
+        connector_security(settings.bus)  # what it refuses is said before anything has started
+        admin = admin_client(settings.bus)
         context = Context(
             settings=settings,
             cluster=wait_for_topics(admin, sorted(_TOPICS), self._stopping),

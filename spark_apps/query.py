@@ -66,7 +66,7 @@ def start(
         sink = ExecutorSink(offset_log, query.on_frame, failed)
     messages = read(
         session,
-        bootstrap_servers=context.settings.bus.bootstrap_servers,
+        bus=context.settings.bus,
         topics=query.topics,
         starting_offsets=starting_offsets(starts),
         max_offsets=streams.max_offsets_per_batch,

@@ -4,8 +4,13 @@ store's."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+
+from bus.java_config import NotTranslatable, java_config
+from bus.settings import BusSettings
+from spark_apps.session import SessionError
 
 FETCH_MAX_WAIT_MS = 5
 # In the order of `StreamMessage`'s first fields.
@@ -15,7 +20,7 @@ _COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp
 def read(
     session: SparkSession,
     *,
-    bootstrap_servers: str,
+    bus: BusSettings,
     topics: Iterable[str],
     starting_offsets: str,
     max_offsets: int,
@@ -24,7 +29,8 @@ def read(
     """Records with headers. What retention cut is reported by the caller, not a failure here."""
     return (
         session.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .options(**connector_security(bus))
+        .option("kafka.bootstrap.servers", bus.bootstrap_servers)
         .option("kafka.client.id", client_id)
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", starting_offsets)
@@ -38,6 +44,22 @@ def read(
         .option("kafka.fetch.max.wait.ms", FETCH_MAX_WAIT_MS)
         .load()
     )
+
+
+def connector_security(bus: BusSettings) -> dict[str, str]:
+    """How the bus is reached, as options of the connector; PEM files are read here, in the driver.
+
+    Raises `SessionError` for a file that cannot be read.
+    """
+    try:
+        java = java_config(bus.librdkafka, bus.java, _text_of)
+    except (OSError, UnicodeDecodeError, NotTranslatable) as error:
+        raise SessionError(f"bus: {error}") from error
+    return {f"kafka.{key}": value for key, value in java.items()}
+
+
+def _text_of(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
 def select_columns(messages: DataFrame, *, headers: bool) -> DataFrame:

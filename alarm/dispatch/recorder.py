@@ -135,7 +135,7 @@ class OperationsRecorder:
                 task.cancel()
 
     def _record(self, operations: OperationsStore, wake: Callable[[], None]) -> None:
-        admin = admin_client(self._bus.bootstrap_servers)
+        admin = admin_client(self._bus)
         try:
             cluster = wait_for_topics(admin, (*READ, EVENT_CANDIDATE), self._stopping)
             self._record_topics(operations, admin, cluster, wake)

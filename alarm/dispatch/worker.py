@@ -82,7 +82,7 @@ class AlarmWorker:
 
     def run(self) -> None:
         """Until stopped. Raises when the bus is away for too long, for a restart."""
-        admin = admin_client(self._bus.bootstrap_servers)
+        admin = admin_client(self._bus)
         topics = (EVENT_CANDIDATE, EVENT_ALARM, CONTROL_WATCHLIST)
         try:
             self._cluster = wait_for_topics(admin, topics, self._stopping)

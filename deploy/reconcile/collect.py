@@ -65,7 +65,7 @@ def reconcile(settings: Settings) -> Reconciliation:
     truth = read_truth(truth_files(settings.site.data_path / "city"))
     reader = open_records(settings)
     try:
-        begun = read_topic_totals(settings.bus.bootstrap_servers, TOPICS)
+        begun = read_topic_totals(settings.bus, TOPICS)
         _wait_until_passed(reader, begun)
         counts, positions = _of_one_moment(reader)
         bus = begun.advanced_to(INGEST, positions)
@@ -77,8 +77,7 @@ def reconcile(settings: Settings) -> Reconciliation:
             cells=reader.quality(from_ms=0, until_ms=0),
             quarantined=bus.quarantined(),
             truth=truth,
-            is_alive=_data_ends(read_topic_totals(settings.bus.bootstrap_servers, TOPICS))
-            != _data_ends(begun),
+            is_alive=_data_ends(read_topic_totals(settings.bus, TOPICS)) != _data_ends(begun),
         )
         found = [line for line in truth.unconfirmed if _is_there(line, reader)]
         flows = [_flow(topic, totals, found) for topic in DATA_TOPICS]

@@ -76,7 +76,7 @@ def pending_work(settings: Settings) -> PendingWork:
     """Query every stage once."""
     by_stage: dict[str, int | None] = {"edge": edge_backlog(settings)}
     try:
-        bus = topic_totals.read_topic_totals(settings.bus.bootstrap_servers, TOPICS)
+        bus = topic_totals.read_topic_totals(settings.bus, TOPICS)
         with closing(open_records(settings)) as reader:
             for one in STAGES:
                 by_stage[one.stage] = (

@@ -1,6 +1,6 @@
 """What the bus says: how many records each topic ever held, and how far its readers are.
 
-In: bootstrap servers. Out: counts. Never: a consumer group, a commit, a change.
+In: where the bus is. Out: counts. Never: a consumer group, a commit, a change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BATCH = 2000
 class TopicTotals:
     """Identity and end offsets of the topics asked for."""
 
-    bootstrap_servers: str
+    bus: BusSettings
     cluster: ClusterIdentity
     end_offsets: dict[tuple[str, int], int]
 
@@ -47,7 +47,7 @@ class TopicTotals:
 
     def behind_group(self, group: str, topics: Iterable[str]) -> int:
         """Records of these topics beyond what a group has committed. Raises `OperatorError`."""
-        admin = Admin(BusSettings(bootstrap_servers=self.bootstrap_servers), client_id="account")
+        admin = Admin(self.bus, client_id="account")
         try:
             committed = admin.committed(group)
         except BusError as error:
@@ -68,34 +68,35 @@ class TopicTotals:
             place = p.topic, p.partition
             if p.application == application and ids.get(p.topic) == p.topic_id and place in ends:
                 ends[place] = max(ends[place], p.end_offset)
-        return TopicTotals(self.bootstrap_servers, self.cluster, ends)
+        return TopicTotals(self.bus, self.cluster, ends)
 
     def quarantined(self) -> dict[str, int]:
         """How many records were put aside, by what their sender meant them to be."""
         ends = {p: e for (t, p), e in self.end_offsets.items() if t == QUARANTINE_RECORDS and e}
         counts: Counter[str] = Counter()
-        for received in _read(self.bootstrap_servers, QUARANTINE_RECORDS, ends):
+        for received in _read(self.bus, QUARANTINE_RECORDS, ends):
             counts[(received.header(KIND) or b"").decode("utf-8", "replace")] += 1
         return dict(counts)
 
 
-def read_topic_totals(bootstrap_servers: str, topics: Sequence[str]) -> TopicTotals:
+def read_topic_totals(bus: BusSettings, topics: Sequence[str]) -> TopicTotals:
     """Ask the brokers now."""
     try:
-        admin = admin_client(bootstrap_servers)
+        admin = admin_client(bus)
         cluster = describe(admin, topics)
         ends = end_offsets(admin, cluster.partitions)
     except ClusterUnavailable as error:
-        raise OperatorError(f"the bus at {bootstrap_servers} does not answer: {error}") from error
-    return TopicTotals(bootstrap_servers, cluster, ends)
+        raise OperatorError(
+            f"the bus at {bus.bootstrap_servers} does not answer: {error}"
+        ) from error
+    return TopicTotals(bus, cluster, ends)
 
 
-def _read(bootstrap_servers: str, topic: str, ends: dict[int, int]) -> Iterator[ConsumedRecord]:
+def _read(bus: BusSettings, topic: str, ends: dict[int, int]) -> Iterator[ConsumedRecord]:
     """All records of a topic up to the given ends."""
     if not ends:
         return
     left, deadline = dict(ends), time.monotonic() + READ_TIMEOUT_S
-    bus = BusSettings(bootstrap_servers=bootstrap_servers)
     with Consumer(bus, client_id="account") as consumer:
         consumer.assign({TopicPartition(topic, partition): BEGINNING for partition in ends})
         while left:

@@ -64,14 +64,23 @@ def shell_jars() -> list[Path]:
 
 
 def start_kafka(
-    folder: Path, *, settings: Mapping[str, str] | None = None, heap: str = "1g"
+    folder: Path,
+    *,
+    settings: Mapping[str, str] | None = None,
+    heap: str = "1g",
+    protocol: str = "PLAINTEXT",
+    scram: Sequence[str] = (),
 ) -> JavaServer:
-    """A formatted single-node broker that answers on `server.address`."""
+    """A formatted single-node broker that answers on `server.address`.
+
+    `protocol` is that of the listener for clients; what it needs (certificates, logins) is in
+    `settings`. `scram` are users as `kafka-storage format --add-scram` takes them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     jars, port = kafka_jars(), free_port()
     properties = folder / "server.properties"
-    properties.write_text(_properties(folder, port, settings or {}), encoding="utf-8")
-    format_storage(properties, jars, new_cluster_id())
+    properties.write_text(_properties(folder, port, protocol, settings or {}), "utf-8")
+    format_storage(properties, jars, new_cluster_id(), scram)
     server = launch_broker(folder, port, heap)
     return server.wait_until(lambda: started(server))
 
@@ -133,14 +142,16 @@ def _log4j(folder: Path, level: str, target: str) -> Path:
     return path
 
 
-def _properties(folder: Path, port: int, settings: Mapping[str, str]) -> str:
+def _properties(folder: Path, port: int, protocol: str, settings: Mapping[str, str]) -> str:
     controller = free_port()
     values = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": f"{protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"{protocol}://127.0.0.1:{port}",
+        "inter.broker.listener.name": protocol,
+        "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(folder / "data"),
         "offsets.topic.replication.factor": "1",
@@ -151,10 +162,14 @@ def _properties(folder: Path, port: int, settings: Mapping[str, str]) -> str:
         "group.initial.rebalance.delay.ms": "0",
         **settings,
     }
-    return "".join(f"{key}={value}\n" for key, value in values.items())
+    # In a file of Java's properties a backslash begins an escape.
+    lines = (f"{key}={value}\n" for key, value in values.items())
+    return "".join(lines).replace("\\", "\\\\")
 
 
-def format_storage(properties: Path, jars: Sequence[Path], cluster_id: str) -> None:
+def format_storage(
+    properties: Path, jars: Sequence[Path], cluster_id: str, scram: Sequence[str] = ()
+) -> None:
     """Make the log folders of one node members of a cluster."""
     done = subprocess.run(
         [
@@ -168,6 +183,7 @@ def format_storage(properties: Path, jars: Sequence[Path], cluster_id: str) -> N
             cluster_id,
             "-c",
             str(properties),
+            *(word for user in scram for word in ("--add-scram", user)),
         ],
         capture_output=True,
         text=True,

@@ -120,7 +120,7 @@ def build_services(
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
         register=RegisterFile(data_path / "register.json"),
         hub=LiveHub(
-            bus.bootstrap_servers,
+            bus,
             site.tz,
             now_ms,
             rows=console.live_rows,
@@ -128,7 +128,7 @@ def build_services(
         ),
         kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
         latency_totals=LatencyTotals(),
-        cluster=BusOverviewReader(bus.bootstrap_servers, now_ms),
+        cluster=BusOverviewReader(bus, now_ms),
         poller=ClusterPoller(
             bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms
         ),

@@ -109,8 +109,8 @@ class BusOverviewReader:
     seconds.
     """
 
-    def __init__(self, bootstrap_servers: str, now_ms: Callable[[], int]) -> None:
-        self._servers = bootstrap_servers
+    def __init__(self, bus: BusSettings, now_ms: Callable[[], int]) -> None:
+        self._bus, self._servers = bus, bus.bootstrap_servers
         self._now_ms = now_ms
         self._admin: Admin | None = None
         self._last: BusOverview | None = None
@@ -128,7 +128,7 @@ class BusOverviewReader:
     def _query(self) -> BusOverview:
         if self._admin is None:
             self._admin = Admin(
-                BusSettings(bootstrap_servers=self._servers),
+                self._bus,
                 client_id="databus-console",
                 timeout_s=REQUEST_SECONDS,
                 overrides={"log_level": 0, "reconnect.backoff.max.ms": 2000},

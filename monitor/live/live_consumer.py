@@ -67,14 +67,14 @@ class LiveConsumer:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        bus: BusSettings,
         zone: ZoneInfo,
         deliver: Callable[[LiveBatch], None],
         *,
         decoded_per_second: int,
     ) -> None:
         self.unavailable = "not connected yet"  # empty = the broker answers
-        self._servers = bootstrap_servers
+        self._bus, self._servers = bus, bus.bootstrap_servers
         self._zone = zone
         self._deliver = deliver
         self._budget_per_second = decoded_per_second
@@ -104,7 +104,7 @@ class LiveConsumer:
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         consumer = Consumer(
-            BusSettings(bootstrap_servers=self._servers),
+            self._bus,
             client_id="databus-console",
             group="console-tail",  # librdkafka wants one; nothing is committed under it
             timeout_s=METADATA_TIMEOUT_SECONDS,

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
+from bus.settings import BusSettings
 from monitor.live.live_consumer import LiveBatch, LiveConsumer
 from monitor.live.live_state import Delta, LiveState
 
@@ -25,7 +26,7 @@ class LiveHub:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        bus: BusSettings,
         zone: ZoneInfo,
         now_ms: Callable[[], int],
         *,
@@ -34,7 +35,7 @@ class LiveHub:
     ) -> None:
         self.live = LiveState(rows=rows)
         self.consumer = LiveConsumer(
-            bootstrap_servers, zone, self._on_batch, decoded_per_second=decoded_per_second
+            bus, zone, self._on_batch, decoded_per_second=decoded_per_second
         )
         self._now_ms = now_ms
         self._listeners: list[Listener] = []

@@ -166,6 +166,30 @@ def test_a_table_can_be_given_on_the_command_line(flags: list[str]) -> None:
     assert load(None, settings.arguments[1::2], {}).edge.tokens == settings.edge.tokens
 
 
+def test_keys_of_kafkas_clients_may_be_written_as_kafka_writes_them(tmp_path: Path) -> None:
+    """With their dots, in a file or as flags; a number and a truth value become Kafka's text."""
+    wanted = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.password": "p",
+              "socket.timeout.ms": "9000", "socket.keepalive.enable": "true"}  # fmt: skip
+    path = tmp_path / "databus.toml"
+    path.write_text(
+        '[bus.librdkafka]\nsecurity.protocol = "SASL_SSL"\n"sasl.mechanism" = "PLAIN"\n'
+        'sasl.password = "p"\nsocket.timeout.ms = 9000\nsocket.keepalive.enable = true\n'
+        '[bus.java]\nfetch.max.bytes = 1\n'
+    )
+    assert load(str(path), [], {}).bus.librdkafka == wanted
+    assert load(str(path), [], {}).bus.java == {"fetch.max.bytes": "1"}
+    flags = [f"bus.librdkafka.{key}={value}" for key, value in wanted.items()]
+    assert load(None, flags, {}).bus.librdkafka == wanted
+
+
+def test_what_sparks_connector_cannot_be_told_is_refused_with_its_place(tmp_path: Path) -> None:
+    """At the start of every process, not in a driver's log."""
+    path = tmp_path / "databus.toml"
+    path.write_text('[bus]\nlibrdkafka = {"ssl.cipher.suites" = "A"}\n')
+    with pytest.raises(SettingsError, match=r"line 2: librdkafka: ssl\.cipher\.suites"):
+        load(str(path), [], {})
+
+
 @pytest.mark.parametrize("flag", ["edge.tokens={secret", "edge.tokens=secret", "edge.port.x=1"])
 def test_what_is_no_table_is_refused_with_its_place(flag: str) -> None:
     """Nothing is guessed."""

@@ -46,16 +46,16 @@ class DriverProcess:
     """One driver process at a time, started again on the same data directory."""
 
     def __init__(
-        self, bootstrap: str, folder: Path, jars: Sequence[Path], work_in: str = "driver"
+        self, bus: BusSettings, folder: Path, jars: Sequence[Path], work_in: str = "driver"
     ) -> None:
-        self.bus = BusSettings(bootstrap_servers=bootstrap)
+        self.bus = bus
         self.data_dir = folder / "var"
         self.log = folder / "driver.log"
         self._settings = folder / "settings.json"
         streams = {"jars": ":".join(map(str, jars)), "checkpoint_dir": str(folder / "checkpoints"),
                    "work_in": work_in}  # fmt: skip
         content = {"site": {"data_dir": str(self.data_dir)}, "streams": streams,
-                   "bus": {"bootstrap_servers": bootstrap}}  # fmt: skip
+                   "bus": msgspec.to_builtins(bus)}  # fmt: skip
         self._settings.write_text(json.dumps(content), encoding="utf-8")
         self.process: subprocess.Popen[bytes] | None = None
         self._producer = Producer(self.bus, client_id="test")
@@ -139,7 +139,7 @@ class DriverProcess:
 
     def lag(self, application: str) -> int:
         """How many records of its topics lie beyond what the application has committed."""
-        totals = read_topic_totals(self.bus.bootstrap_servers, [DATA_VEHICLE, DATA_FACE])
+        totals = read_topic_totals(self.bus, [DATA_VEHICLE, DATA_FACE])
         return totals.behind_group(application_group(application), [DATA_VEHICLE, DATA_FACE])
 
     def candidates(self) -> Counter[tuple[str, str]]:
@@ -174,12 +174,17 @@ def work_in(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def driver(bootstrap: str, work_in: str, tmp_path: Path) -> Iterator[DriverProcess]:
     """Not started yet; the topics are there."""
+    yield from driver_on(BusSettings(bootstrap_servers=bootstrap), tmp_path, work_in)
+
+
+def driver_on(bus: BusSettings, folder: Path, work_in: str) -> Iterator[DriverProcess]:
+    """A driver for this bus, closed at the end; the topics are made."""
     try:
         jars = spark_connector_jars()
     except Unavailable as missing:
         pytest.skip(f"Spark's Kafka connector: {missing}")
-    admin = Admin(BusSettings(bootstrap_servers=bootstrap), client_id="test")
+    admin = Admin(bus, client_id="test")
     admin.ensure_topics(TOPICS.values())
-    found = DriverProcess(bootstrap, tmp_path, jars, work_in)
+    found = DriverProcess(bus, folder, jars, work_in)
     yield found
     found.close()

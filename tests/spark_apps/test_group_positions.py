@@ -43,7 +43,7 @@ def _with_topics(address: str) -> BusSettings:
 
 
 def cluster_of(bus: BusSettings) -> ClusterIdentity:
-    return describe(admin_client(bus.bootstrap_servers), [DATA_FACE])
+    return describe(admin_client(bus), [DATA_FACE])
 
 
 def opened(bus: BusSettings, cluster: ClusterIdentity | None = None) -> GroupPositions:

@@ -38,9 +38,13 @@ class ClusterUnavailable(Exception):
     """The cluster does not answer, or topics are missing."""
 
 
-def admin_client(bootstrap_servers: str) -> AdminClient:
-    """A client for questions; it connects by itself and again."""
-    return AdminClient(admin_config(BusSettings(bootstrap_servers=bootstrap_servers), "cluster"))
+def admin_client(bus: BusSettings) -> AdminClient:
+    """A client for questions; it connects by itself and again. Raises `ClusterUnavailable` where
+    librdkafka refuses a setting."""
+    try:
+        return AdminClient(admin_config(bus, "cluster"))
+    except KafkaException as error:
+        raise ClusterUnavailable(f"the settings of the bus: {error}") from error
 
 
 def describe(admin: AdminClient, topics: Iterable[str]) -> ClusterIdentity:

@@ -53,6 +53,7 @@ def common_config(bus: BusSettings, client_id: str) -> Config:
         "socket.nagle.disable": True,  # small requests are the rule, and each is answered
         "log.connection.close": False,  # a supervised broker restarts; one line a client says so
         "topic.metadata.propagation.max.ms": 5000,
+        **bus.librdkafka,
     }
 
 

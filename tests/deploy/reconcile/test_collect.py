@@ -39,7 +39,7 @@ class RecordFlow:
 
     def __init__(self, settings: Settings) -> None:
         self._store = open_store(settings.store.records_url(settings.site), "write")
-        cluster = describe(admin_client(settings.bus.bootstrap_servers), list(TOPICS))
+        cluster = describe(admin_client(settings.bus), list(TOPICS))
         self._ids = cluster.cluster_id, cluster.topic_ids[DATA_VEHICLE]
         self._producer = Producer(settings.bus, client_id="device")
         self._stopping = threading.Event()

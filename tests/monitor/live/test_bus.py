@@ -117,7 +117,7 @@ async def test_topics_groups_and_backlog_are_the_brokers_own(live: ConsoleServic
     to = producer(topics)
     send_records(to, now_ms=now_ms(), count=40, seed=3)
     await asyncio.to_thread(_read_some, topics)
-    snapshot = await BusOverviewReader(topics, now_ms).overview()
+    snapshot = await BusOverviewReader(BusSettings(bootstrap_servers=topics), now_ms).overview()
     assert snapshot.faults == ()
     by_name = {t.name: t for t in snapshot.topics}
     assert set(TOPICS) <= set(by_name)
@@ -179,7 +179,7 @@ def _next(messages: list[Any]) -> list[Any]:
 async def test_without_a_broker_the_pages_know_and_commands_are_not_pretended() -> None:
     """Typed refusals, within seconds."""
     with pytest.raises(BusUnavailable):
-        await BusOverviewReader("127.0.0.1:1", now_ms).overview()
+        await BusOverviewReader(BusSettings(bootstrap_servers="127.0.0.1:1"), now_ms).overview()
     sender = CommandSender(BusSettings(bootstrap_servers="127.0.0.1:1"), "main")
     with pytest.raises(CommandNotAcknowledged):
         await sender.send(WatchCommand(rule_id="w", op="put", version=1))

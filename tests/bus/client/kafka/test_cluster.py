@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, end_offsets
+from bus.settings import BusSettings
 from deploy.testservers.databus import start_broker
 
 pytestmark = pytest.mark.slow
@@ -19,7 +20,7 @@ def test_offsets_are_answered_again_soon_after_a_broker_was_killed(tmp_path: Pat
     """Regression: librdkafka keeps the previous leader epoch, with which it was refused for
     ever."""
     broker = start_broker(tmp_path)
-    admin = admin_client(broker.bootstrap)
+    admin = admin_client(BusSettings(bootstrap_servers=broker.bootstrap))
     admin.create_topics([NewTopic("t", 1, 1)])["t"].result(BOUND_S)
     assert end_offsets(admin, [("t", 0)]) == {("t", 0): 0}
     broker.kill()
