@@ -27,6 +27,7 @@ from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_key
 from bus.errors import BusError
+from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
 from ingest.store.port import PageRequest, StoreError
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
@@ -51,6 +52,7 @@ def mount(app: typer.Typer) -> None:
     app.add_typer(watch, name="watch")
     alarms = typer.Typer(help="Alarms that were raised.", no_args_is_help=True)
     alarms.command("list")(list_alarms)
+    alarms.command("ack")(acknowledge)
     app.add_typer(alarms, name="alarms")
 
 
@@ -136,6 +138,19 @@ def list_alarms(
     for alarm in found:
         table.add_row(*_row(ctx, alarm))
     screen().print(table if found else "no alarms")
+
+
+def acknowledge(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="ID", help="Of an alarm or an incident.")],
+    by_whom: Annotated[str, typer.Option("--by", help="Who takes it in hand.")] = "command line",
+) -> None:
+    """Take an alarm or an incident in hand: it is not escalated any more."""
+    try:
+        found = Acknowledgements(ctx.obj.site).add(name, by_whom, wall_clock.now_ms())
+    except AcknowledgementsUnavailable as error:
+        _fail(f"nothing is acknowledged: {error}")
+    typer.echo(f"{name} is acknowledged by {found}")
 
 
 def conditions(kind: str, plates: Sequence[str], matches: Sequence[str]) -> dict[str, list[str]]:

@@ -34,6 +34,7 @@ from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
+from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.delivery import NoticeDelivery
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notifiers import Notifier, notifiers
@@ -116,8 +117,12 @@ class OperationsRecorder:
         self, operations: OperationsStore, configured: Sequence[Notifier]
     ) -> None:
         loop = asyncio.get_running_loop()
+        acknowledged = Acknowledgements(self._site)
         deliveries = [
-            NoticeDelivery(operations.notices, one, self._notices.give_up_ms, StoreError)
+            NoticeDelivery(
+                operations.notices, one, self._notices.give_up_ms, StoreError,
+                acknowledged.who if one.name in self._notices.escalate_to else None,
+            )
             for one in configured
         ]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
 from bus import wall_clock
+from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.notify.notice_table import SENT, Notice
 from bus.notify.notifiers import Notifier
 
@@ -46,12 +48,15 @@ class NoticeDelivery:
         notifier: Notifier,
         give_up_ms: int,
         unavailable: type[Exception],
+        acknowledged: Callable[[str], str] | None = None,
     ) -> None:
-        """`unavailable`: what `queue` raises while its file cannot be read or written."""
+        """`unavailable`: what `queue` raises while its file cannot be read or written.
+        `acknowledged`, for one that is told only what nobody has taken in hand: who has."""
         self._queue = queue
         self._notifier = notifier
         self._give_up_ms = give_up_ms
         self._unavailable = unavailable
+        self._acknowledged = acknowledged
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -75,11 +80,25 @@ class NoticeDelivery:
 
     async def _deliver(self, notice: Notice) -> None:
         try:
+            by_whom = self._acknowledged_by(notice)
+            if by_whom:
+                self._queue.mark_done(notice, f"acknowledged by {by_whom}")
+                return
             await self._notifier.send(notice.subject, notice.body)
+        except self._unavailable:
+            raise
         except Exception as error:  # of a library, or the other end's answer
             self._failed(notice, str(error) or type(error).__name__)
         else:
             self._queue.mark_done(notice, SENT)
+
+    def _acknowledged_by(self, notice: Notice) -> str:
+        """Empty also where it cannot be read: rather told once too often."""
+        try:
+            return self._acknowledged(notice.subject) if self._acknowledged else ""
+        except AcknowledgementsUnavailable as error:
+            log.error("%s", error)
+            return ""
 
     def _failed(self, notice: Notice, why: str) -> None:
         now_ms = wall_clock.now_ms()

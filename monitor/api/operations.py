@@ -3,6 +3,7 @@ not here."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import Annotated, Literal
 
@@ -11,6 +12,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.contracts.register import encode_register
+from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
 from bus.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
@@ -58,6 +60,7 @@ def operation_routes(services: ConsoleServices) -> APIRouter:
     router = APIRouter(prefix="/api")
     _add_alarms(router, services)
     _add_incidents(router, services)
+    _add_acknowledgements(router, services)
     _add_register(router, services)
     _add_watch_list(router, services)
     return router
@@ -129,6 +132,21 @@ def _add_incidents(router: APIRouter, services: ConsoleServices) -> None:
                 "cursor": following,
             }
         )
+
+
+def _add_acknowledgements(router: APIRouter, services: ConsoleServices) -> None:
+    """Somebody takes an alarm or an incident in hand: it is not escalated any more."""
+    acknowledgements = Acknowledgements(services.site)
+
+    @router.post("/acknowledgements/{name:path}")
+    async def acknowledge(
+        name: str, who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))]
+    ) -> Response:
+        try:
+            found = await asyncio.to_thread(acknowledgements.add, name, who.name, now_ms())
+        except AcknowledgementsUnavailable as error:
+            raise HTTPException(503, str(error)) from error
+        return json_response({"id": name, "acknowledged_by": found}, 201)
 
 
 def _add_register(router: APIRouter, services: ConsoleServices) -> None:

@@ -20,6 +20,7 @@ from bus.client.model import TopicAndPartition
 from bus.client.wire.ports import Address
 from bus.contracts.alarms import Incident
 from bus.contracts.groups import application_group
+from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.delivery import NoticeDelivery
 from bus.register_file import RegisterFile
 from bus.settings import BusSettings, SiteSettings
@@ -83,8 +84,12 @@ class WatchService:
         self._judge = WatchJudge(wall_clock.now_ms(), site.tz, bounds_of(settings))
         self._senders = SenderConsumer(bus, settings.probe_timeout_s)
         self._publisher = IncidentPublisher(self._file, bus, site.name)
+        acknowledged = Acknowledgements(site)
         self._deliveries = [
-            NoticeDelivery(self._file.notices, one, ports.give_up_ms, IncidentFileError)
+            NoticeDelivery(
+                self._file.notices, one, ports.give_up_ms, IncidentFileError,
+                acknowledged.who if one.name in ports.plan.escalations else None,
+            )
             for one in ports.notifiers
         ]
         self._unsaved: list[tuple[Incident, list[tuple[str, str]]]] = []

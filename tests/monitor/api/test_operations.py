@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from bus.notify.acknowledgements import Acknowledgements
+from bus.wall_clock import now_ms
 from deploy.state_file import StateFile
+from monitor.accounts.roles import AccountRole
 from monitor.api.services import ConsoleServices
 from tests.ingest.pictures.hostile_names import HOSTILE_NAMES
 
@@ -136,3 +139,14 @@ async def test_the_cluster_is_away_and_says_so(as_role: Any, services: ConsoleSe
     metadata = (await as_role().get("/api/metadata")).json()
     assert metadata["tree"] == {}
     assert "127.0.0.1:1" in metadata["fault"]
+
+
+async def test_an_operator_acknowledges_and_a_viewer_may_not(
+    as_role: Any, services: ConsoleServices
+) -> None:
+    """Whoever was first is told to the second."""
+    path = "/api/acknowledgements/r:1/2"
+    assert (await as_role(AccountRole.VIEWER).post(path)).status_code == 403
+    done = await as_role(AccountRole.OPERATOR).post(path)
+    assert (done.status_code, done.json()) == (201, {"id": "r:1/2", "acknowledged_by": "guest"})
+    assert Acknowledgements(services.site).add("r:1/2", "late", now_ms()) == "guest"
