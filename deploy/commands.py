@@ -270,7 +270,7 @@ def bench(
     repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
     only: Annotated[
-        str, typer.Option(help="With `cluster`: single,batches,default,ack,memory,kill,…")
+        str, typer.Option(help="With `cluster`: single,ack,kill,…; with `ingest`: a,b,edge,gap,…")
     ] = "",
     size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
     small: Annotated[
@@ -283,10 +283,13 @@ def bench(
 ) -> None:
     """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.
 
-    `bench cluster` compares three brokers with three nodes of Apache Kafka instead.
+    `bench cluster` compares three brokers with three nodes of Apache Kafka instead; `bench ingest`
+    follows records and alarms from capture to store, on one machine and on a city's servers.
     """
     from deploy.bench import run as work
 
+    if figure == ["ingest"]:
+        raise typer.Exit(work.run_ingest(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["cluster"]:
         from deploy.bench.cluster.size import SMALL, Size, parse_size
 

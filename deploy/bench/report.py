@@ -51,6 +51,38 @@ CAMERAS = (
     ("cameras-4000", "4,000 cameras × 0.5 records/s, one a request, acks=all"),
 )
 
+_ONE, _CITY = "one machine", "a city's servers"
+
+INGEST = (
+    *(
+        Figure(name=f"ingest-{name}", title=f"{where}, {title}", unit="s", must=must, aim=aim,
+               compared=False, less_is_better=True)
+        for name, where, title, must, aim in (
+            ("a-stored-500", _ONE, "500/s: captured → commit seen, p99", 0.3, 0.2),
+            ("a-stored-1000", _ONE, "1,000/s: captured → commit seen, p99", 0.6, 0.3),
+            ("b-stored-1000", _CITY, "1,000/s: captured → commit seen, p99", 1.5, 0.8),
+            ("a-alarm-500-p50", _ONE, "500/s: captured → on event.alarm, p50", 0.3, 0.15),
+            ("a-alarm-500-p99", _ONE, "500/s: captured → on event.alarm, p99", 0.5, 0.25),
+            ("a-alarm-1000-p50", _ONE, "1,000/s: captured → on event.alarm, p50", 0.3, 0.15),
+            ("a-alarm-1000-p99", _ONE, "1,000/s: captured → on event.alarm, p99", 0.5, 0.25),
+            ("b-alarm-1000-p50", _CITY, "1,000/s: captured → on event.alarm, p50", 0.5, 0.25),
+            ("b-alarm-1000-p99", _CITY, "1,000/s: captured → on event.alarm, p99", 0.9, 0.5),
+            ("gap-1", _ONE, "kill -9 of the driver: longest time between alarms", 15, 8),
+            ("gap-2", _ONE, "the same with a second watch list beside it", 1, 0.3),
+        )
+    ),
+    Figure(name="ingest-a-backlog", title=f"{_ONE}: catch-up of 1 M records in SQLite",
+           unit="records/s", must=25_000, aim=40_000, compared=False),
+    Figure(name="ingest-b-backlog", title=f"{_CITY}: catch-up of 200,000 records in HBase",
+           unit="records/s", must=8_000, aim=15_000, compared=False),
+    Figure(name="ingest-plate", title="this plate, 30 days, in 10 M records (SQLite), p99",
+           unit="ms", must=50, aim=5, compared=False, less_is_better=True),
+    Figure(name="ingest-edge", title="edge: records/s acknowledged after fsync, 50 connections",
+           unit="records/s", must=3_000, aim=8_000, compared=False),
+    Figure(name="ingest-edge-p99", title="edge at 3,000 records/s: p99 of an answer", unit="ms", must=100,
+           aim=30, compared=False, less_is_better=True),
+)  # fmt: skip
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
@@ -125,6 +157,7 @@ FIGURES: dict[str, Figure] = {
         Figure(name="cluster-flood-fenced", unit="looks",
                title="the same: looks at which a broker was fenced or the controller another",
                must=0, aim=0, compared=False, less_is_better=True),
+        *INGEST,
     )
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ from bus.cli.show import screen
 from deploy.bench import broker_side, flow_side
 from deploy.bench.cluster import measure as cluster
 from deploy.bench.cluster.size import Size
+from deploy.bench.ingest import measure as ingest
 from deploy.bench.machine import facts
 from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
 from deploy.cluster.layout import ControllerKind
@@ -31,7 +32,8 @@ KEPT = PROJECT_ROOT / "docs" / "benchmarks.json"
 
 def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int:
     """Measure; every target has a folder and ports of its own."""
-    one_broker = [name for name in FIGURES if not name.startswith(cluster.PREFIX)]
+    apart = (cluster.PREFIX, ingest.PREFIX)
+    one_broker = [name for name in FIGURES if not name.startswith(apart)]
     for name in names:
         if name not in one_broker:
             raise OperatorError(unknown("figure", name, one_broker))
@@ -53,6 +55,13 @@ def run_cluster(
         raise OperatorError("only full runs under KRaft are kept in docs/benchmarks.md")
     names = cluster.chosen(only)
     found = cluster.measure(names, repeat, size, controller, _say)
+    return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_ingest(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
+    """The figures from capture to store, or those that begin with the words of `only`."""
+    names = ingest.chosen(only)
+    found = ingest.measure(names, repeat, _say)
     return _finish(found, names, write=write, as_json=as_json)
 
 

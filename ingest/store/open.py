@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 from urllib.parse import parse_qsl, urlsplit
 
 from ingest.store.port import RecordReader, RecordStore, StoreError
 from ingest.store.sqlite.reader import SqliteReader
 from ingest.store.sqlite.writer import SqliteStore
+
+if TYPE_CHECKING:
+    from ingest.store.hbase.connection import HbaseConnection
 
 _SQLITE, _HBASE = "sqlite://", "hbase://"
 _HBASE_FORM = "hbase://host:9090/name?keep_days=90"
@@ -38,10 +41,18 @@ def open_store(url: str, mode: Literal["read", "write"] = "read") -> RecordStore
 
 
 def _in_hbase(url: str, mode: str) -> RecordStore | RecordReader:
-    # Imported here: Thrift is slow to import, and a store in a file does not need it.
-    from ingest.store.hbase.connection import HbaseConnection
     from ingest.store.hbase.reader import HbaseReader
     from ingest.store.hbase.writer import HbaseStore
+
+    hbase, keep_days = hbase_connection(url)
+    return HbaseStore(hbase, keep_days) if mode == "write" else HbaseReader(hbase)
+
+
+def hbase_connection(url: str) -> tuple[HbaseConnection, int]:
+    """The HBase of a URL, not connected yet, and how many days it keeps records. Raises
+    `StoreError`."""
+    # Imported here: Thrift is slow to import, and a store in a file does not need it.
+    from ingest.store.hbase.connection import HbaseConnection
 
     try:
         parts = urlsplit(url)
@@ -50,7 +61,6 @@ def _in_hbase(url: str, mode: str) -> RecordStore | RecordReader:
         name = parts.path.removeprefix("/")
         if options or keep_days < 0 or not parts.hostname or not _NAME.fullmatch(name):
             raise ValueError
-        hbase = HbaseConnection(parts.hostname, parts.port or THRIFT_PORT, name)
+        return HbaseConnection(parts.hostname, parts.port or THRIFT_PORT, name), keep_days
     except ValueError:
         raise StoreError(f"{url!r} is no store in HBase: expected {_HBASE_FORM}") from None
-    return HbaseStore(hbase, keep_days) if mode == "write" else HbaseReader(hbase)

@@ -1,0 +1,189 @@
+"""The whole product without its city, on free ports, in one of two arrangements.
+
+A: everything embedded on one machine (one driver, SQLite, one broker). B: a Spark cluster with two
+workers and a driver for each application, HBase with two region servers, three brokers.
+In: an arrangement. Out: a running `Product`. Never: settings that an operator would not have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from deploy.distributed.layout import DistributedPlan, plan
+from deploy.distributed.processes import STORE_NAME
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+from deploy.state_file import read_state
+from deploy.testservers.process import free_port
+
+READY_TIMEOUT_S = 300.0  # a city's servers on two cores
+STOP_TIMEOUT_S = 240.0
+POLL_S = 0.1
+BROKERS, WORKERS, REGION_SERVERS = 3, 2, 2
+PORTS_OF_A_CLUSTER = range(20_000, 30_000, 100)  # below those that the system gives out
+
+
+class Arrangement(StrEnum):
+    """Where everything runs."""
+
+    A = "a"
+    B = "b"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What runs: its folder, its words on the command line, where its bus and its store are."""
+
+    arrangement: Arrangement
+    folder: Path
+    flags: tuple[str, ...]
+    bootstrap: str
+    store_url: str
+
+    @property
+    def command(self) -> list[str]:
+        """`databus` on this product."""
+        words = [sys.executable, "-m", "deploy", "--data-dir", str(self.folder)]
+        for flag in (*self.flags, f"bus.bootstrap_servers={self.bootstrap}"):
+            words += ["--set", flag]
+        return words
+
+    def databus(self, *words: str) -> None:
+        """One command, to its end."""
+        done = subprocess.run(
+            [*self.command, *words], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise OperatorError(f"databus {' '.join(words)}: {done.stderr[-400:]}")
+
+    def roles(self) -> dict[str, dict[str, Any]]:
+        """What the supervisor says of every process."""
+        return dict((read_state(self.folder) or {}).get("roles", {}))
+
+    def pid(self, role: str) -> int:
+        """The process of a role now."""
+        return int(self.roles()[role]["pid"])
+
+    def kill(self, role: str) -> None:
+        """kill -9 of the role and what it started."""
+        os.killpg(os.getpgid(self.pid(role)), signal.SIGKILL)
+
+    def rss_bytes(self, roles: Sequence[str]) -> int:
+        """Resident memory of these roles and of what they started."""
+        total = 0
+        for role in roles:
+            process = psutil.Process(self.pid(role))
+            for one in (process, *process.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    total += one.memory_info().rss
+        return total
+
+
+@contextlib.contextmanager
+def running(arrangement: Arrangement, *settings: str) -> Iterator[Product]:
+    """Every role runs; at the end every role is stopped."""
+    with tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        if arrangement is Arrangement.A:
+            product, words = _on_one_machine(folder, settings)
+        else:
+            product, words = _on_a_city_s_servers(folder, settings)
+        with open(folder / "demo.log", "wb") as log:
+            process = subprocess.Popen(
+                [*product.command, "demo", "--rate", "0", *words],
+                cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            _wait_until_ready(process, product)
+            yield product
+        finally:
+            _stop(process)
+
+
+def _on_one_machine(folder: Path, settings: Sequence[str]) -> tuple[Product, list[str]]:
+    bootstrap = f"127.0.0.1:{free_port()}"
+    flags = (
+        f"broker.listeners=PLAINTEXT://{bootstrap}",
+        f"broker.metrics.port={free_port()}",
+        *_own_ports(),
+        *settings,
+    )
+    store = f"sqlite://{folder / 'store' / 'records.db'}"
+    return Product(Arrangement.A, folder, flags, bootstrap, store), []
+
+
+def _on_a_city_s_servers(folder: Path, settings: Sequence[str]) -> tuple[Product, list[str]]:
+    first = _free_range()
+    wanted = distributed_plan(folder, first)
+    bootstrap = ",".join(f"127.0.0.1:{first + 10 * number}" for number in range(BROKERS))
+    words = [
+        "--brokers", str(BROKERS), "--port", str(first),
+        "--spark-workers", str(WORKERS), "--spark-port", str(first + 40),
+        "--region-servers", str(REGION_SERVERS), "--hbase-port", str(first + 60),
+    ]  # fmt: skip
+    flags = (*_own_ports(), *settings)
+    assert wanted.hbase is not None
+    store = wanted.hbase.store_url(STORE_NAME)
+    return Product(Arrangement.B, folder, flags, bootstrap, store), words
+
+
+def distributed_plan(folder: Path, first_port: int) -> DistributedPlan:
+    """The Spark cluster and the HBase of arrangement B."""
+    return plan(
+        folder, workers=WORKERS, region_servers=REGION_SERVERS,
+        first_spark_port=first_port + 40, first_hbase_port=first_port + 60,
+    )  # fmt: skip
+
+
+def _own_ports() -> tuple[str, ...]:
+    return f"edge.port={free_port()}", f"console.port={free_port()}"
+
+
+def _free_range() -> int:
+    """A hundred ports of which none is listened on now."""
+    taken = {one.laddr.port for one in psutil.net_connections("tcp") if one.laddr}
+    for first in PORTS_OF_A_CLUSTER:
+        if not taken & set(range(first, first + PORTS_OF_A_CLUSTER.step)):
+            return first
+    raise OperatorError("there is no free range of ports for a cluster")
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], product: Product) -> None:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while True:
+        roles = product.roles()
+        if roles and all(role["state"] == "running" for role in roles.values()):
+            return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise OperatorError(f"not everything came up: {_end_of_log(product)}")
+        time.sleep(POLL_S)
+
+
+def _end_of_log(product: Product) -> str:
+    return (product.folder / "demo.log").read_text("utf-8", "replace")[-800:]
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Twice: the account does not know our senders, and is not waited for."""
+    for _ in range(2):
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(1)
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

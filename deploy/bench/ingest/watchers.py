@@ -1,0 +1,120 @@
+"""When a write counts, and when an alarm stands on its topic: seen from outside.
+
+In: a running product. Out: moments in epoch milliseconds. Never: a time that the product tells of
+itself: a batch's own number is taken before it is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from bus.client.kafka.consumer import END, Consumer
+from bus.client.model import TopicPartition
+from bus.contracts.alarms import Alarm
+from bus.contracts.topics import EVENT_ALARM
+from bus.settings import BusSettings
+from bus.wall_clock import now_ms
+from deploy.bench.ingest.product import Arrangement, Product
+
+POLL_S = 0.01  # the error of a moment
+
+
+class _Watcher:
+    """A thread that looks until it is closed."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.wait(POLL_S):
+            self._look()
+
+
+@contextlib.contextmanager
+def commits(product: Product) -> Iterator[dict[int, int]]:
+    """By the number of a batch (its `stored_at_ms`): when it was first seen to count."""
+    seen: dict[int, int] = {}
+    newest, close = _newest_batch(product)
+
+    def look() -> None:
+        number = newest()
+        if number:
+            seen.setdefault(number, now_ms())
+
+    watcher = _Watcher(look)
+    try:
+        yield seen
+    finally:
+        watcher.close()
+        close()
+
+
+def moment_of(seen: dict[int, int], batch: int) -> int | None:
+    """When a batch was seen; a quicker one between two looks counts with the next."""
+    later = [number for number in seen if number >= batch]
+    return seen[min(later)] if later else None
+
+
+def _newest_batch(product: Product) -> tuple[Callable[[], int], Callable[[], None]]:
+    if product.arrangement is Arrangement.A:
+        return _newest_in_sqlite(product.folder / "store" / "records.db")
+    return _newest_in_hbase(product.store_url)
+
+
+def _newest_in_sqlite(path: Path) -> tuple[Callable[[], int], Callable[[], None]]:
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
+
+    def newest() -> int:
+        query = "SELECT stored_at_ms FROM records ORDER BY id DESC LIMIT 1"
+        row = db.execute(query).fetchone()
+        return int(row[0]) if row else 0
+
+    return newest, db.close
+
+
+def _newest_in_hbase(url: str) -> tuple[Callable[[], int], Callable[[], None]]:
+    from ingest.store.hbase.tables import read_ledger
+    from ingest.store.open import hbase_connection
+
+    hbase, _ = hbase_connection(url)
+
+    def newest() -> int:
+        with hbase.session() as session:
+            return read_ledger(session)[0].committed
+
+    return newest, hbase.close
+
+
+@contextlib.contextmanager
+def alarms(product: Product) -> Iterator[list[tuple[int, int]]]:
+    """(captured, seen on the topic) of every alarm from now on."""
+    bus = BusSettings(bootstrap_servers=product.bootstrap)
+    consumer = Consumer(bus, client_id="bench-alarms", overrides={"fetch.wait.max.ms": 5})
+    consumer.assign({TopicPartition(EVENT_ALARM, 0): END})
+    found: list[tuple[int, int]] = []
+    decoder = msgspec.json.Decoder(Alarm)
+
+    def look() -> None:
+        for record in consumer.poll(100, POLL_S):
+            found.append((decoder.decode(record.value or b"").captured_at_ms, now_ms()))
+
+    watcher = _Watcher(look)
+    try:
+        yield found
+    finally:
+        watcher.close()
+        consumer.close()
