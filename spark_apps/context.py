@@ -9,6 +9,8 @@ from functools import cached_property, partial
 
 from bus.client.kafka.cluster import AdminClient
 from bus.client.model import ClusterIdentity, TopicAndPartition
+from bus.contracts.alarms import Incident
+from bus.contracts.topics import EVENT_INCIDENT
 from bus.register_file import RegisterFile
 from ingest.store import open_store
 from ingest.store.port import (
@@ -19,6 +21,7 @@ from ingest.store.port import (
     StoreBatch,
 )
 from ingest.store.positions import valid_positions
+from spark_apps.cell_publisher import CellPublisher
 from spark_apps.group_positions import GroupPositions
 from spark_apps.publisher import EventPublisher
 from spark_apps.retry import retry
@@ -61,6 +64,16 @@ class Context:
     register: RegisterFile
     stopping: threading.Event
     groups: list[GroupPositions] = field(default_factory=list)
+    cells: CellPublisher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cells = CellPublisher(self.publisher)
+
+    def do_periodic_work(self) -> None:
+        """What nobody asks for: between batches, several times a second."""
+        for group in self.groups:
+            group.refresh()
+        self.cells.publish_due()
 
     @cached_property
     def store(self) -> OpenStore:
@@ -84,8 +97,17 @@ class Context:
         self.groups.append(group)
         return group
 
+    def publish_incidents(self, incidents: Sequence[Incident]) -> None:
+        """Acknowledged when this returns: a missing one would be lost, a repeated one is known by
+        its id. Raises `BusError` or `DeliveryFailed`."""
+        for incident in incidents:
+            self.publisher.send(EVENT_INCIDENT, incident.incident_id, incident)
+        if incidents:
+            self.publisher.flush()
+
     def close(self) -> None:
         """Release what was opened."""
+        self.cells.publish()
         self.publisher.close()
         for group in self.groups:
             group.close()

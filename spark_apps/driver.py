@@ -58,7 +58,7 @@ APPLICATIONS: dict[str, Callable[[Context], Application]] = {
 }
 # These read the same records: one micro-batch serves both, the watch list first.
 SHARED_QUERIES = {Watchlist.name: "records", Ingest.name: "records"}
-WITHOUT_STORE = {Watchlist.name}
+WITHOUT_STORE = {Watchlist.name, Latency.name, Quality.name}
 _TOPICS = {CONTROL_WATCHLIST, EVENT_INCIDENT}.union(
     *(kind.topics for kind in (Watchlist, Ingest, Latency, Quality))
 )
@@ -137,8 +137,7 @@ class Driver:
 
     def _watch(self, context: Context) -> int:
         while not self._stopping.wait(_WATCH_INTERVAL_S):
-            for group in context.groups:
-                group.refresh()
+            context.do_periodic_work()
             for query in self._queries:
                 if not query.isActive:
                     log.error("streams: query %s ended: %s", query.name, _cause(query))

@@ -65,6 +65,23 @@ class GroupPositions:
             )  # fmt: skip
         return dict(self._ends)
 
+    def since(
+        self, moment_ms: int
+    ) -> tuple[dict[TopicAndPartition, int], dict[TopicAndPartition, int]]:
+        """Of each partition the offset at a moment, and the end as it is now. Retries for a while,
+        then raises `BusError`."""
+        ask = partial(self._consumer.offsets_at, self._places, moment_ms)
+        ends = {
+            place: retry(partial(self._consumer.bounds, place), self._stopping, self._group)[1]
+            for place in self._places
+        }
+        found = retry(ask, self._stopping, self._group)
+        starts = {
+            (place.topic, place.partition): offset if offset >= 0 else ends[place]
+            for place, offset in found.items()
+        }
+        return starts, {(place.topic, place.partition): end for place, end in ends.items()}
+
     def commit(self, ends: Mapping[TopicAndPartition, int]) -> None:
         """Advance to these ends (exclusive). Retries for a while, then raises `BusError`."""
         retry(partial(self._commit, ends, wait=True), self._stopping, self._group)

@@ -13,26 +13,33 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from bus.contracts.headers import Reason
+from bus.contracts.meters import Sent
 from bus.contracts.register import Register
+from bus.contracts.topics import METER_SENT
 from bus.domain.kinds import KIND_OF_TOPIC
 from ingest.normalise import ClockLimits, normalise, rejected_row
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
-from ingest.store.port import RecordRow, RejectedRow
+from ingest.store.port import CellKey, RecordRow, RejectedRow
+from ingest.store.quality_cells import key_of
 from spark_apps.message import StreamMessage, envelope_of, messages_of_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 JUDGED_SCHEMA = (
-    "record_id string, topic string, partition int, offset bigint, kind string, is_valid boolean, "
+    "record_id string, topic string, partition int, offset bigint, kind string, row_type string, "
     "row binary"
 )
-"""`kind` is the kind of data, `row` the msgpack of a `RecordRow` or, where it is not valid, of a
-`RejectedRow`."""
+"""`kind` is the kind of data, `row` the msgpack of what `row_type` names: a record, a rejected one,
+or a counter of a sender."""
+JUDGED_COLUMNS = ("record_id", "topic", "partition", "offset", "kind", "row_type", "row")
+RECORD, REJECTED, COUNTER = "record", "rejected", "counter"
 
 _encode = msgspec.msgpack.Encoder().encode
 _records = msgspec.msgpack.Decoder(RecordRow)
 _rejects = msgspec.msgpack.Decoder(RejectedRow)
+_counters = msgspec.msgpack.Decoder(Sent)
+_sent = msgspec.json.Decoder(Sent)
 
 
 class JudgedRecord(NamedTuple):
@@ -56,33 +63,93 @@ def judge(
     return JudgedRecord(meant, rejected_row(message.value, meant, envelope, reason, field, zone))
 
 
+class JudgedBatch(NamedTuple):
+    """What is in a batch, judged."""
+
+    records: list[JudgedRecord]
+    counters: list[Sent]
+
+
+def judge_messages(
+    messages: Iterable[StreamMessage],
+    register: Register,
+    zone: str,
+    clock: ClockLimits = DEFAULT_CLOCK,
+) -> JudgedBatch:
+    """Records and counters, each in the order of the messages."""
+    records, values = [], []
+    for message in messages:
+        if message.topic == METER_SENT:
+            values.append(message.value)
+        else:
+            records.append(judge(message, register, zone, clock))
+    return JudgedBatch(records, counters_of(values))
+
+
+def counters_of(values: Iterable[bytes | None]) -> list[Sent]:
+    """The readable counters, of each only the largest number: they are cumulative in their
+    epoch.
+    """
+    newest: dict[tuple[str, int, CellKey], Sent] = {}
+    for value in values:
+        try:
+            sent = _sent.decode(value or b"")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue  # not ours
+        counter = (sent.producer, sent.epoch, key_of(sent))
+        if counter not in newest or newest[counter].sent < sent.sent:
+            newest[counter] = sent
+    return list(newest.values())
+
+
 def judge_batches(
     batches: Iterable[pa.RecordBatch],
     register: Register,
     zone: str,
     clock: ClockLimits = DEFAULT_CLOCK,
 ) -> Iterator[pa.RecordBatch]:
-    """`judge` over the Arrow batches of a task (`source.select_columns` → `JUDGED_SCHEMA`)."""
+    """The same over the Arrow batches of a task (`source.select_columns` → `JUDGED_SCHEMA`)."""
     import pyarrow as pa  # here: what only judges single messages stays light
 
     for batch in batches:
         messages = messages_of_batch(batch)
-        judged = [judge(message, register, zone, clock) for message in messages]
-        yield pa.RecordBatch.from_pydict(
-            {
-                "record_id": [record.row.record_id for record in judged],
-                "topic": batch.column("topic"),
-                "partition": batch.column("partition"),
-                "offset": batch.column("offset"),
-                "kind": [record.kind for record in judged],
-                "is_valid": [isinstance(record.row, RecordRow) for record in judged],
-                "row": [_encode(record.row) for record in judged],
-            }
-        )
+        rows = [row for m in messages for row in _columns(m, register, zone, clock)]
+        columns = zip(*rows, strict=True) if rows else ((),) * len(JUDGED_COLUMNS)
+        arrays = [
+            pa.array(column, type=kind)
+            for column, kind in zip(columns, _arrow_types(), strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(JUDGED_COLUMNS))
 
 
-def judged_records(table: pa.Table) -> Iterator[JudgedRecord]:
+def _arrow_types() -> list[pa.DataType]:
+    import pyarrow as pa
+
+    return [pa.string(), pa.string(), pa.int32(), pa.int64(), pa.string(), pa.string(), pa.binary()]
+
+
+def _columns(
+    message: StreamMessage, register: Register, zone: str, clock: ClockLimits
+) -> Iterator[tuple[object, ...]]:
+    place = (message.topic, message.partition, message.offset)
+    if message.topic == METER_SENT:
+        for sent in counters_of([message.value]):
+            yield ("", *place, sent.kind, COUNTER, _encode(sent))
+        return
+    kind, row = judge(message, register, zone, clock)
+    row_type = RECORD if isinstance(row, RecordRow) else REJECTED
+    yield (row.record_id, *place, kind, row_type, _encode(row))
+
+
+def judged_batch(table: pa.Table) -> JudgedBatch:
     """What `judge_batches` made, read again."""
-    kinds, valid, rows = (table.column(name).to_pylist() for name in ("kind", "is_valid", "row"))
-    for kind, is_valid, row in zip(kinds, valid, rows, strict=True):
-        yield JudgedRecord(kind, (_records if is_valid else _rejects).decode(row))
+    names = ("kind", "row_type", "row")
+    kinds, types, rows = (table.column(name).to_pylist() for name in names)
+    records, counters = [], []
+    for kind, row_type, row in zip(kinds, types, rows, strict=True):
+        if row_type == COUNTER:
+            counters.append(_counters.decode(row))
+        else:
+            decoder = _records if row_type == RECORD else _rejects
+            records.append(JudgedRecord(kind, decoder.decode(row)))
+    return JudgedBatch(records, counters)

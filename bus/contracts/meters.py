@@ -44,7 +44,7 @@ class LatencyCell(msgspec.Struct, frozen=True, kw_only=True):
     minute.
 
     `buckets` maps the bucket number of `monitor.models.latency` to a count; it is the whole cell,
-    not a delta.
+    not a delta. `attempt` is the number of the batch that changed it last; the highest wins.
     """
 
     kind: str
@@ -52,17 +52,29 @@ class LatencyCell(msgspec.Struct, frozen=True, kw_only=True):
     camera_ip: str
     minute_ms: _Moment
     buckets: dict[_Bucket, _Count]
+    attempt: _Moment = 0
 
 
 class QualityCell(msgspec.Struct, frozen=True, kw_only=True):
-    """`meter.quality`: counts of one class, device, server and capture minute, cumulative."""
+    """`meter.quality`: counts of one class, device, server and capture minute, cumulative.
 
-    kind: str
-    camera_ip: str
-    recognizer_ip: str
-    minute_ms: int
-    sent: int
-    arrived: int
-    valid: int
-    rejected: dict[str, int]
-    partly_read: int = 0
+    `stored` are the valid records that were new; the other valid ones had been stored before.
+    `attempt` is the number of the batch that changed the cell last; the highest wins.
+    """
+
+    kind: _Name
+    camera_ip: _Name
+    recognizer_ip: _Name
+    minute_ms: _Moment
+    sent: _Count
+    arrived: _Count
+    valid: _Count
+    rejected: dict[str, _Count]
+    partly_read: _Count = 0
+    stored: _Count = 0
+    attempt: _Moment = 0
+
+    @property
+    def duplicates(self) -> int:
+        """Valid records that changed nothing, because they had been stored before."""
+        return max(0, self.valid - self.stored)

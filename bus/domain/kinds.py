@@ -55,6 +55,9 @@ COMMON_KIND = _ALL[0].name
 KIND_OF_TOPIC: dict[str, str] = {kind.topic: kind.name for kind in _ALL}
 TOPIC_OF_KIND: dict[str, str] = {kind.name: kind.topic for kind in _ALL}
 KEYS_OF_KIND: dict[str, Mapping[str, str]] = {kind.name: kind.keys for kind in _ALL}
+KIND_AS_STORED: dict[str, str] = {
+    stored: kind.name for kind in _ALL for stored in kind.stored_as
+}
 KEYS_AS_STORED: dict[str, Mapping[str, str]] = {
     stored: kind.keys for kind in _ALL for stored in kind.stored_as
 }

@@ -83,7 +83,7 @@ class HbasePlan:
 
     def store_url(self, name: str) -> str:
         """The store in this HBase."""
-        return f"hbase://{self.thrift_addresses[0]}/{name}"
+        return f"hbase://{','.join(self.thrift_addresses)}/{name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from bus.contracts.topics import (
     DATA_TOPICS,
     EVENT_ALARM,
     EVENT_CANDIDATE,
+    METER_LATENCY,
+    METER_QUALITY,
     METER_SENT,
     QUARANTINE_RECORDS,
 )
@@ -27,13 +29,14 @@ from deploy.errors import OperatorError
 from deploy.reconcile import topic_totals
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.settings import Settings, edge_url
-from deploy.stages import STAGES, WATCHLIST
+from deploy.stages import INGEST, STAGES
 from ingest.store.port import StoreError
 
 POLL_S = 0.4
 EDGE_TIMEOUT_S = 3.0
 RECORDER = "recorder"
-TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE, EVENT_ALARM)
+METERS = (METER_SENT, METER_QUALITY, METER_LATENCY)
+TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, *METERS, EVENT_CANDIDATE, EVENT_ALARM)
 
 
 class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,9 +83,9 @@ def pending_work(settings: Settings) -> PendingWork:
         with closing(open_records(settings)) as reader:
             for one in STAGES:
                 by_stage[one.stage] = (
-                    bus.behind_group(application_group(WATCHLIST), one.topics)
-                    if one.stage == WATCHLIST
-                    else bus.behind(one.stage, reader.positions(one.stage), one.topics)
+                    bus.behind(one.stage, reader.positions(one.stage), one.topics)
+                    if one.stage == INGEST
+                    else bus.behind_group(application_group(one.stage), one.topics)
                 )
         by_stage[DISPATCHER] = bus.behind_group(DISPATCHER, [EVENT_CANDIDATE])
     except (OperatorError, StoreError):

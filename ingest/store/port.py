@@ -6,16 +6,22 @@ In: rows and positions. Out: counts and pages of rows. Never: SQL or an HBase ty
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
 from bus.contracts.headers import RecordKind
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from bus.domain.kinds import KIND_AS_STORED
+from bus.domain.times import minute_of
 
 COMMON_STORED = RecordKind.VEHICLE.value
 """The stored kind of most records, whose newest are found by time alone, without an index of the
 kind. A part of both stores' formats on disk."""
+
+
+CellKey = tuple[str, str, str, int]
+"""Kind, camera, server and capture minute of a quality cell."""
 
 
 class StoreError(Exception):
@@ -91,6 +97,11 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The capture time as the device wrote it."""
         return self.captured_at_ms + self.clock_off_ms
 
+    @property
+    def quality_key(self) -> CellKey:
+        """The cell in which its sender has counted it, even if its clock was wrong."""
+        return _cell_key(self, self.claimed_at_ms)
+
 
 class RejectedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One record that is not valid, kept with its reason (Q-4)."""
@@ -108,10 +119,21 @@ class RejectedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stored_at_ms: int = 0
     captured_at_ms: int = 0  # 0 where the record does not tell it
 
+    @property
+    def quality_key(self) -> CellKey:
+        """The cell in which its sender has counted it."""
+        return _cell_key(self, self.captured_at_ms)
+
+
+def _cell_key(row: RecordRow | RejectedRow, captured_at_ms: int) -> CellKey:
+    minute_ms = minute_of(captured_at_ms or row.received_at_ms)
+    kind = KIND_AS_STORED.get(row.kind, row.kind)
+    return kind, row.camera_ip, row.recognizer_ip, minute_ms
+
 
 class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one micro-batch changes. `latency` turns the rows that were really new into
-    latency cells."""
+    latency cells; the store itself counts them in the quality cells (`quality_key`)."""
 
     rows: Sequence[RecordRow] = ()
     rejected: Sequence[RejectedRow] = ()
@@ -119,33 +141,18 @@ class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
     # Cumulative; what exceeds the stored maximum is added to the cell's `sent`
     sent: Sequence[Sent] = ()
     latency: Callable[[Sequence[RecordRow]], Sequence[LatencyCell]] | None = None
-    latency_summaries: Sequence[LatencySummary] = ()  # replace what is there
-
-
-class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Percentiles of one minute for one scope: everything, one district or one device.
-    Milliseconds."""
-
-    kind: str
-    scope: Literal["all", "district", "device"]
-    scope_id: str
-    minute_ms: int
-    count: int
-    p50_ms: int
-    p95_ms: int
-    p99_ms: int
-    max_ms: int
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch really changed. `latency` holds the touched cells after the change
-    (cumulative)."""
+    """What a batch really changed. `latency` and `quality` hold the touched cells after the change
+    (cumulative), under the number of this batch, which only grows."""
 
     stored: int
     duplicates: int
     rejected: int
     rejected_duplicates: int
     latency: Sequence[LatencyCell] = ()
+    quality: Sequence[QualityCell] = ()
     stored_at_ms: int = 0
     # Every position was reached before: a replay, nothing was written
     already_applied: bool = False
@@ -216,16 +223,14 @@ class RecordReader(Protocol):
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """Quality cells by capture minute."""
 
-    def latency(
-        self, *, from_ms: int, until_ms: int, kind: str = "", scope: str = "all", scope_id: str = ""
-    ) -> list[LatencySummary]:
-        """Latency summaries by store minute."""
-
     def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
         """The exact histograms (all devices), for percentiles over any range."""
 
     def positions(self, application: str) -> list[Position]:
         """How far an application has come."""
+
+    def newest_attempt(self) -> int:
+        """The number of the newest batch that counts; 0 before the first."""
 
     def close(self) -> None:
         """Release the store."""

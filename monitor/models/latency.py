@@ -1,6 +1,6 @@
 """From latency cells to percentiles per minute and to latency incidents.
 
-In: `LatencyCell`s (whole cells, the newest wins), `now_ms`. Out: `LatencySummary` rows,
+In: `LatencyCell`s (whole cells, the highest attempt wins), `now_ms`. Out: `LatencySummary`s,
 `Incident`s.
 Never: a clock, I/O, a store.
 """
@@ -12,14 +12,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from bus.contracts.alarms import Incident
 from bus.contracts.meters import LatencyCell
 from bus.domain.times import MINUTE_MS, minute_of
-from ingest.store.port import LatencySummary
+from monitor.models.cell_window import KEEP_MINUTES, CellWindow
 from monitor.models.histogram import Buckets, bucket_of, merge, percentiles
 from monitor.models.hysteresis import Hysteresis, HysteresisTracker, IncidentChange
 
 Scope = Literal["all", "district", "device"]
+SETTLE_MS = 15_000
+"""After the end of a minute: until then its last cells may be under way."""
+
+
+class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Percentiles of one minute for one scope: everything, one district or one device.
+    Milliseconds."""
+
+    kind: str
+    scope: Scope
+    scope_id: str
+    minute_ms: int
+    count: int
+    p50_ms: int
+    p95_ms: int
+    p99_ms: int
+    max_ms: int
+
+
 QUANTILES = (0.5, 0.95, 0.99, 1.0)
 
 
@@ -41,46 +62,19 @@ def cells_of(
     ]
 
 
-@dataclass(slots=True)
-class LatencyWindow:
-    """The cells of the last minutes. Invariant: per (minute, kind, camera) the fullest cell
-    seen.
-    """
+def latency_window(keep_minutes: int = KEEP_MINUTES) -> CellWindow[LatencyCell]:
+    """The cells of the last minutes, by kind, district and camera."""
+    return CellWindow(lambda cell: (cell.kind, cell.district_id, cell.camera_ip), keep_minutes)
 
-    keep_minutes: int = 120
-    minutes: dict[int, dict[tuple[str, str, str], LatencyCell]] = field(default_factory=dict)
 
-    def add(self, cells: Iterable[LatencyCell]) -> set[int]:
-        """Put cells in; return the minutes that changed. An older state of a cell changes
-        nothing.
-        """
-        touched = set()
-        for cell in cells:
-            minute = self.minutes.setdefault(cell.minute_ms, {})
-            key = (cell.kind, cell.district_id, cell.camera_ip)
-            known = minute.get(key)
-            if known is None or _count(cell.buckets) > _count(known.buckets):
-                minute[key] = cell
-                touched.add(cell.minute_ms)
-        return touched
-
-    def summaries(self, minutes: Iterable[int]) -> list[LatencySummary]:
-        """Percentiles of the given minutes for all, each district and each device."""
-        return [s for minute_ms in sorted(minutes) for s in self._of_minute(minute_ms)]
-
-    def trim(self) -> None:
-        """Drop minutes beyond `keep_minutes` before the newest one."""
-        horizon_ms = max(self.minutes, default=0) - self.keep_minutes * MINUTE_MS
-        for minute_ms in [m for m in self.minutes if m < horizon_ms]:
-            del self.minutes[minute_ms]
-
-    def _of_minute(self, minute_ms: int) -> list[LatencySummary]:
-        groups: dict[tuple[str, Scope, str], list[Buckets]] = defaultdict(list)
-        for (kind, district_id, camera_ip), cell in self.minutes.get(minute_ms, {}).items():
-            groups[kind, "all", ""].append(cell.buckets)
-            groups[kind, "district", district_id].append(cell.buckets)
-            groups[kind, "device", camera_ip].append(cell.buckets)
-        return [summary(minute_ms, *group, merge(parts)) for group, parts in groups.items()]
+def summaries(cells: Iterable[LatencyCell]) -> list[LatencySummary]:
+    """Percentiles of every minute for all, each district and each device."""
+    groups: dict[tuple[int, str, Scope, str], list[Buckets]] = defaultdict(list)
+    for cell in cells:
+        groups[cell.minute_ms, cell.kind, "all", ""].append(cell.buckets)
+        groups[cell.minute_ms, cell.kind, "district", cell.district_id].append(cell.buckets)
+        groups[cell.minute_ms, cell.kind, "device", cell.camera_ip].append(cell.buckets)
+    return [summary(*group, merge(parts)) for group, parts in groups.items()]
 
 
 def summary(

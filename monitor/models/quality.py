@@ -17,9 +17,8 @@ from bus.contracts.alarms import Incident
 from bus.contracts.meters import QualityCell
 from bus.contracts.register import Register
 from bus.domain.times import MINUTE_MS
+from ingest.store.port import CellKey
 from monitor.models.hysteresis import Hysteresis, HysteresisTracker, IncidentChange
-
-CellKey = tuple[str, str, str, int]  # kind, camera, server, capture minute
 
 SERVER_SHARE = 0.5  # from this share of bad devices on, the server is the fault and not its devices
 

@@ -1,9 +1,9 @@
-"""Ingest: data topics and quarantine → store, positions in the same transaction (I-4).
+"""Ingest: data topics, quarantine and `meter.sent` → store, in one transaction each (I-4).
 
-Turns a batch of messages into rows, rejections and counts, and publishes the touched latency cells
-on `meter.latency`. No position is stored without its rows. `store_batch` and what it calls is pure.
-It counts arrived, valid and rejected records, because here each message is read once and its
-position is in the same transaction; the quality application adds what producers sent.
+Turns a batch of messages into rows, rejections and counts, adds what senders say that they sent,
+and publishes the touched cells on `meter.latency` and `meter.quality`. No position is stored
+without its rows. It is the only application that writes the record store, and counts here, because
+here each message is read once and its position is in the same transaction. `store_batch` is pure.
 Alone: `spark_apps/driver.py --application ingest`.
 """
 
@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from bus.client.model import TopicAndPartition
-from bus.contracts.meters import LatencyCell
-from bus.contracts.topics import DATA_TOPICS, METER_LATENCY, QUARANTINE_RECORDS
-from bus.domain.times import minute_of
+from bus.contracts.meters import LatencyCell, Sent
+from bus.contracts.topics import DATA_TOPICS, METER_SENT, QUARANTINE_RECORDS
+from bus.domain.times import MINUTE_MS, minute_of
+from bus.wall_clock import now_ms
 from ingest.normalise import clock_limits
 from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 from monitor.models.histogram import bucket_of
@@ -24,10 +27,11 @@ from spark_apps.broadcast import VersionedBroadcast
 from spark_apps.context import Context
 from spark_apps.judge import (
     JUDGED_SCHEMA,
+    JudgedBatch,
     JudgedRecord,
-    judge,
     judge_batches,
-    judged_records,
+    judge_messages,
+    judged_batch,
 )
 from spark_apps.message import OffsetRanges, StreamMessage, ends_of
 from spark_apps.positions import positions
@@ -38,11 +42,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+FORMER_READER = "quality"
+PUBLISHED_AGAIN_MS = 10 * MINUTE_MS
+"""What quality and latency still judge; older cells were published, or nobody asks for them."""
+
+
 class Ingest:
-    """Keeps nothing between batches."""
+    """The one writer of the record store. Keeps nothing between batches but what it has not
+    published yet."""
 
     name: str = "ingest"
-    topics: tuple[str, ...] = (*DATA_TOPICS, QUARANTINE_RECORDS)
+    topics: tuple[str, ...] = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT)
     headers: bool = True
 
     def __init__(self, context: Context) -> None:
@@ -50,10 +60,14 @@ class Ingest:
         self.trigger_ms = context.settings.streams.ingest_trigger_ms
         self._group = context.group_positions(self.name, self.topics)
         self._register = VersionedBroadcast(context.register.read, lambda: context.register.version)
+        self._publish_last_minutes()
 
     def positions(self) -> dict[TopicAndPartition, int]:
-        """The store's, written with the rows."""
-        return self._context.stored_positions(self.name)
+        """The store's, written with the rows. In a store of an earlier version the counters were
+        read by the quality application, under its own name."""
+        stored = self._context.stored_positions
+        counters = {p: end for p, end in stored(FORMER_READER).items() if p[0] == METER_SENT}
+        return counters | stored(self.name)
 
     def transform(self, messages: DataFrame) -> DataFrame:
         """With headers."""
@@ -63,7 +77,7 @@ class Ingest:
         """Judge in this process; one transaction of the store."""
         site = self._context.settings.site
         register, clock = self._context.register.read(), clock_limits(site)
-        self._apply((judge(m, register, site.zone, clock) for m in messages), offsets)
+        self._apply(judge_messages(messages, register, site.zone, clock), offsets)
 
     def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
         """Judge in the executors; one transaction of the store."""
@@ -75,26 +89,36 @@ class Ingest:
             return judge_batches(batches, register.value, zone, clock)
 
         judged = frame.mapInArrow(work, JUDGED_SCHEMA)
-        self._apply(judged_records(judged.toArrow()), offsets)
+        self._apply(judged_batch(judged.toArrow()), offsets)
 
-    def _apply(self, judged: Iterable[JudgedRecord], offsets: OffsetRanges) -> None:
-        """Store, then the meters (cumulative: a lost one heals by the next)."""
+    def _apply(self, judged: JudgedBatch, offsets: OffsetRanges) -> None:
+        """Store; then the meters, of what is committed."""
         context = self._context
-        batch = store_batch(judged)
+        batch = store_batch(judged.records, judged.counters)
         applied = context.store.writer.apply(batch, positions(self.name, context.cluster, offsets))
-        for cell in applied.latency:
-            context.publisher.send(METER_LATENCY, f"{cell.kind}:{cell.minute_ms}", cell)
+        context.cells.touch(applied.latency, applied.quality)
         self._group.publish(ends_of(offsets))
 
+    def _publish_last_minutes(self) -> None:
+        """What the driver before committed and may not have published."""
+        store = self._context.store.reader
+        since_ms = now_ms() - PUBLISHED_AGAIN_MS
+        attempt = store.newest_attempt()
+        latency = store.latency_cells(from_ms=since_ms, until_ms=0)
+        quality = store.quality(from_ms=since_ms, until_ms=0)
+        self._context.cells.touch(
+            [msgspec.structs.replace(cell, attempt=attempt) for cell in latency],
+            [msgspec.structs.replace(cell, attempt=attempt) for cell in quality],
+        )
 
-def store_batch(judged: Iterable[JudgedRecord]) -> StoreBatch:
-    """Rows, rejections and counts of one batch."""
+
+def store_batch(judged: Iterable[JudgedRecord], counters: Sequence[Sent] = ()) -> StoreBatch:
+    """Rows, rejections, counts and counters of one batch."""
     rows: list[RecordRow] = []
     rejected: list[RejectedRow] = []
     counter = CellCounter()
     for kind, row in judged:
-        minute_ms = minute_of(_claimed_at_ms(row) or row.received_at_ms)
-        cell = (kind, row.camera_ip, row.recognizer_ip, minute_ms)
+        cell = (kind, *row.quality_key[1:])
         if isinstance(row, RecordRow):
             rows.append(row)
             counter.valid(cell, partly_read=row.partly_read)
@@ -102,7 +126,11 @@ def store_batch(judged: Iterable[JudgedRecord]) -> StoreBatch:
             rejected.append(row)
             counter.rejected(cell, row.reason)
     return StoreBatch(
-        rows=rows, rejected=rejected, quality=counter.increments(), latency=latency_cells
+        rows=rows,
+        rejected=rejected,
+        quality=counter.increments(),
+        sent=counters,
+        latency=latency_cells,
     )
 
 
@@ -122,8 +150,3 @@ def latency_cells(stored: Sequence[RecordRow]) -> list[LatencyCell]:
         LatencyCell(kind=k, district_id=d, camera_ip=c, minute_ms=minute_ms, buckets=buckets)
         for (k, d, c, minute_ms), buckets in counted.items()
     ]
-
-
-def _claimed_at_ms(row: RecordRow | RejectedRow) -> int:
-    """The time under which the sender counted the record, even if its clock was wrong."""
-    return row.claimed_at_ms if isinstance(row, RecordRow) else row.captured_at_ms

@@ -1,30 +1,30 @@
-"""Latency: `meter.latency` → percentiles per minute in the store, incidents (L-1 to L-3).
+"""Latency: `meter.latency` → incidents (L-3).
 
-Summaries are stored with the positions; incidents are flushed before them. Reads cumulative cells,
-never records. `digest_cells` and what it calls is pure.
+Reads cumulative cells, never records; opens no store. Incidents are acknowledged before the
+positions are committed. `cells_of` and `judge` are pure.
 Alone: `spark_apps/driver.py --application latency`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Incident
 from bus.contracts.meters import LatencyCell
-from bus.contracts.topics import EVENT_INCIDENT, METER_LATENCY
+from bus.contracts.topics import METER_LATENCY
 from bus.domain.times import MINUTE_MS, minute_of
 from bus.wall_clock import now_ms
-from ingest.store.port import LatencySummary, StoreBatch
+from monitor.models.cell_window import CellWindow
 from monitor.models.hysteresis import Hysteresis
-from monitor.models.latency import LatencyIncidents, LatencyWindow
+from monitor.models.latency import SETTLE_MS, LatencyIncidents, latency_window, summaries
 from spark_apps.context import Context
 from spark_apps.incidents import read_incidents, still_open
-from spark_apps.message import OffsetRanges, StreamMessage, messages_of
-from spark_apps.positions import positions
+from spark_apps.message import OffsetRanges, StreamMessage, ends_of, messages_of
+from spark_apps.rebuilding import Rebuilding
 from spark_apps.settings import StreamsSettings
 from spark_apps.source import select_columns
 
@@ -42,8 +42,8 @@ def threshold(settings: StreamsSettings) -> Hysteresis:
 
 
 class Latency:
-    """Keeps the cells of the last two hours, rebuilt from the store; open incidents from their
-    topic.
+    """Keeps the cells of the last two hours, rebuilt from their topic at every start; open
+    incidents from theirs.
     """
 
     name: str = "latency"
@@ -54,17 +54,16 @@ class Latency:
         self._context = context
         settings = context.settings
         self.trigger_ms = settings.streams.latency_trigger_ms
-        self._window = LatencyWindow()
-        begin_ms = minute_of(now_ms()) - self._window.keep_minutes * MINUTE_MS
-        self._window.add(context.store.reader.latency_cells(from_ms=begin_ms, until_ms=0))
+        self._window = latency_window()
         self._incidents = LatencyIncidents(threshold(settings.streams))
-        incidents = read_incidents(settings.bus)
-        for incident in still_open(incidents, "latency"):
+        self._incidents.judged_until_ms = minute_of(now_ms()) - JUDGED_MINUTES * MINUTE_MS
+        for incident in still_open(read_incidents(settings.bus), "latency"):
             self._incidents.resume(incident)
+        self._rebuilding = Rebuilding(context.group_positions(self.name, self.topics))
 
     def positions(self) -> dict[TopicAndPartition, int]:
-        """The store's, written with the rows."""
-        return self._context.stored_positions(self.name)
+        """Two hours back: where it stands is committed for those who watch the lag."""
+        return self._rebuilding.begin(now_ms() - self._window.keep_minutes * MINUTE_MS)
 
     def transform(self, messages: DataFrame) -> DataFrame:
         """Position, time and value."""
@@ -76,25 +75,11 @@ class Latency:
 
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Incidents first: a repeated one is recognised by its id, a missing one would be lost."""
-        context = self._context
-        changes = digest_cells(
-            self._window, self._incidents, cells_of(message.value for message in messages), now_ms()
-        )
-        for incident in changes.incidents:
-            context.publisher.send(EVENT_INCIDENT, incident.incident_id, incident)
-        if changes.incidents:
-            context.publisher.flush()
-        context.store.writer.apply(
-            StoreBatch(latency_summaries=changes.summaries),
-            positions(self.name, context.cluster, offsets),
-        )
-
-
-class LatencyChanges(NamedTuple):
-    """What one batch changes."""
-
-    summaries: list[LatencySummary]
-    incidents: list[Incident]
+        self._window.add(cells_of(message.value for message in messages))
+        self._window.trim()
+        if self._rebuilding.is_over(ends_of(offsets)):
+            self._context.publish_incidents(judge(self._window, self._incidents, now_ms()))
+        self._rebuilding.commit(ends_of(offsets))
 
 
 def cells_of(values: Iterable[bytes | None]) -> list[LatencyCell]:
@@ -108,20 +93,12 @@ def cells_of(values: Iterable[bytes | None]) -> list[LatencyCell]:
     return cells
 
 
-def digest_cells(
-    window: LatencyWindow, incidents: LatencyIncidents, cells: Iterable[LatencyCell], now_ms: int
-) -> LatencyChanges:
-    """Take cells; summarise the minutes they touch; judge the minutes that are over."""
-    touched = window.add(cells)
-    window.trim()
-    return LatencyChanges(window.summaries(touched), _judge(window, incidents, now_ms))
-
-
-def _judge(window: LatencyWindow, incidents: LatencyIncidents, now_ms: int) -> list[Incident]:
-    """Once a minute, over the minutes that have ended since."""
-    whole_ms = minute_of(now_ms)
-    if incidents.judged_until_ms >= whole_ms:
+def judge(
+    window: CellWindow[LatencyCell], incidents: LatencyIncidents, now_ms: int
+) -> list[Incident]:
+    """Judge the minutes that have ended, and whose cells have had time to arrive."""
+    settled_ms = minute_of(now_ms - SETTLE_MS)
+    from_ms = max(incidents.judged_until_ms, settled_ms - JUDGED_MINUTES * MINUTE_MS)
+    if from_ms >= settled_ms:
         return []
-    from_ms = max(incidents.judged_until_ms, whole_ms - JUDGED_MINUTES * MINUTE_MS)
-    ended = {minute for minute in window.minutes if from_ms <= minute < whole_ms}
-    return incidents.judge(window.summaries(ended), now_ms)
+    return incidents.judge(summaries(window.between(from_ms, settled_ms)), settled_ms)

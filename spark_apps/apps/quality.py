@@ -1,9 +1,7 @@
-"""Quality: `meter.sent` → what was sent per device and minute, beside what ingest counted (Q-1
-to Q-3).
+"""Quality: `meter.quality` → incidents of devices and servers that lose records (Q-1 to Q-3).
 
-Stores the counters with the positions in one transaction, publishes the touched cells on
-`meter.quality`, and opens incidents of devices and servers that lose records. Never reads a record:
-arrived, valid and rejected are counted by ingest, where each is read once. `counters_of` is pure.
+Never reads a record and opens no store: sent, arrived, valid and rejected are counted by ingest.
+Incidents are acknowledged before the positions are committed. `cells_of` is pure.
 Alone: `spark_apps/driver.py --application quality`.
 """
 
@@ -15,17 +13,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bus.client.model import TopicAndPartition
-from bus.contracts.meters import QualityCell, Sent
-from bus.contracts.topics import EVENT_INCIDENT, METER_QUALITY, METER_SENT
+from bus.contracts.meters import QualityCell
+from bus.contracts.topics import METER_QUALITY
 from bus.domain.times import MINUTE_MS
 from bus.wall_clock import now_ms
-from ingest.store.port import StoreBatch
+from ingest.store.quality_cells import key_of
+from monitor.models.cell_window import CellWindow
 from monitor.models.hysteresis import Hysteresis
-from monitor.models.quality import CellKey, GapIncidents
+from monitor.models.quality import GapIncidents
 from spark_apps.context import Context
 from spark_apps.incidents import read_incidents, still_open
-from spark_apps.message import OffsetRanges, StreamMessage, messages_of
-from spark_apps.positions import positions
+from spark_apps.message import OffsetRanges, StreamMessage, ends_of, messages_of
+from spark_apps.rebuilding import Rebuilding
 from spark_apps.settings import StreamsSettings
 from spark_apps.source import select_columns
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 JUDGED_MINUTES = 10  # older minutes were judged, or no driver ran
-_DECODER = msgspec.json.Decoder(Sent)
+_DECODER = msgspec.json.Decoder(QualityCell)
 
 
 def threshold(settings: StreamsSettings) -> Hysteresis:
@@ -43,24 +42,27 @@ def threshold(settings: StreamsSettings) -> Hysteresis:
 
 
 class Quality:
-    """Keeps who has an open incident, found again on its topic at every start."""
+    """Keeps the cells of the last two hours, rebuilt from their topic at every start; who has an
+    open incident, from theirs."""
 
     name: str = "quality"
-    topics: tuple[str, ...] = (METER_SENT,)
+    topics: tuple[str, ...] = (METER_QUALITY,)
     headers: bool = False
 
     def __init__(self, context: Context) -> None:
         self._context = context
         settings = context.settings
         self.trigger_ms = settings.streams.quality_trigger_ms
+        self._window: CellWindow[QualityCell] = CellWindow(key_of)
         self._gaps = GapIncidents(threshold(settings.streams), context.register.read())
         self._gaps.judged_until_ms = now_ms() - JUDGED_MINUTES * MINUTE_MS
         for incident in still_open(read_incidents(settings.bus), "quality"):
             self._gaps.resume(incident)
+        self._rebuilding = Rebuilding(context.group_positions(self.name, self.topics))
 
     def positions(self) -> dict[TopicAndPartition, int]:
-        """The store's, written with the rows."""
-        return self._context.stored_positions(self.name)
+        """Two hours back: where it stands is committed for those who watch the lag."""
+        return self._rebuilding.begin(now_ms() - self._window.keep_minutes * MINUTE_MS)
 
     def transform(self, messages: DataFrame) -> DataFrame:
         """Position, time and value."""
@@ -71,56 +73,28 @@ class Quality:
         self.on_batch(messages_of(frame.toArrow()), offsets)
 
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
-        """Count; then judge the minutes that have settled."""
-        context = self._context
-        counters = counters_of(message.value for message in messages)
-        context.store.writer.apply(
-            StoreBatch(sent=counters), positions(self.name, context.cluster, offsets)
-        )
-        self._publish(counters)
-        self._judge()
-
-    def _publish(self, counters: list[Sent]) -> None:
-        """The whole cells that the counters touched; cumulative, so that a lost one heals."""
-        touched = {key_of(sent) for sent in counters}
-        for minute_ms in sorted({key[3] for key in touched}):
-            for cell in self._between(minute_ms, minute_ms + MINUTE_MS):
-                if key_of(cell) in touched:
-                    key = f"{cell.camera_ip}:{cell.minute_ms}"
-                    self._context.publisher.send(METER_QUALITY, key, cell)
+        """Judge the minutes that have settled; then commit."""
+        self._window.add(cells_of(message.value for message in messages))
+        self._window.trim()
+        if self._rebuilding.is_over(ends_of(offsets)):
+            self._judge()
+        self._rebuilding.commit(ends_of(offsets))
 
     def _judge(self) -> None:
-        until_ms = self._gaps.settled_until_ms(now_ms())
-        if until_ms <= self._gaps.judged_until_ms:
+        from_ms, until_ms = self._gaps.judged_until_ms, self._gaps.settled_until_ms(now_ms())
+        if until_ms <= from_ms:
             return
         self._gaps.register = self._context.register.read()
-        cells = self._between(self._gaps.judged_until_ms, until_ms)
-        incidents = self._gaps.judge(cells, now_ms())
-        for incident in incidents:
-            self._context.publisher.send(EVENT_INCIDENT, incident.incident_id, incident)
-        if incidents:
-            self._context.publisher.flush()
-
-    def _between(self, from_ms: int, until_ms: int) -> list[QualityCell]:
-        return self._context.store.reader.quality(from_ms=from_ms, until_ms=until_ms)
+        cells = list(self._window.between(from_ms, until_ms))
+        self._context.publish_incidents(self._gaps.judge(cells, now_ms()))
 
 
-def counters_of(values: Iterable[bytes | None]) -> list[Sent]:
-    """The readable counters, of each only the largest number: they are cumulative in their
-    epoch.
-    """
-    newest: dict[tuple[str, int, CellKey], Sent] = {}
+def cells_of(values: Iterable[bytes | None]) -> list[QualityCell]:
+    """The cells of readable messages; others are not ours."""
+    cells = []
     for value in values:
         try:
-            sent = _DECODER.decode(value or b"")
+            cells.append(_DECODER.decode(value or b""))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue  # not ours
-        counter = (sent.producer, sent.epoch, key_of(sent))
-        if counter not in newest or newest[counter].sent < sent.sent:
-            newest[counter] = sent
-    return list(newest.values())
-
-
-def key_of(cell: Sent | QualityCell) -> CellKey:
-    """The device, server and capture minute something counts for."""
-    return cell.kind, cell.camera_ip, cell.recognizer_ip, cell.minute_ms
+            continue
+    return cells

@@ -21,7 +21,7 @@ from bus.contracts.meters import QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
 from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Position, RecordRow, RejectedRow, StoreBatch
-from monitor.models.latency import LatencyWindow, cells_of
+from monitor.models.latency import cells_of, latency_window
 
 ZONE = ZoneInfo("Asia/Shanghai")
 MINUTE_MS = 60_000
@@ -191,7 +191,7 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
             took = int(dice.lognormvariate(6.2, 0.5)) - off_ms
             captured = now_ms - i * 60_000 - took
             latencies.append(("vehicle", "d0", camera, captured, took))
-    book = LatencyWindow(keep_minutes=1440)
+    book = latency_window(keep_minutes=1440)
     by_minute: dict[int, list[tuple[str, str, str, int]]] = {}
     for kind, district, camera, captured, took in latencies:
         by_minute.setdefault((captured + took) // MINUTE_MS, []).append(
@@ -214,7 +214,6 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
             rejected=rejected,
             quality=quality,
             latency=lambda new: [c for m in book.minutes.values() for c in m.values()],
-            latency_summaries=book.summaries(book.minutes),
         ),
         [
             Position(

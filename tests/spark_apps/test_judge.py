@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 
+import msgspec
 import pyarrow as pa
 
+from bus.contracts.meters import Sent
 from bus.contracts.register import Register
 from bus.domain.kinds import TOPIC_OF_KIND
-from spark_apps.judge import judge, judge_batches, judged_records
+from spark_apps.judge import JudgedBatch, judge_batches, judge_messages, judged_batch
 from spark_apps.message import StreamMessage, messages_of
 
 ZONE = "Asia/Shanghai"
@@ -36,11 +38,15 @@ def row(topic: str, offset: int, value: bytes | None, **headers: str) -> dict[st
             "headers": found}  # fmt: skip
 
 
-def both_ways(given: pa.RecordBatch) -> tuple[list[object], list[object]]:
+def both_ways(given: pa.RecordBatch) -> tuple[JudgedBatch, JudgedBatch]:
     messages = messages_of(pa.Table.from_batches([given]))
-    here: list[object] = [judge(message, Register(), ZONE) for message in messages]
+    here = judge_messages(messages, Register(), ZONE)
     made = pa.Table.from_batches(judge_batches([given], Register(), ZONE))
-    return here, list(judged_records(made))
+    return here, judged_batch(made)
+
+
+def counter(sent: int) -> Sent:
+    return Sent(producer="p", epoch=1, kind="vehicle", camera_ip="c", minute_ms=0, sent=sent)
 
 
 def test_valid_rejected_and_quarantined_records_come_back_as_they_were_judged() -> None:
@@ -56,7 +62,22 @@ def test_valid_rejected_and_quarantined_records_come_back_as_they_were_judged() 
     )
     here, there = both_ways(given)
     assert here == there
-    assert len(there) == 4
+    assert len(there.records) == 4
+
+
+def test_counters_of_senders_travel_beside_the_records() -> None:
+    """One that is none is passed over."""
+    given = batch(
+        [
+            row("meter.sent", 0, msgspec.json.encode(counter(3))),
+            row("meter.sent", 1, b"{}"),
+            row("data.vehicle", 2, b"{}"),
+        ]
+    )
+    here, there = both_ways(given)
+    assert here == there
+    assert there.counters == [counter(3)]
+    assert len(there.records) == 1
 
 
 def test_places_and_identities_stand_beside_the_rows() -> None:
@@ -66,13 +87,13 @@ def test_places_and_identities_stand_beside_the_rows() -> None:
     found = [made.column(name).to_pylist() for name in ("topic", "partition", "offset")]
     assert found == [["data.vehicle", "data.face"], [1, 1], [7, 8]]
     assert made.column("record_id")[0].as_py() == "a"
-    assert made.column("is_valid").to_pylist() == [False, False]
+    assert made.column("row_type").to_pylist() == ["rejected", "rejected"]
 
 
 def test_an_empty_batch_is_an_empty_batch() -> None:
     """Sparse topics have many."""
     here, there = both_ways(batch([]))
-    assert here == there == []
+    assert here == there == ([], [])
 
 
 def test_no_bytes_stop_a_task(dice: random.Random) -> None:

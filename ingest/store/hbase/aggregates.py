@@ -1,7 +1,6 @@
-"""What a batch changes in the aggregates: totals, quality cells, counters, histograms, summaries.
-Pure.
+"""What a batch changes in the aggregates: totals, quality cells, counters, histograms. Pure.
 
-In: rows, cells, counters, summaries. Out: changes by the key of a cell.
+In: rows, cells, counters. Out: changes by the key of a cell.
 Never: HBase, nor the question which attempt counts.
 """
 
@@ -10,21 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
 from bus.domain.times import minute_of
 from ingest.store.hbase.keys import cell_key
 from ingest.store.hbase.ledger import Change
-from ingest.store.port import LatencySummary, RecordRow, RejectedRow
+from ingest.store.port import RecordRow, RejectedRow
+from ingest.store.quality_cells import sent_cell, stored_cells
 from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
 
 # Kinds of cells: the first byte of their keys. What follows is said where each key is made.
 TOTAL, CAPTURED, QUALITY, SENT = b"T", b"C", b"Q", b"S"
-HISTOGRAM, SUMMARY, SUMMARY_BY_TIME = b"L", b"M", b"N"
+HISTOGRAM = b"L"
 
 COUNT = "count"
-QUALITY_NUMBERS = ("sent", "arrived", "valid", "partly_read")
+QUALITY_NUMBERS = ("sent", "arrived", "valid", "partly_read", "stored")
 REASON = "rejected "  # before a reason, among a quality cell's numbers
-SUMMARY_NUMBERS = (COUNT, "p50_ms", "p95_ms", "p99_ms", "max_ms")
 
 
 def total_key(name: str, kind: str, reason: str = "") -> bytes:
@@ -54,13 +55,15 @@ def histogram_key(cell: LatencyCell) -> bytes:
     return cell_key(HISTOGRAM, cell.minute_ms, cell.kind, cell.district_id, cell.camera_ip)
 
 
-def summary_keys(summary: LatencySummary) -> tuple[bytes, bytes]:
-    """A summary lies twice: under what it is about, and under its minute beside the others'."""
-    s = summary
-    return (
-        cell_key(SUMMARY, s.scope, s.scope_id, s.minute_ms, s.kind),
-        cell_key(SUMMARY_BY_TIME, s.scope, s.minute_ms, s.scope_id, s.kind),
-    )
+def quality_of(cell: QualityCell, numbers: Mapping[str, int], attempt: int = 0) -> QualityCell:
+    """A quality cell's numbers as `QualityCell` has them; `cell` says what it is about."""
+    rejected = {
+        name.removeprefix(REASON): count
+        for name, count in numbers.items()
+        if name.startswith(REASON)
+    }
+    known = {name: numbers.get(name, 0) for name in QUALITY_NUMBERS}
+    return replace(cell, rejected=rejected, attempt=attempt, **known)
 
 
 def buckets_of(numbers: Mapping[str, int]) -> dict[int, int]:
@@ -74,6 +77,7 @@ class AggregateUpdates:
 
     def __init__(self) -> None:
         self._of: dict[bytes, list[Change]] = {}
+        self.touched: dict[bytes, QualityCell] = {}  # any increment of a quality cell, by its key
 
     def add(self, key: bytes, numbers: Mapping[str, int]) -> None:
         """Numbers are added to what is there."""
@@ -85,10 +89,6 @@ class AggregateUpdates:
             return there
 
         self._of.setdefault(key, []).append(change)
-
-    def put(self, key: bytes, numbers: dict[str, int]) -> None:
-        """Numbers take the place of what is there."""
-        self._of.setdefault(key, []).append(lambda _: numbers)
 
     def total(self, name: str, kinds: Mapping[str, int]) -> None:
         """So many more of each kind."""
@@ -102,6 +102,7 @@ class AggregateUpdates:
         self.total(DUPLICATES, Counter(row.kind for row in rows) - kinds)
         for key, count in Counter(captured_key(row) for row in new).items():
             self.add(key, {COUNT: count})
+        self.quality(stored_cells(new))
 
     def rejected(self, rows: Sequence[RejectedRow], new: Sequence[RejectedRow]) -> None:
         """The same for rejected ones, by reason."""
@@ -116,6 +117,7 @@ class AggregateUpdates:
             numbers = {name: getattr(cell, name) for name in QUALITY_NUMBERS}
             numbers |= {REASON + reason: count for reason, count in cell.rejected.items()}
             self.add(quality_key(cell), numbers)
+            self.touched[quality_key(cell)] = cell
 
     def counters(self, counters: Iterable[Sent], largest: Mapping[bytes, int]) -> None:
         """Cumulative counters: what exceeds the largest so far (by key) is added to the quality
@@ -127,20 +129,13 @@ class AggregateUpdates:
             if more > 0:
                 seen[key] = sent.sent
                 self.add(key, {COUNT: more})
-                self.add(quality_key(sent), {"sent": more})
+                self.quality([sent_cell(sent, more)])
 
     def histograms(self, cells: Iterable[LatencyCell]) -> None:
         """Latencies of records that are new."""
         for cell in cells:
             buckets = {str(bucket): count for bucket, count in cell.buckets.items()}
             self.add(histogram_key(cell), buckets)
-
-    def summaries(self, summaries: Iterable[LatencySummary]) -> None:
-        """A minute that is summed up again keeps the newest figures only."""
-        for summary in summaries:
-            numbers = {name: getattr(summary, name) for name in SUMMARY_NUMBERS}
-            for key in summary_keys(summary):
-                self.put(key, numbers)
 
     @property
     def keys(self) -> list[bytes]:

@@ -24,7 +24,6 @@ from ingest.store.hbase.ledger import Ledger, value
 from ingest.store.hbase.search import BEHIND_ALL, edges, whole_minutes
 from ingest.store.port import (
     Counts,
-    LatencySummary,
     PageRequest,
     PlatesFound,
     Position,
@@ -32,6 +31,7 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
 )
+from ingest.store.quality_cells import empty_cell
 from ingest.store.totals import counts_of
 
 MAX_PLATES_SCANNED = 100_000  # by one search for a part of a plate; entries come over a line
@@ -128,46 +128,12 @@ class HbaseReader:
         """See `RecordReader.quality`."""
         found = self._cells(aggregates.QUALITY, "nsss", keys.number(from_ms), _until(until_ms))
         return [
-            QualityCell(
-                minute_ms=minute_ms,
-                kind=its_kind,
-                camera_ip=camera_ip,
-                recognizer_ip=recognizer_ip,
-                rejected={
-                    name.removeprefix(aggregates.REASON): count
-                    for name, count in numbers.items()
-                    if name.startswith(aggregates.REASON)
-                },
-                **{name: numbers.get(name, 0) for name in aggregates.QUALITY_NUMBERS},
+            aggregates.quality_of(
+                empty_cell((its_kind, camera_ip, recognizer_ip, minute_ms)), numbers
             )
             for (minute_ms, its_kind, camera_ip, recognizer_ip), numbers in found
             if kind in ("", its_kind)
         ]
-
-    def latency(
-        self, *, from_ms: int, until_ms: int, kind: str = "", scope: str = "all", scope_id: str = ""
-    ) -> list[LatencySummary]:
-        """See `RecordReader.latency`. An empty `scope_id` gives every district or device."""
-        if scope_id:
-            about = keys.text(scope) + keys.text(scope_id)
-            table, shape = aggregates.SUMMARY, "ssns"
-        else:
-            about, table, shape = keys.text(scope), aggregates.SUMMARY_BY_TIME, "snss"
-        found = self._cells(table, shape, about + keys.number(from_ms), about + _until(until_ms))
-        rows = []
-        for (_, one, other, its_kind), numbers in found:
-            minute_ms, its_id = (other, one) if scope_id else (one, other)
-            if kind in ("", its_kind) and numbers:
-                rows.append(
-                    LatencySummary(
-                        kind=its_kind,
-                        scope=scope,  # type: ignore[arg-type]  # as its writer named it
-                        scope_id=its_id,
-                        minute_ms=minute_ms,
-                        **numbers,
-                    )
-                )
-        return sorted(rows, key=lambda row: (row.minute_ms, row.kind, row.scope_id))
 
     def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
         """See `RecordReader.latency_cells`."""
@@ -195,6 +161,10 @@ class HbaseReader:
             if a == application
         ]  # fmt: skip
         return sorted(found, key=lambda position: (position.topic, position.partition))
+
+    def newest_attempt(self) -> int:
+        """See `RecordReader.newest_attempt`."""
+        return self._read(lambda line: tables.read_ledger(line)[0].committed, 0)
 
     def close(self) -> None:
         """Close the connections; no call may be running."""

@@ -104,7 +104,6 @@ class _Attempt:
         self._updates.histograms(latency)
         self._updates.quality(batch.quality)
         self._updates.counters(batch.sent, self._largest(batch.sent))
-        self._updates.summaries(batch.latency_summaries)
         cells = self._put_cells()
         return Applied(
             stored=len(new),
@@ -112,8 +111,16 @@ class _Attempt:
             rejected=rejected,
             rejected_duplicates=len(batch.rejected) - rejected,
             latency=[
-                replace(c, buckets=aggregates.buckets_of(cells[aggregates.histogram_key(c)].now))
+                replace(
+                    c,
+                    buckets=aggregates.buckets_of(cells[aggregates.histogram_key(c)].now),
+                    attempt=self._ledger.begun,
+                )
                 for c in latency
+            ],
+            quality=[
+                aggregates.quality_of(cell, cells[key].now, self._ledger.begun)
+                for key, cell in self._updates.touched.items()
             ],
             stored_at_ms=self._now_ms,
         )

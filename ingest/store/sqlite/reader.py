@@ -18,7 +18,6 @@ from bus.contracts.meters import LatencyCell, QualityCell
 from bus.domain.plates import folded
 from ingest.store.port import (
     Counts,
-    LatencySummary,
     PageRequest,
     PlatesFound,
     Position,
@@ -43,7 +42,6 @@ _BUCKETS = msgspec.json.Decoder(dict[int, int])
 # Beyond every epoch in milliseconds: "until" where none was asked for.
 _FOREVER_MS = 1 << 62
 _REJECTED_COLUMNS = ",".join(RejectedRow.__struct_fields__)
-_SUMMARY_COLUMNS = ",".join(LatencySummary.__struct_fields__)
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 
@@ -122,25 +120,12 @@ class SqliteReader:
         cells = self._rows(
             Statement(
                 "SELECT minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid,"
-                f" partly_read FROM quality {where}"
+                f" partly_read, stored FROM quality {where}"
                 " ORDER BY minute_ms, kind, camera_ip, recognizer_ip",
                 values,
             )
         )
-        return [_quality_cell(row, reasons.get(row[:4], {})) for row in cells]
-
-    def latency(
-        self, *, from_ms: int, until_ms: int, kind: str = "", scope: str = "all", scope_id: str = ""
-    ) -> list[LatencySummary]:
-        """See `RecordReader.latency`. An empty `scope_id` gives every district or device."""
-        sql = (
-            f"SELECT {_SUMMARY_COLUMNS} FROM latency_summaries"
-            " WHERE scope = ? AND (? = '' OR scope_id = ?) AND minute_ms >= ? AND minute_ms < ?"
-            " AND (? = '' OR kind = ?) ORDER BY minute_ms, kind, scope_id"
-        )
-        until = until_ms or _FOREVER_MS
-        values = [scope, scope_id, scope_id, from_ms, until, kind, kind]
-        return [_struct(LatencySummary, row) for row in self._rows(Statement(sql, values))]
+        return [quality_cell(row, reasons.get(row[:4], {})) for row in cells]
 
     def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
         """See `RecordReader.latency_cells`."""
@@ -149,7 +134,7 @@ class SqliteReader:
             " WHERE minute_ms >= ? AND minute_ms < ? AND (? = '' OR kind = ?) ORDER BY minute_ms"
         )
         found = self._rows(Statement(sql, [from_ms, until_ms or _FOREVER_MS, kind, kind]))
-        return [_struct(LatencyCell, (*row[:4], _BUCKETS.decode(row[4]))) for row in found]
+        return [_struct(LatencyCell, (*row[:4], _BUCKETS.decode(row[4]), 0)) for row in found]
 
     def positions(self, application: str) -> list[Position]:
         """See `RecordReader.positions`."""
@@ -159,6 +144,11 @@ class SqliteReader:
         )
         found = self._rows(Statement(sql, [application]))
         return [_struct(Position, (*row, -1)) for row in found]
+
+    def newest_attempt(self) -> int:
+        """See `RecordReader.newest_attempt`."""
+        found = self._rows(Statement("SELECT newest FROM attempts", []))
+        return int(found[0][0]) if found else 0
 
     def close(self) -> None:
         """Close the connections of all threads; no call may be running."""
@@ -205,8 +195,9 @@ def _struct(kind: type[_Row], values: Sequence[Any]) -> _Row:
     )
 
 
-def _quality_cell(row: tuple[Any, ...], rejected: dict[str, int]) -> QualityCell:
-    minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read = row
+def quality_cell(row: tuple[Any, ...], rejected: dict[str, int], attempt: int = 0) -> QualityCell:
+    """A cell of its row, its rejections, and the number of the batch that made it so."""
+    minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read, stored = row
     return QualityCell(
         kind=kind,
         camera_ip=camera_ip,
@@ -217,4 +208,6 @@ def _quality_cell(row: tuple[Any, ...], rejected: dict[str, int]) -> QualityCell
         valid=valid,
         rejected=rejected,
         partly_read=partly_read,
+        stored=stored,
+        attempt=attempt,
     )

@@ -16,7 +16,7 @@ import sqlite3
 
 from ingest.store.port import StoreError
 
-VERSION = 2
+VERSION = 3
 
 # 16 KiB pages and a write-ahead log of 64 MiB: measured 1.4 times the throughput of 4 KiB and 4
 # MiB, because index pages are then written once per checkpoint and not once per batch.
@@ -150,8 +150,18 @@ CREATE TABLE positions (
 # In a file of version 1 no clock was judged; its records stay as they are.
 _VERSION_2 = "ALTER TABLE records ADD COLUMN clock_off_ms INTEGER NOT NULL DEFAULT 0;"
 
+# Percentiles come from the histograms. Of records stored before, all valid ones are taken for new:
+# which of them had come twice was not counted by device.
+_VERSION_3 = """
+DROP TABLE latency_summaries;
+ALTER TABLE quality ADD COLUMN stored INTEGER NOT NULL DEFAULT 0;
+UPDATE quality SET stored = valid;
+CREATE TABLE attempts (id INTEGER PRIMARY KEY CHECK (id = 1), newest INTEGER NOT NULL);
+INSERT INTO attempts VALUES (1, 0);
+"""
+
 # One script per version; a file of version n runs the scripts after the n-th.
-_MIGRATIONS = (_VERSION_1, _VERSION_2)
+_MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +23,6 @@ from bus.sqlite_transaction import immediate_transaction
 from ingest.store.port import (
     COMMON_STORED,
     Applied,
-    LatencySummary,
     Position,
     RecordRow,
     RejectedRow,
@@ -31,6 +30,7 @@ from ingest.store.port import (
     StoreUnavailable,
 )
 from ingest.store.positions import was_applied
+from ingest.store.quality_cells import merged_cells, sent_cell, stored_cells
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import (
     FACET_CHECKPOINT,
@@ -38,7 +38,7 @@ from ingest.store.sqlite.facets import (
     FACET_PLATE,
     HOUR_MS,
 )
-from ingest.store.sqlite.reader import SqliteReader
+from ingest.store.sqlite.reader import SqliteReader, quality_cell
 from ingest.store.sqlite.schema import (
     prepare,
 )
@@ -74,11 +74,19 @@ INSERT INTO totals (name, kind, reason, count) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET count = count + excluded.count
 """
 _ADD_QUALITY = """
-INSERT INTO quality (minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO quality (minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read,
+    stored)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET sent = sent + excluded.sent, arrived = arrived + excluded.arrived,
-    valid = valid + excluded.valid, partly_read = partly_read + excluded.partly_read
+    valid = valid + excluded.valid, partly_read = partly_read + excluded.partly_read,
+    stored = stored + excluded.stored
+RETURNING minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read, stored
 """
+_REJECTED_OF_CELL = """
+SELECT reason, count FROM quality_rejected
+WHERE minute_ms = ? AND kind = ? AND camera_ip = ? AND recognizer_ip = ?
+"""
+_NEXT_ATTEMPT = "UPDATE attempts SET newest = max(newest + 1, ?) RETURNING newest"
 _ADD_QUALITY_REJECTED = """
 INSERT INTO quality_rejected (minute_ms, kind, camera_ip, recognizer_ip, reason, count)
 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count
@@ -98,10 +106,6 @@ WHERE minute_ms = ? AND kind = ? AND district_id = ? AND camera_ip = ?
 _PUT_CELL = """
 INSERT OR REPLACE INTO latency_cells (minute_ms, kind, district_id, camera_ip, buckets)
 VALUES (?, ?, ?, ?, ?)
-"""
-_PUT_SUMMARY = f"""
-INSERT OR REPLACE INTO latency_summaries ({",".join(LatencySummary.__struct_fields__)})
-VALUES ({",".join("?" * len(LatencySummary.__struct_fields__))})
 """
 _END_OFFSET = """
 SELECT end_offset FROM positions
@@ -156,13 +160,13 @@ class SqliteStore(SqliteReader):
                 stored=0, duplicates=0, rejected=0, rejected_duplicates=0, stored_at_ms=now_ms,
                 already_applied=True,
             )  # fmt: skip
+        attempt = int(self._db.execute(_NEXT_ATTEMPT, (now_ms,)).fetchone()[0])
         new = self._put_rows(batch.rows, now_ms)
         rejected = self._put_rejected(batch.rejected, now_ms)
         cells = batch.latency(new) if batch.latency and new else ()
-        latency = [self._merge_cell(cell) for cell in cells]
-        self._add_quality(batch.quality)
-        self._add_sent(batch.sent)
-        self._db.executemany(_PUT_SUMMARY, map(astuple, batch.latency_summaries))
+        latency = [self._merge_cell(cell, attempt) for cell in cells]
+        changes = merged_cells([*batch.quality, *stored_cells(new), *self._more_sent(batch.sent)])
+        quality = [self._add_quality(cell, attempt) for cell in changes]
         self._db.executemany(_PUT_POSITION, (astuple(p)[:6] for p in positions))
         return Applied(
             stored=len(new),
@@ -170,6 +174,7 @@ class SqliteStore(SqliteReader):
             rejected=rejected,
             rejected_duplicates=len(batch.rejected) - rejected,
             latency=latency,
+            quality=quality,
             stored_at_ms=now_ms,
         )
 
@@ -228,33 +233,35 @@ class SqliteStore(SqliteReader):
     def _add_totals(self, name: str, kinds: Counter[str]) -> None:
         self._db.executemany(_ADD_TOTAL, [(name, kind, "", n) for kind, n in kinds.items()])
 
-    def _merge_cell(self, cell: LatencyCell) -> LatencyCell:
+    def _merge_cell(self, cell: LatencyCell, attempt: int) -> LatencyCell:
         """Add to the stored histogram; the whole of it comes back."""
         key = (cell.minute_ms, cell.kind, cell.district_id, cell.camera_ip)
         row = self._db.execute(_CELL, key).fetchone()
         buckets = Counter(_BUCKETS.decode(row[0]) if row else {})
         buckets.update(cell.buckets)
         self._db.execute(_PUT_CELL, (*key, msgspec.json.encode(dict(buckets)).decode()))
-        return msgspec.structs.replace(cell, buckets=dict(buckets))
+        return msgspec.structs.replace(cell, buckets=dict(buckets), attempt=attempt)
 
-    def _add_quality(self, cells: Iterable[QualityCell]) -> None:
-        for c in cells:
-            key = (c.minute_ms, c.kind, c.camera_ip, c.recognizer_ip)
-            self._db.execute(_ADD_QUALITY, (*key, c.sent, c.arrived, c.valid, c.partly_read))
-            reasons = [(*key, reason, count) for reason, count in c.rejected.items()]
-            self._db.executemany(_ADD_QUALITY_REJECTED, reasons)
+    def _add_quality(self, cell: QualityCell, attempt: int) -> QualityCell:
+        """Add increments to a cell; the whole of it comes back."""
+        key = (cell.minute_ms, cell.kind, cell.camera_ip, cell.recognizer_ip)
+        numbers = (cell.sent, cell.arrived, cell.valid, cell.partly_read, cell.stored)
+        row = self._db.execute(_ADD_QUALITY, (*key, *numbers)).fetchone()
+        reasons = [(*key, reason, count) for reason, count in cell.rejected.items()]
+        self._db.executemany(_ADD_QUALITY_REJECTED, reasons)
+        rejected = dict(self._db.execute(_REJECTED_OF_CELL, key).fetchall())
+        return quality_cell(row, rejected, attempt)
 
-    def _add_sent(self, counters: Iterable[Sent]) -> None:
+    def _more_sent(self, counters: Iterable[Sent]) -> Iterator[QualityCell]:
         """Cumulative counters: a repeated or overtaken one adds nothing, a lost one heals with the
-        next."""
+        next. What each adds, as an increment."""
         for s in counters:
-            cell = (s.minute_ms, s.kind, s.camera_ip, s.recognizer_ip)
-            key = (*cell, s.producer, s.epoch)
+            key = (s.minute_ms, s.kind, s.camera_ip, s.recognizer_ip, s.producer, s.epoch)
             row = self._db.execute(_SENT_BEFORE, key).fetchone()
             more = s.sent - (row[0] if row else 0)
             if more > 0:
                 self._db.execute(_PUT_SENT, (*key, s.sent))
-                self._db.execute(_ADD_QUALITY, (*cell, more, 0, 0, 0))
+                yield sent_cell(s, more)
 
 
 def _only_writer(path: Path) -> IO[str]:

@@ -8,7 +8,6 @@ import pytest
 from bus.contracts.meters import MAX_NAME_CHARACTERS, MAX_SENT, MAX_WHOLE, LatencyCell, Sent
 from ingest.store import open_store
 from ingest.store.port import (
-    LatencySummary,
     PageRequest,
     Position,
     PositionsOverlap,
@@ -76,7 +75,42 @@ def test_the_latency_callback_sees_exactly_the_new_rows(store: RecordStore):
     )
     assert seen == [["id-1", "id-2"], ["id-3", "id-4"]]
     assert [cell.buckets for cell in applied.latency] == [{7: 4}]
-    assert store.latency_cells(from_ms=0, until_ms=0) == list(applied.latency)
+    (kept,) = store.latency_cells(from_ms=0, until_ms=0)
+    assert applied.latency == [msgspec.structs.replace(kept, attempt=store.newest_attempt())]
+
+
+def test_touched_quality_cells_come_back_whole_under_a_number_that_grows(store: RecordStore):
+    """Increments of records, of the store's own count and of senders meet in one cell; untouched
+    cells stay at home."""
+    other = quality(arrived=1, valid=1, minute_ms=MINUTE + 60_000)
+    first = store.apply(
+        StoreBatch(rows=[row(1, recognizer_ip="")], quality=[quality(arrived=2, valid=1,
+                   rejected={"not-json": 1}), other], sent=[sent(5)]),
+        [position(2, 0)],
+    )  # fmt: skip
+    one = {cell.minute_ms: cell for cell in first.quality}[MINUTE]
+    assert (one.sent, one.arrived, one.valid, one.stored, one.rejected) == (
+        5, 2, 1, 1, {"not-json": 1},
+    )  # fmt: skip
+    assert {cell.attempt for cell in first.quality} == {store.newest_attempt()}
+    again = store.apply(
+        StoreBatch(rows=[row(1, recognizer_ip="")], quality=[quality(arrived=1, valid=1)]),
+        [position(3, 2)],
+    )
+    (cell,) = again.quality
+    assert (cell.arrived, cell.valid, cell.stored, cell.duplicates) == (3, 2, 1, 1)
+    assert cell.attempt == store.newest_attempt() > one.attempt
+    stored = {c.minute_ms: c for c in store.quality(from_ms=0, until_ms=0)}
+    assert stored[MINUTE] == msgspec.structs.replace(cell, attempt=0)
+    assert stored[MINUTE + 60_000].arrived == 1
+
+
+def test_records_of_a_film_are_counted_where_their_sender_counted_them(store: RecordStore):
+    """A person and a mover are stored under their own kind; the cell is that of the topic."""
+    rows = [row(1, kind="person"), row(2, kind="mover")]
+    store.apply(StoreBatch(rows=rows), [position(2, 0)])
+    (cell,) = store.quality(from_ms=0, until_ms=0)
+    assert (cell.kind, cell.stored) == ("video", 2)
 
 
 def test_quality_increments_add_up_per_cell(store: RecordStore):
@@ -165,18 +199,6 @@ def test_a_rejected_record_counts_once_by_reason(store: RecordStore):
     found, _ = store.rejected(kind="vehicle", reason="no-time", page=PageRequest())
     assert [r.record_id for r in found] == ["bad-2"]
     assert found[0].stored_at_ms > 0
-
-
-def test_latency_summaries_replace_what_is_there(store: RecordStore):
-    """A minute that is summed up again keeps only the newest figures."""
-    old = LatencySummary(kind="vehicle", scope="district", scope_id="west", minute_ms=MINUTE, count=1,
-                         p50_ms=1, p95_ms=1, p99_ms=1, max_ms=1)  # fmt: skip
-    new = LatencySummary(kind="vehicle", scope="district", scope_id="west", minute_ms=MINUTE, count=2,
-                         p50_ms=2, p95_ms=3, p99_ms=4, max_ms=5)  # fmt: skip
-    store.apply(StoreBatch(latency_summaries=[old]), [])
-    store.apply(StoreBatch(latency_summaries=[new]), [])
-    assert store.latency(from_ms=0, until_ms=0, scope="district") == [new]
-    assert store.latency(from_ms=0, until_ms=0, scope="district", scope_id="east") == []
 
 
 def test_a_failing_callback_leaves_nothing_behind(store: RecordStore):

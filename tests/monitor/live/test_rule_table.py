@@ -19,7 +19,7 @@ from monitor.live.rule_table import (
     decode_command,
 )
 from spark_apps.apps.latency import cells_of
-from spark_apps.apps.quality import counters_of
+from spark_apps.judge import counters_of
 
 NOW_MS = 1_000_000
 TEXTS = st.text(max_size=120)

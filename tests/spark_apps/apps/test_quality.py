@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bus.contracts.meters import Sent
-from spark_apps.apps.quality import counters_of
+from spark_apps.judge import counters_of
 
 
 def sent(number: int, epoch: int = 1, minute_ms: int = 0) -> bytes:
