@@ -21,7 +21,7 @@ from spark_apps.application import AppCursor, Application, SharedQuery
 from spark_apps.context import Context
 from spark_apps.offset_log import OffsetLog
 from spark_apps.positions import resolve_positions, starting_offsets
-from spark_apps.settings import JobSettings
+from spark_apps.settings import JobSettings, StreamsSettings
 from spark_apps.sink import DriverSink, ExecutorSink, Failed, Sink
 from spark_apps.source import read
 
@@ -74,7 +74,7 @@ def start(
     )
     running = (
         query.transform(messages)
-        .coalesce(streams.tasks_per_batch)
+        .coalesce(_tasks(session, streams))
         .writeStream.queryName(query.name)
         .foreachBatch(sink)
         .option("checkpointLocation", _location(folder))
@@ -82,6 +82,12 @@ def start(
         .start()
     )
     return running, sink
+
+
+def _tasks(session: SparkSession, streams: StreamsSettings) -> int:
+    """Of a batch's reading: few where one process works on all of it, else one for each slot."""
+    slots = session.sparkContext.defaultParallelism
+    return streams.tasks_per_batch if streams.work_in == "driver" else slots
 
 
 def _location(folder: Path) -> str:

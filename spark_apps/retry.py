@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 Done = TypeVar("Done")
 
-WAIT_S = 300.0  # how long store and bus are waited for before the driver ends
+WAIT_S = 1200.0  # how long store and bus are waited for before the driver ends
 
 
 def retry(work: Callable[[], Done], stopping: threading.Event, what: str) -> Done:

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from bus.settings import BusSettings
+from ingest.store.open import hbase_connection
 from spark_apps.publisher import EventPublisher
 
+if TYPE_CHECKING:
+    from ingest.store.hbase.connection import HbaseConnection
+
 _publishers: dict[tuple[bytes, str], EventPublisher] = {}
+_hbases: dict[str, HbaseConnection] = {}
 
 
 @contextmanager
@@ -31,3 +37,12 @@ def publisher(bus: BusSettings, site: str) -> Iterator[EventPublisher]:
     except BaseException:
         _publishers.pop(key).close()
         raise
+
+
+def hbase(url: str) -> HbaseConnection:
+    """This worker's lines to the Thrift servers of a store; they mend themselves."""
+    found = _hbases.get(url)
+    if found is None:
+        found, _ = hbase_connection(url)
+        _hbases[url] = found
+    return found

@@ -1,7 +1,8 @@
 """Opens a store by its URL; the one place that knows which kinds there are.
 
-`sqlite:///path/records.db`, `hbase://host:9090/name?keep_days=90` (the Thrift server; the tables'
-names begin with the name). A `RecordStore` is for one process, a `RecordReader` for any number.
+`sqlite:///path/records.db`, `hbase://host:9090,other:9090/name?keep_days=90` (the Thrift servers,
+one or more; the tables' names begin with the name). A `RecordStore` is for one process, a
+`RecordReader` for any number.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 _SQLITE, _HBASE = "sqlite://", "hbase://"
 _HBASE_FORM = "hbase://host:9090/name?keep_days=90"
-_NAME = re.compile(r"[A-Za-z0-9_]+")
+_HBASE_URL = re.compile(
+    r"hbase://(?P<servers>[^/?#]+)/(?P<name>[A-Za-z0-9_]+)/?(\?(?P<options>[^#]*))?"
+)
 THRIFT_PORT = 9090
 
 
@@ -54,13 +57,23 @@ def hbase_connection(url: str) -> tuple[HbaseConnection, int]:
     # Imported here: Thrift is slow to import, and a store in a file does not need it.
     from ingest.store.hbase.connection import HbaseConnection
 
+    found = _HBASE_URL.fullmatch(url)
     try:
-        parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
-        keep_days = int(options.pop("keep_days", "0"))
-        name = parts.path.removeprefix("/")
-        if options or keep_days < 0 or not parts.hostname or not _NAME.fullmatch(name):
+        if found is None:
             raise ValueError
-        return HbaseConnection(parts.hostname, parts.port or THRIFT_PORT, name), keep_days
+        options = dict(parse_qsl(found["options"] or "", strict_parsing=bool(found["options"])))
+        keep_days = int(options.pop("keep_days", "0"))
+        servers = [_server(text) for text in found["servers"].split(",")]
+        if options or keep_days < 0:
+            raise ValueError
     except ValueError:
         raise StoreError(f"{url!r} is no store in HBase: expected {_HBASE_FORM}") from None
+    return HbaseConnection(servers, found["name"]), keep_days
+
+
+def _server(text: str) -> tuple[str, int]:
+    """Host and port of `host`, `host:9090` or `[::1]:9090`. Raises `ValueError`."""
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname or parts.path or "@" in text:
+        raise ValueError
+    return parts.hostname, parts.port or THRIFT_PORT

@@ -20,9 +20,11 @@ from bus.contracts.topics import DATA_TOPICS, METER_SENT, QUARANTINE_RECORDS
 from bus.domain.times import MINUTE_MS, minute_of
 from bus.wall_clock import now_ms
 from ingest.normalise import clock_limits
+from ingest.store.attempts import StagedStore
 from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 from monitor.models.histogram import bucket_of
 from monitor.models.quality import CellCounter
+from spark_apps import executor_writer
 from spark_apps.broadcast import VersionedBroadcast
 from spark_apps.context import Context
 from spark_apps.judge import (
@@ -80,7 +82,14 @@ class Ingest:
         self._apply(judge_messages(messages, register, site.zone, clock), offsets)
 
     def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
-        """Judge in the executors; one transaction of the store."""
+        """Judge in the executors, and write there too if the store can be written in parts; else
+        one transaction of the store."""
+        if isinstance(self._context.store.reader, StagedStore):
+            places = positions(self.name, self._context.cluster, offsets)
+            register = self._register.current(frame.sparkSession)
+            executor_writer.write_batch(self._context, frame, places, register, store_batch)
+            self._group.publish(ends_of(offsets))
+            return
         site = self._context.settings.site
         zone, clock = site.zone, clock_limits(site)
         register = self._register.current(frame.sparkSession)

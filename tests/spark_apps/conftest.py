@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,9 +35,11 @@ from deploy.errors import Unavailable
 from deploy.reconcile.topic_totals import read_topic_totals
 from deploy.setup.jars import spark_connector_jars
 from deploy.testservers.databus import start_broker
+from deploy.testservers.hbase import Hbase
 from ingest.store import open_store
 from ingest.store.port import RecordReader
 
+INTO_HBASE = "executors into HBase"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 120
 TIME = "2026-08-24 17:25:34.123"
@@ -46,7 +49,8 @@ class DriverProcess:
     """One driver process at a time, started again on the same data directory."""
 
     def __init__(
-        self, bus: BusSettings, folder: Path, jars: Sequence[Path], work_in: str = "driver"
+        self, bus: BusSettings, folder: Path, jars: Sequence[Path], work_in: str = "driver",
+        store_url: str = "",
     ) -> None:
         self.bus = bus
         self.data_dir = folder / "var"
@@ -54,8 +58,9 @@ class DriverProcess:
         self._settings = folder / "settings.json"
         streams = {"jars": ":".join(map(str, jars)), "checkpoint_dir": str(folder / "checkpoints"),
                    "work_in": work_in}  # fmt: skip
-        content = {"site": {"data_dir": str(self.data_dir)}, "streams": streams,
-                   "bus": msgspec.to_builtins(bus)}  # fmt: skip
+        self.store_url = store_url or f"sqlite://{self.data_dir / 'store' / 'records.db'}"
+        content = {"store": {"url": self.store_url}, "site": {"data_dir": str(self.data_dir)},
+                   "streams": streams, "bus": msgspec.to_builtins(bus)}  # fmt: skip
         self._settings.write_text(json.dumps(content), encoding="utf-8")
         self.process: subprocess.Popen[bytes] | None = None
         self._producer = Producer(self.bus, client_id="test")
@@ -127,7 +132,7 @@ class DriverProcess:
 
     def reader(self) -> RecordReader:
         """The store's read side."""
-        return open_store(f"sqlite://{self.data_dir / 'store' / 'records.db'}")
+        return open_store(self.store_url)
 
     def stored(self) -> int:
         """How many records the store says it holds."""
@@ -172,12 +177,21 @@ def work_in(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def driver(bootstrap: str, work_in: str, tmp_path: Path) -> Iterator[DriverProcess]:
+def driver(
+    request: pytest.FixtureRequest, bootstrap: str, work_in: str, tmp_path: Path
+) -> Iterator[DriverProcess]:
     """Not started yet; the topics are there."""
-    yield from driver_on(BusSettings(bootstrap_servers=bootstrap), tmp_path, work_in)
+    store_url = ""
+    if work_in == INTO_HBASE:
+        hbase: Hbase = request.getfixturevalue("hbase")
+        store_url = f"hbase://{hbase.address}/s{uuid.uuid4().hex}"
+    bus = BusSettings(bootstrap_servers=bootstrap)
+    yield from driver_on(bus, tmp_path, work_in.partition(" ")[0], store_url)
 
 
-def driver_on(bus: BusSettings, folder: Path, work_in: str) -> Iterator[DriverProcess]:
+def driver_on(
+    bus: BusSettings, folder: Path, work_in: str, store_url: str = ""
+) -> Iterator[DriverProcess]:
     """A driver for this bus, closed at the end; the topics are made."""
     try:
         jars = spark_connector_jars()
@@ -185,6 +199,6 @@ def driver_on(bus: BusSettings, folder: Path, work_in: str) -> Iterator[DriverPr
         pytest.skip(f"Spark's Kafka connector: {missing}")
     admin = Admin(bus, client_id="test")
     admin.ensure_topics(TOPICS.values())
-    found = DriverProcess(bus, folder, jars, work_in)
+    found = DriverProcess(bus, folder, jars, work_in, store_url)
     yield found
     found.close()

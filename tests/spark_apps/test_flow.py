@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
 
 OURS = pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
-BOTH_WAYS = pytest.mark.parametrize("work_in", ["driver", "executors"], indirect=True)
+ALL_WAYS = pytest.mark.parametrize(
+    "work_in", ["driver", "executors", "executors into HBase"], indirect=True
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,7 @@ BOTH_WAYS = pytest.mark.parametrize("work_in", ["driver", "executors"], indirect
     [
         ("our broker", "driver"),
         ("our broker", "executors"),
+        ("our broker", "executors into HBase"),
         ("Apache Kafka", "executors"),  # once: its topics are shared by all tests of a worker
     ],
     indirect=True,
@@ -63,7 +66,7 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
 
 
 @OURS
-@BOTH_WAYS
+@ALL_WAYS
 def test_a_killed_driver_leaves_the_store_equal_to_the_truth(
     driver: DriverProcess, dice: random.Random
 ) -> None:

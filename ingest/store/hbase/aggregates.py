@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
 from bus.domain.times import minute_of
-from ingest.store.hbase.keys import cell_key
+from ingest.store.hbase.keys import cell_key, parts_of
 from ingest.store.hbase.ledger import Change
 from ingest.store.port import RecordRow, RejectedRow
-from ingest.store.quality_cells import sent_cell, stored_cells
+from ingest.store.quality_cells import empty_cell, sent_cell, stored_cells
 from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
 
 # Kinds of cells: the first byte of their keys. What follows is said where each key is made.
@@ -55,40 +55,18 @@ def histogram_key(cell: LatencyCell) -> bytes:
     return cell_key(HISTOGRAM, cell.minute_ms, cell.kind, cell.district_id, cell.camera_ip)
 
 
-def quality_of(cell: QualityCell, numbers: Mapping[str, int], attempt: int = 0) -> QualityCell:
-    """A quality cell's numbers as `QualityCell` has them; `cell` says what it is about."""
-    rejected = {
-        name.removeprefix(REASON): count
-        for name, count in numbers.items()
-        if name.startswith(REASON)
-    }
-    known = {name: numbers.get(name, 0) for name in QUALITY_NUMBERS}
-    return replace(cell, rejected=rejected, attempt=attempt, **known)
-
-
-def buckets_of(numbers: Mapping[str, int]) -> dict[int, int]:
-    """A histogram's numbers as `LatencyCell` has them."""
-    return {int(bucket): count for bucket, count in numbers.items()}
-
-
 class AggregateUpdates:
-    """Everything one batch does to cells; each may be changed several times; changes apply in the
-    order of the calls."""
+    """Everything one batch, or one part of it, adds to cells. Sums, so that parts add up."""
 
     def __init__(self) -> None:
-        self._of: dict[bytes, list[Change]] = {}
-        self.touched: dict[bytes, QualityCell] = {}  # any increment of a quality cell, by its key
+        self.numbers: dict[bytes, dict[str, int]] = {}
 
     def add(self, key: bytes, numbers: Mapping[str, int]) -> None:
         """Numbers are added to what is there."""
-
-        def change(there: dict[str, int]) -> dict[str, int]:
-            for name, count in numbers.items():
-                if count:
-                    there[name] = there.get(name, 0) + count
-            return there
-
-        self._of.setdefault(key, []).append(change)
+        there = self.numbers.setdefault(key, {})
+        for name, count in numbers.items():
+            if count:
+                there[name] = there.get(name, 0) + count
 
     def total(self, name: str, kinds: Mapping[str, int]) -> None:
         """So many more of each kind."""
@@ -117,7 +95,6 @@ class AggregateUpdates:
             numbers = {name: getattr(cell, name) for name in QUALITY_NUMBERS}
             numbers |= {REASON + reason: count for reason, count in cell.rejected.items()}
             self.add(quality_key(cell), numbers)
-            self.touched[quality_key(cell)] = cell
 
     def counters(self, counters: Iterable[Sent], largest: Mapping[bytes, int]) -> None:
         """Cumulative counters: what exceeds the largest so far (by key) is added to the quality
@@ -137,17 +114,35 @@ class AggregateUpdates:
             buckets = {str(bucket): count for bucket, count in cell.buckets.items()}
             self.add(histogram_key(cell), buckets)
 
-    @property
-    def keys(self) -> list[bytes]:
-        """The cells that change."""
-        return list(self._of)
 
-    def applied(self, key: bytes) -> Change:
-        """All changes of one cell, in the order of the calls."""
+def added(more: Mapping[str, int]) -> Change:
+    """The change of a cell to which these numbers are added."""
 
-        def change(numbers: dict[str, int]) -> dict[str, int]:
-            for one in self._of[key]:
-                numbers = one(numbers)
-            return numbers
+    def change(there: dict[str, int]) -> dict[str, int]:
+        for name, count in more.items():
+            there[name] = there.get(name, 0) + count
+        return there
 
-        return change
+    return change
+
+
+def quality_cell_of(key: bytes, numbers: Mapping[str, int], attempt: int = 0) -> QualityCell:
+    """The cell of a row whose key is a `quality_key`."""
+    minute_ms, kind, camera_ip, recognizer_ip = parts_of(key, "nsss")
+    rejected = {
+        name.removeprefix(REASON): count
+        for name, count in numbers.items()
+        if name.startswith(REASON)
+    }
+    cell = empty_cell((kind, camera_ip, recognizer_ip, minute_ms))
+    known = {name: numbers.get(name, 0) for name in QUALITY_NUMBERS}
+    return replace(cell, rejected=rejected, attempt=attempt, **known)
+
+
+def latency_cell_of(key: bytes, numbers: Mapping[str, int], attempt: int = 0) -> LatencyCell:
+    """The cell of a row whose key is a `histogram_key`."""
+    minute_ms, kind, district_id, camera_ip = parts_of(key, "nsss")
+    return LatencyCell(
+        minute_ms=minute_ms, kind=kind, district_id=district_id, camera_ip=camera_ip,
+        buckets={int(bucket): count for bucket, count in numbers.items()}, attempt=attempt,
+    )  # fmt: skip

@@ -6,10 +6,10 @@ Source: happybase 1.3, Thrift 1 of HBase 2.6; `docs/hbase.md`.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import happybase
@@ -60,30 +60,58 @@ def hbase_errors(what: str) -> Iterator[None]:
         raise StoreError(f"HBase at {what}: {error}") from error
 
 
-class HbaseConnection:
-    """A pool of lines to one HBase; several threads may borrow at once."""
+Server = tuple[str, int]
+"""Host and port of a Thrift server."""
 
-    def __init__(self, host: str, port: int, prefix: str) -> None:
-        self.address = f"{host}:{port}"
+
+class HbaseConnection:
+    """A pool of lines to one HBase; several threads may borrow at once.
+
+    Of several Thrift servers it uses one until that fails, and then the next. Processes begin with
+    different ones, so that the servers share the work.
+    """
+
+    def __init__(self, servers: Sequence[Server], prefix: str) -> None:
+        self._servers = tuple(servers)
         self._prefix = prefix
-        self._new_pool = partial(
-            happybase.ConnectionPool, POOL, host=host, port=port, timeout=TIMEOUT_MS
-        )
+        self._current = os.getpid() % len(self._servers)
         self._pool: happybase.ConnectionPool | None = None
         self._lock = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """Of the server in use."""
+        host, port = self._servers[self._current]
+        return f"{host}:{port}"
 
     @contextmanager
     def session(self) -> Iterator[ThriftSession]:
         """Borrow a connection. What is read through it must be consumed before it is returned."""
-        with hbase_errors(self.address):
-            with self._lock:  # made when it is needed first: it connects at once
-                pool = self._pool = self._pool or self._new_pool()
-            with pool.connection(timeout=WAIT_S) as connection:
-                session = ThriftSession(connection, self._prefix)
-                try:
-                    yield session
-                finally:
-                    session.close_scans()
+        used = self._current
+        try:
+            with hbase_errors(self.address):
+                with self._lock:  # made when it is needed first: it connects at once
+                    pool = self._pool = self._pool or self._new_pool()
+                with pool.connection(timeout=WAIT_S) as connection:
+                    session = ThriftSession(connection, self._prefix)
+                    try:
+                        yield session
+                    finally:
+                        session.close_scans()
+        except StoreUnavailable:
+            self._use_another_than(used)
+            raise
+
+    def _new_pool(self) -> happybase.ConnectionPool:
+        host, port = self._servers[self._current]
+        return happybase.ConnectionPool(POOL, host=host, port=port, timeout=TIMEOUT_MS)
+
+    def _use_another_than(self, used: int) -> None:
+        """After a failure; once, whoever else has failed with the same one."""
+        with self._lock:
+            if len(self._servers) > 1 and self._current == used:
+                self._current = (used + 1) % len(self._servers)
+                self._pool = None  # its lines close with their last borrower
 
     def close(self) -> None:
         """Close what is not borrowed; a later call opens another one."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from typing import Any
 from zlib import crc32
 
 from ingest.store.port import COMMON_STORED, RecordRow, RejectedRow
@@ -128,9 +129,9 @@ def cell_key(table: bytes, *parts: str | int) -> bytes:
     )
 
 
-def parts_of(key: bytes, shape: str) -> list[str | int]:
+def parts_of(key: bytes, shape: str) -> list[Any]:
     """What `cell_key` was made of; `shape` has an `s` or an `n` for each part."""
-    parts: list[str | int] = []
+    parts: list[Any] = []
     at = 1
     for kind in shape:
         if kind == "n":

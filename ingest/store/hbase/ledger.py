@@ -26,13 +26,15 @@ that something else is broken, and more numbers do not repair it."""
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """Invariant: `committed <= begun`; an attempt counts if it is not younger than `committed`
-    and not among `failed`. `ends` holds exclusive end offsets."""
+    and not among `failed`. `ends` holds exclusive end offsets; `pending` what the attempt under way
+    covers, as (…, start, end): who asks for the same again goes on with it."""
 
     writer: str = ""
     begun: int = 0
     committed: int = 0
     failed: tuple[int, ...] = ()
     ends: tuple[tuple[str, str, str, str, int, int], ...] = ()
+    pending: tuple[tuple[str, str, str, str, int, int, int], ...] = ()
 
     def counts(self, attempt: int) -> bool:
         """Whether what was written under this number is part of the store."""
@@ -58,10 +60,14 @@ def open_writer(ledger: Ledger, writer: str) -> Ledger:
     return msgspec.structs.replace(_abandon_attempt(ledger), writer=writer)
 
 
-def begin_attempt(ledger: Ledger, now_ms: int) -> Ledger:
-    """Another attempt. Its number is a moment, so that HBase can age what is written under it."""
+def begin_attempt(ledger: Ledger, now_ms: int, positions: Sequence[Position] = ()) -> Ledger:
+    """Another attempt, unless the one under way covers just these positions: then that one, whose
+    writes are made again. A number is a moment, so that HBase can age what is written under it."""
+    pending = tuple(sorted((*position_key(p), p.start_offset, p.end_offset) for p in positions))
+    if ledger.begun > ledger.committed and pending and ledger.pending == pending:
+        return ledger
     ledger = _abandon_attempt(ledger)
-    return msgspec.structs.replace(ledger, begun=max(now_ms, ledger.begun + 1))
+    return msgspec.structs.replace(ledger, begun=max(now_ms, ledger.begun + 1), pending=pending)
 
 
 def commit_attempt(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
@@ -70,6 +76,7 @@ def commit_attempt(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
     return msgspec.structs.replace(
         ledger,
         committed=ledger.begun,
+        pending=(),
         ends=tuple((*key, end) for key, end in sorted(ends.items())),
     )
 
@@ -81,7 +88,7 @@ def _abandon_attempt(ledger: Ledger) -> Ledger:
         raise StoreError(f"{MAX_FAILED} batches were begun and never committed")
     # Its number is not younger than `committed` once the next attempt is.
     failed = (*ledger.failed, ledger.begun)
-    return msgspec.structs.replace(ledger, failed=failed, committed=ledger.begun)
+    return msgspec.structs.replace(ledger, failed=failed, committed=ledger.begun, pending=())
 
 
 Change = Callable[[dict[str, int]], dict[str, int]]

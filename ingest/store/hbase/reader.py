@@ -31,7 +31,6 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
 )
-from ingest.store.quality_cells import empty_cell
 from ingest.store.totals import counts_of
 
 MAX_PLATES_SCANNED = 100_000  # by one search for a part of a plate; entries come over a line
@@ -126,29 +125,15 @@ class HbaseReader:
 
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """See `RecordReader.quality`."""
-        found = self._cells(aggregates.QUALITY, "nsss", keys.number(from_ms), _until(until_ms))
-        return [
-            aggregates.quality_of(
-                empty_cell((its_kind, camera_ip, recognizer_ip, minute_ms)), numbers
-            )
-            for (minute_ms, its_kind, camera_ip, recognizer_ip), numbers in found
-            if kind in ("", its_kind)
-        ]
+        found = self._numbers(aggregates.QUALITY, from_ms, until_ms)
+        cells = (aggregates.quality_cell_of(key, numbers) for key, numbers in found)
+        return [cell for cell in cells if kind in ("", cell.kind)]
 
     def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
         """See `RecordReader.latency_cells`."""
-        found = self._cells(aggregates.HISTOGRAM, "nsss", keys.number(from_ms), _until(until_ms))
-        return [
-            LatencyCell(
-                minute_ms=minute_ms,
-                kind=its_kind,
-                district_id=district_id,
-                camera_ip=camera_ip,
-                buckets=aggregates.buckets_of(numbers),
-            )
-            for (minute_ms, its_kind, district_id, camera_ip), numbers in found
-            if kind in ("", its_kind) and numbers
-        ]
+        found = self._numbers(aggregates.HISTOGRAM, from_ms, until_ms)
+        cells = (aggregates.latency_cell_of(key, numbers) for key, numbers in found if numbers)
+        return [cell for cell in cells if kind in ("", cell.kind)]
 
     def positions(self, application: str) -> list[Position]:
         """See `RecordReader.positions`."""
@@ -181,14 +166,19 @@ class HbaseReader:
         self, table: bytes, shape: str, start: bytes = b"", stop: bytes = BEHIND_ALL
     ) -> list[tuple[Any, dict[str, int]]]:
         """Cells of one kind between two keys: what each is about, and its numbers."""
+        found = self._cells_between(table + start, table + stop)
+        return [(keys.parts_of(key, shape), numbers) for key, numbers in found]
 
-        def read(line: ThriftSession) -> list[tuple[Any, dict[str, int]]]:
+    def _numbers(
+        self, table: bytes, from_ms: int, until_ms: int
+    ) -> list[tuple[bytes, dict[str, int]]]:
+        return self._cells_between(table + keys.number(from_ms), table + _until(until_ms))
+
+    def _cells_between(self, start: bytes, stop: bytes) -> list[tuple[bytes, dict[str, int]]]:
+        def read(line: ThriftSession) -> list[tuple[bytes, dict[str, int]]]:
             ledger, _ = tables.read_ledger(line)
-            rows = line.scan(tables.AGGREGATES, table + start, table + stop, ROWS_PER_CALL)
-            return [
-                (keys.parts_of(key, shape), dict(value(tables.cell_of(columns), ledger)))
-                for key, columns in rows
-            ]
+            rows = line.scan(tables.AGGREGATES, start, stop, ROWS_PER_CALL)
+            return [(key, dict(value(tables.cell_of(columns), ledger))) for key, columns in rows]
 
         return self._read(read, [])
 

@@ -47,7 +47,7 @@ class DyingConnection(HbaseConnection):
 
     def __init__(self, address: str, name: str, mortality: Mortality) -> None:
         host, _, port = address.partition(":")
-        super().__init__(host, int(port), name)
+        super().__init__([(host, int(port))], name)
         self._mortality = mortality
 
     @contextmanager

@@ -53,7 +53,7 @@ class SimulatedTopic:
         rows = [m for m in some if isinstance(m, RecordRow)]
         bad = [m for m in some if isinstance(m, RejectedRow)]
         return StoreBatch(
-            rows=[row(int(m.record_id[3:])) for m in rows],
+            rows=[row(int(m.record_id[3:]), recognizer_ip="") for m in rows],
             rejected=[rejected(int(m.record_id[4:])) for m in bad],
             quality=[quality(arrived=len(some), valid=len(rows), rejected={"not-json": len(bad)})],
             sent=[sent(end)],
@@ -75,7 +75,7 @@ class SimulatedTopic:
         assert sorted(r.record_id for r in kept) == sorted(bad)
         assert reader.quality(from_ms=0, until_ms=0) == [
             quality(arrived=len(self.messages), valid=good.total(), sent=len(self.messages),
-                    rejected={"not-json": bad.total()})
+                    stored=len(good), rejected={"not-json": bad.total()})
         ]  # fmt: skip
         [cell] = reader.latency_cells(from_ms=0, until_ms=0)
         assert cell.buckets == {7: len(good)}
