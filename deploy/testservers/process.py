@@ -6,6 +6,7 @@ Never: killing anything it did not start.
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import time
@@ -26,6 +27,24 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def free_range(size: int) -> int:
+    """The first of so many consecutive ports that are free now, below those that the system gives
+    out; the loser of a race for one fails at its start."""
+    while True:
+        first = random.randrange(20_000, 32_000 - size)
+        if all(_is_free(first + number) for number in range(size)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def accepts(port: int, host: str = "127.0.0.1") -> bool:

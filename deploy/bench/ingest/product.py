@@ -27,13 +27,13 @@ from deploy.distributed.processes import STORE_NAME
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.state_file import read_state
-from deploy.testservers.process import free_port
+from deploy.testservers.process import free_port, free_range
 
 READY_TIMEOUT_S = 300.0  # a city's servers on two cores
 STOP_TIMEOUT_S = 240.0
 POLL_S = 0.1
 BROKERS, WORKERS, REGION_SERVERS = 3, 2, 2
-PORTS_OF_A_CLUSTER = range(20_000, 30_000, 100)  # below those that the system gives out
+PORTS_OF_A_CLUSTER = 80
 
 
 class Arrangement(StrEnum):
@@ -126,7 +126,7 @@ def _on_one_machine(folder: Path, settings: Sequence[str]) -> tuple[Product, lis
 
 
 def _on_a_city_s_servers(folder: Path, settings: Sequence[str]) -> tuple[Product, list[str]]:
-    first = _free_range()
+    first = free_range(PORTS_OF_A_CLUSTER)
     wanted = distributed_plan(folder, first)
     bootstrap = ",".join(f"127.0.0.1:{first + 10 * number}" for number in range(BROKERS))
     words = [
@@ -150,15 +150,6 @@ def distributed_plan(folder: Path, first_port: int) -> DistributedPlan:
 
 def _own_ports() -> tuple[str, ...]:
     return f"edge.port={free_port()}", f"console.port={free_port()}"
-
-
-def _free_range() -> int:
-    """A hundred ports of which none is listened on now."""
-    taken = {one.laddr.port for one in psutil.net_connections("tcp") if one.laddr}
-    for first in PORTS_OF_A_CLUSTER:
-        if not taken & set(range(first, first + PORTS_OF_A_CLUSTER.step)):
-            return first
-    raise OperatorError("there is no free range of ports for a cluster")
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], product: Product) -> None:
