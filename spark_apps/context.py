@@ -89,7 +89,8 @@ class Context:
 
     def stored_positions(self, application: str) -> dict[TopicAndPartition, int]:
         """An application's positions in the store, as far as they still mean something."""
-        return valid_positions(self.store.reader.positions(application), self.cluster)
+        read = partial(self.store.reader.positions, application)
+        return valid_positions(retry(read, self.stopping, "store"), self.cluster)
 
     def group_positions(self, application: str, topics: Iterable[str]) -> GroupPositions:
         """An application's positions as a consumer group."""

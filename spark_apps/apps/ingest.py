@@ -37,6 +37,7 @@ from spark_apps.judge import (
 )
 from spark_apps.message import OffsetRanges, StreamMessage, ends_of
 from spark_apps.positions import positions
+from spark_apps.retry import retry
 from spark_apps.source import select_columns
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Ingest:
         self.trigger_ms = context.settings.streams.ingest_trigger_ms
         self._group = context.group_positions(self.name, self.topics)
         self._register = VersionedBroadcast(context.register.read, lambda: context.register.version)
-        self._publish_last_minutes()
+        retry(self._publish_last_minutes, context.stopping, "store")
 
     def positions(self) -> dict[TopicAndPartition, int]:
         """The store's, written with the rows. In a store of an earlier version the counters were
