@@ -19,7 +19,7 @@ class Rebuilding:
         self._group = group
         self._missing: dict[TopicAndPartition, int] = {}
 
-    def begin(self, since_ms: int) -> dict[TopicAndPartition, int]:
+    def starting_positions(self, since_ms: int) -> dict[TopicAndPartition, int]:
         """The offsets at that moment. Committed ones do not count, and none is lowered."""
         self._group.read()
         starts, ends = self._group.since(since_ms)

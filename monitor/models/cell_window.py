@@ -15,14 +15,14 @@ from bus.domain.times import MINUTE_MS
 KEEP_MINUTES = 120
 
 
-class _Cell(Protocol):
+class _CumulativeCell(Protocol):
     @property
     def minute_ms(self) -> int: ...
     @property
     def attempt(self) -> int: ...
 
 
-Cell = TypeVar("Cell", bound=_Cell)
+Cell = TypeVar("Cell", bound=_CumulativeCell)
 
 
 @dataclass(slots=True)

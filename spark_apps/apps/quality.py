@@ -62,7 +62,7 @@ class Quality:
 
     def positions(self) -> dict[TopicAndPartition, int]:
         """Two hours back: where it stands is committed for those who watch the lag."""
-        return self._rebuilding.begin(now_ms() - self._window.keep_minutes * MINUTE_MS)
+        return self._rebuilding.starting_positions(now_ms() - self._window.keep_minutes * MINUTE_MS)
 
     def transform(self, messages: DataFrame) -> DataFrame:
         """Position, time and value."""

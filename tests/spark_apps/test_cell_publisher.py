@@ -8,7 +8,7 @@ from bus.contracts.meters import LatencyCell, QualityCell
 from spark_apps.cell_publisher import CellPublisher
 
 
-class Sent:
+class SentMessages:
     """Remembers what it is given; `EventPublisher` sends it."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ def quality(valid: int, minute_ms: int = 60_000) -> QualityCell:
 
 def test_of_a_cell_touched_by_many_batches_the_last_state_is_published_once() -> None:
     """Cells of other devices and minutes are others."""
-    sent = Sent()
+    sent = SentMessages()
     cells = CellPublisher(sent)  # type: ignore[arg-type]
     for number in range(1, 50):
         cells.touch([latency(number), latency(1, "other")], [quality(number)])
@@ -51,7 +51,7 @@ def test_of_a_cell_touched_by_many_batches_the_last_state_is_published_once() ->
 
 def test_it_is_due_at_once_and_then_after_a_while() -> None:
     """A first cell is not held back; those behind it wait for the next time."""
-    sent = Sent()
+    sent = SentMessages()
     cells = CellPublisher(sent)  # type: ignore[arg-type]
     cells.touch([latency(1)], [])
     cells.publish_due()

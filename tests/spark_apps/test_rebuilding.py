@@ -26,7 +26,7 @@ class Group:
 
 def rebuilding(starts: Offsets, ends: Offsets) -> Rebuilding:
     made = Rebuilding(Group(starts, ends))  # type: ignore[arg-type]
-    assert made.begin(0) == starts
+    assert made.starting_positions(0) == starts
     return made
 
 
@@ -48,5 +48,5 @@ def test_nothing_to_rebuild_is_over_at_once() -> None:
 def test_the_committed_position_does_not_say_where_it_begins() -> None:
     """It is read all the same: a commit then lowers none."""
     group = Group({A: 5}, {A: 9})
-    assert Rebuilding(group).begin(0) == {A: 5}  # type: ignore[arg-type]
+    assert Rebuilding(group).starting_positions(0) == {A: 5}  # type: ignore[arg-type]
     assert group.was_read

@@ -26,22 +26,22 @@ POLL_S = 0.01  # the error of a moment
 
 
 class _Watcher:
-    """A thread that looks until it is closed."""
+    """A thread that samples until it is closed."""
 
-    def __init__(self, look: Callable[[], None]) -> None:
-        self._look = look
+    def __init__(self, sample: Callable[[], None]) -> None:
+        self._sample = sample
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Sample no more."""
         self._closing.set()
         self._thread.join()
 
     def _run(self) -> None:
         while not self._closing.wait(POLL_S):
-            self._look()
+            self._sample()
 
 
 @contextlib.contextmanager
@@ -50,12 +50,12 @@ def commits(product: Product) -> Iterator[dict[int, int]]:
     seen: dict[int, int] = {}
     newest, close = _newest_batch(product)
 
-    def look() -> None:
+    def sample() -> None:
         number = newest()
         if number:
             seen.setdefault(number, now_ms())
 
-    watcher = _Watcher(look)
+    watcher = _Watcher(sample)
     try:
         yield seen
     finally:
@@ -108,11 +108,11 @@ def alarms(product: Product) -> Iterator[list[tuple[int, int]]]:
     found: list[tuple[int, int]] = []
     decoder = msgspec.json.Decoder(Alarm)
 
-    def look() -> None:
+    def sample() -> None:
         for record in consumer.poll(100, POLL_S):
             found.append((decoder.decode(record.value or b"").captured_at_ms, now_ms()))
 
-    watcher = _Watcher(look)
+    watcher = _Watcher(sample)
     try:
         yield found
     finally:
