@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bus.domain.times import HOUR_MS
 from monitor.watch.watch_clock import HOUR_CLASSES, KINDS_OF_DAY, HourClasses
@@ -36,6 +37,7 @@ UNKNOWN_DAY_SHARE = 0.25
 MAX_LOOK_AHEAD_HOURS = 14 * 24  # a sender without expectations for so long has none
 
 _FORM = struct.Struct(f"<{HOUR_CLASSES}f{HOUR_CLASSES}B{BUCKETS}H")
+HABIT_BYTES = _FORM.size
 
 
 @dataclass(slots=True)
@@ -85,13 +87,18 @@ class Habit:
         """Records in an hour of this class; 0 where nothing is known."""
         return self.rates[hour] if self.learnt[hour] else 0.0
 
-    def sure(self, hour: int) -> float:
-        """What can be relied on in an hour of this class: the mean less its own uncertainty."""
+    def usual(self, hour: int) -> tuple[float, float]:
+        """Records an hour of this class, and the variance of that mean: counts of independent
+        events in so many hours."""
         if self.learnt[hour]:
-            return _less_doubt(self.rates[hour], self.learnt[hour])
+            return self._known(hour)
         same = [kind * 24 + hour % 24 for kind in range(KINDS_OF_DAY)]
-        known = [_less_doubt(self.rates[c], self.learnt[c]) for c in same if self.learnt[c]]
-        return UNKNOWN_DAY_SHARE * min(known, default=0.0)
+        known = [self._known(c) for c in same if self.learnt[c]]
+        mean, variance = min(known, key=lambda one: one[0], default=(0.0, 0.0))
+        return UNKNOWN_DAY_SHARE * mean, UNKNOWN_DAY_SHARE**2 * variance
+
+    def _known(self, hour: int) -> tuple[float, float]:
+        return self.rates[hour], self.rates[hour] / min(self.learnt[hour], RECENT_HOURS)
 
     @property
     def p99(self) -> float:
@@ -113,21 +120,57 @@ class Habit:
 
     def due_ms(self, begin_ms: int, factor: float, classes: HourClasses) -> int | None:
         """When a silence that began then has lasted `factor` times the p99; None for never."""
-        left = factor * self.p99
-        end_ms = begin_ms + MAX_LOOK_AHEAD_HOURS * HOUR_MS
-        at_ms = begin_ms
-        for hour, length_ms in _hours(begin_ms, end_ms, classes):
-            sure = self.sure(hour)
-            if sure * length_ms >= left * HOUR_MS:
-                return at_ms + math.ceil(left * HOUR_MS / sure) if sure else at_ms
-            left -= sure * length_ms / HOUR_MS
-            at_ms += length_ms
+        length_ms = self.due_after_ms([(begin_ms, None)], factor, classes)
+        return None if length_ms is None else begin_ms + length_ms
+
+    def due_after_ms(
+        self, parts: Iterable[tuple[int, int | None]], factor: float, classes: HourClasses
+    ) -> int | None:
+        """How long a silence may last that lies in these parts of time, the last without an end."""
+        needed, counted, length_ms = factor * self.p99, Reliance(), 0
+        for begin_ms, end_ms in parts:
+            until_ms = begin_ms + MAX_LOOK_AHEAD_HOURS * HOUR_MS if end_ms is None else end_ms
+            for hour, part_ms in _hours(begin_ms, until_ms, classes):
+                usual = self.usual(hour)
+                after = counted.after(usual, part_ms)
+                if after.least >= needed:
+                    return length_ms + counted.reaches(needed, usual, part_ms)
+                counted = after
+                length_ms += part_ms
         return None
 
 
-def _less_doubt(mean: float, hours: int) -> float:
-    """One standard deviation of the mean below it, for counts of independent events."""
-    return max(0.0, mean - math.sqrt(mean / min(hours, RECENT_HOURS)))
+class Reliance(NamedTuple):
+    """Records that were usual in a time, and the variance of that sum of means.
+
+    The doubts of hours are independent: they add up as squares. Subtracted hour by hour they were
+    so much that a device of eight records an hour, known for a day, was not missed for two days.
+    """
+
+    mean: float = 0.0
+    variance: float = 0.0
+
+    def after(self, usual: tuple[float, float], length_ms: int) -> Reliance:
+        """With so much of an hour more."""
+        share = length_ms / HOUR_MS
+        return Reliance(self.mean + usual[0] * share, self.variance + usual[1] * share * share)
+
+    @property
+    def least(self) -> float:
+        """What can be relied on: one standard deviation below the mean."""
+        return self.mean - math.sqrt(self.variance)
+
+    def reaches(self, needed: float, usual: tuple[float, float], length_ms: int) -> int:
+        """The first moment within the length at which it can be relied on so many, which is so at
+        its end."""
+        low, high = 0, length_ms
+        while low < high:
+            middle = (low + high) // 2
+            if self.after(usual, middle).least >= needed:
+                high = middle
+            else:
+                low = middle + 1
+        return high
 
 
 def _bucket(expected: float) -> int:

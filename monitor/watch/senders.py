@@ -6,13 +6,14 @@ Never: an opinion about a silence (`silence`).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from bus.contracts.register import Register
 from bus.domain.times import HOUR_MS
-from monitor.watch.habits import MAX_LOOK_AHEAD_HOURS, Habit
+from monitor.watch.habits import HABIT_BYTES, MAX_LOOK_AHEAD_HOURS, Habit
 from monitor.watch.watch_clock import HourClasses, WatchClock
 
 MAX_SENDERS = 20_000
@@ -23,6 +24,8 @@ FORGET_MS = 14 * 24 * HOUR_MS  # two weeks without a record: the device was take
 DEVICE, SERVER, DISTRICT, SITE = "device", "server", "district", "site"
 SCOPES = (SITE, DISTRICT, SERVER, DEVICE)  # the widest first: it explains the narrower ones
 Address = tuple[str, str]  # scope and address
+CLOCK = "clock"  # the row that says when the others were saved, in seen time
+_SEEN = struct.Struct("<q")
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +52,7 @@ class RecordSender:
 
 
 class SavedHabit:
-    """One row of the watch's own file."""
+    """One row of the watch's own file: a habit, and behind it the seen time of the last record."""
 
     __slots__ = ("address", "body", "scope", "server")
 
@@ -72,27 +75,37 @@ class RecordSenders:
         self._hour_began_ms = clock.seen_ms
 
     def load(self, saved: Iterable[SavedHabit]) -> list[SavedHabit]:
-        """Go on with what an earlier process has learnt; every timer begins now. Gives back what
-        cannot be read."""
-        unreadable = []
+        """Go on with what an earlier process has learnt, and with its timers: the time in between
+        counts for nobody. Gives back what cannot be read."""
+        unreadable, last_ms, saved_ms = [], dict[RecordSender, int](), None
         for row in saved:
             try:
-                habit = Habit.from_bytes(row.body)
-            except ValueError:
+                if row.scope == CLOCK:
+                    (saved_ms,) = _SEEN.unpack(row.body)
+                    continue
+                habit = Habit.from_bytes(row.body[:HABIT_BYTES])
+                seen = _SEEN.unpack(row.body[HABIT_BYTES:]) if row.body[HABIT_BYTES:] else None
+            except (ValueError, struct.error):
                 unreadable.append(row)
                 continue
             sender = self.add(row.scope, row.address, row.server)
             if sender is not None:
                 sender.habit = habit
+                if seen is not None:  # earlier files have no timers
+                    last_ms[sender] = seen[0]
+        if saved_ms is not None:
+            for sender, at_ms in last_ms.items():
+                sender.last_ms = self._clock.seen_ms - max(0, saved_ms - at_ms)
         return unreadable
 
     def changed(self) -> Iterator[SavedHabit]:
-        """What has changed since it was asked last."""
+        """What has changed since it was asked last, and the seen time of this moment."""
         for sender in self.by_key.values():
             if sender.is_changed:
                 sender.is_changed = False
-                body = sender.habit.to_bytes()
+                body = sender.habit.to_bytes() + _SEEN.pack(sender.last_ms)
                 yield SavedHabit(sender.scope, sender.address, sender.server, body)
+        yield SavedHabit(CLOCK, "", "", _SEEN.pack(self._clock.seen_ms))
 
     def add(self, scope: str, address: str, server: str) -> RecordSender | None:
         """The one of this name; None beyond MAX_SENDERS."""
@@ -124,14 +137,14 @@ class RecordSenders:
             for hour in sender.quiet_hours:
                 sender.habit.learn_hour(hour, 0)
         sender.quiet_hours = b""
-        sender.last_ms = now_ms
+        sender.last_ms, sender.is_changed = now_ms, True
         sender.hour_records += count
 
     def due_ms(self, sender: RecordSender, factor: float, least_ms: int) -> int | None:
         """Seen time at which its silence is longer than its habit allows; None for never."""
-        begin_ms = self._clock.wall_ms(sender.last_ms)
-        due_ms = sender.habit.due_ms(begin_ms, factor, self.classes)
-        return None if due_ms is None else sender.last_ms + max(least_ms, due_ms - begin_ms)
+        parts = self._clock.parts_since(sender.last_ms)
+        after_ms = sender.habit.due_after_ms(parts, factor, self.classes)
+        return None if after_ms is None else sender.last_ms + max(least_ms, after_ms)
 
     def end_hour(self) -> list[RecordSender]:
         """At the first call of a new hour: learn the last one; who has been forgotten."""
@@ -185,7 +198,6 @@ class RecordSenders:
         habit.learn_gap(expected)
         if count > 1:
             habit.learn_gap(0.0, count - 1)
-        sender.is_changed = True
 
     def _count_device(self, sender: RecordSender) -> None:
         for one in self.above(sender):

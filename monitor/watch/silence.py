@@ -43,6 +43,7 @@ TOGETHER_MS = 10 * MINUTE_MS  # those who fall silent within this time may have 
 MOSTLY = 0.8
 SHOWN_DEVICES = 10  # addresses in an incident of many
 CHECK_MS = HOUR_MS  # at the latest; a habit may have changed
+SHIFT_MS = 10_000  # a clock that was set by less moves no bound by more
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class SilenceJudge:
         self._open_of: dict[RecordSender, OpenSilence] = {}
         self._recent: dict[RecordSender, int] = {}
         self._changes: list[Incident] = []
+        self._shift_ms = self._judged_shift_ms = clock.now_ms - clock.seen_ms
+        self._judged_hour = clock.now_ms // HOUR_MS
 
     def resume(self, incident: Incident, members: Sequence[tuple[str, str]]) -> None:
         """Go on with an open incident of an earlier process."""
@@ -119,6 +122,7 @@ class SilenceJudge:
             if not sender.is_silent:
                 self._schedule(sender, now_ms)
         self.senders.new.clear()
+        self._check_all_again(now_ms)
         while self._checks and self._checks[0][0] <= now_ms:
             sender = heapq.heappop(self._checks)[2]
             self._scheduled.discard(sender)
@@ -155,6 +159,7 @@ class SilenceJudge:
         for sender in found.members - found.returned:
             self._open_of.pop(sender, None)
             sender.is_silent, sender.is_whole_hour, sender.last_ms = False, False, now_ms
+            sender.is_changed = True
             self._schedule(sender, now_ms + self._bounds.least_ms)
         ended_ms = max(self._clock.now_ms, found.incident.opened_at_ms)
         detail = found.incident.detail | _members_detail(found.members)
@@ -183,6 +188,17 @@ class SilenceJudge:
             self._number += 1
             self._scheduled.add(sender)
             heapq.heappush(self._checks, (at_ms, self._number, sender))
+
+    def _check_all_again(self, now_ms: int) -> None:
+        """Bounds have moved: an hour that ended has taught; or the host's clock was set or nothing
+        could be seen for a while, and goes on evenly: silences lie in other hours than before."""
+        before_ms, self._shift_ms = self._shift_ms, self._clock.now_ms - now_ms
+        hour = self._clock.now_ms // HOUR_MS
+        is_set = abs(before_ms - self._judged_shift_ms) > SHIFT_MS and before_ms == self._shift_ms
+        if is_set or hour != self._judged_hour:
+            self._judged_shift_ms, self._judged_hour = before_ms, hour
+            self._checks = [(now_ms, number, sender) for _, number, sender in self._checks]
+            heapq.heapify(self._checks)
 
     def _check(self, sender: RecordSender, now_ms: int) -> None:
         if sender.is_silent or self.senders.by_key.get(sender.key) is not sender:

@@ -82,7 +82,51 @@ def test_a_kind_of_day_not_yet_seen_is_expected_to_be_quiet() -> None:
     for hour in range(24):
         for _ in range(5):
             habit.learn_hour(hour, 100)
-    assert habit.sure(48 + 9) == pytest.approx(habit.sure(9) / 4)
+    mean, variance = habit.usual(9)
+    assert habit.usual(48 + 9) == pytest.approx((mean / 4, variance / 16))
+
+
+def test_the_doubts_of_many_hours_add_up_as_squares() -> None:
+    """Before: subtracted hour by hour, eight records an hour known for a day were never enough, and
+    a device silent for forty hours was not missed."""
+    habit = learnt(4, hours=1)
+    due_ms = habit.due_ms(MONDAY_MS, 1, CLASSES)
+    assert due_ms is not None
+    hours = (due_ms - MONDAY_MS) / HOUR_MS
+    assert 4 * hours - (4 * hours) ** 0.5 == pytest.approx(ASSUMED_P99, abs=0.5)
+
+
+def test_a_silence_is_judged_by_the_hours_in_which_it_could_be_seen() -> None:
+    """Two hours of a day, a gap of any length, and the night: only what was seen counts."""
+    habit = Habit()
+    for hour in range(HOUR_CLASSES):
+        for _ in range(9):
+            habit.learn_hour(hour, 0 if hour % 24 < 6 else 60)
+    noon_ms = MONDAY_MS + 12 * HOUR_MS
+    whole_ms = habit.due_after_ms([(noon_ms, None)], 4, CLASSES)
+    parts = [(noon_ms, noon_ms + HOUR_MS // 4), (MONDAY_MS + 24 * HOUR_MS, None)]
+    cut_ms = habit.due_after_ms(parts, 4, CLASSES)
+    assert whole_ms is not None
+    assert cut_ms is not None
+    assert whole_ms < HOUR_MS
+    assert 6 * HOUR_MS < cut_ms < 7 * HOUR_MS
+
+
+def test_the_clock_tells_in_which_hours_a_time_was_seen() -> None:
+    """Over a clock that is set, and a time in which nothing could be seen."""
+    clock = WatchClock(0)
+    for now_ms in range(10_000, 60_001, 10_000):
+        clock.advance(now_ms)
+    clock.advance(660_000)  # set ahead by ten minutes
+    clock.advance(670_000)
+    for now_ms in range(680_000, 980_001, 10_000):
+        clock.advance(now_ms, blind=True)
+    clock.advance(990_000)
+    assert clock.seen_ms == 80_000
+    assert list(clock.parts_since(30_000)) == [
+        (30_000, 60_000), (660_000, 670_000), (980_000, None)
+    ]  # fmt: skip
+    assert list(clock.parts_since(75_000)) == [(985_000, None)]
 
 
 def test_few_gaps_are_not_believed() -> None:

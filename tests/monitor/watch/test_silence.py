@@ -9,7 +9,8 @@ from made_city import MONDAY_MS, ZONE, MadeCity, Sightings
 
 from bus.contracts.alarms import Incident
 from bus.domain.times import HOUR_MS, MINUTE_MS
-from monitor.watch.senders import MAX_SENDERS, SITE
+from monitor.watch.habits import HABIT_BYTES
+from monitor.watch.senders import CLOCK, MAX_SENDERS, SITE, SavedHabit
 from monitor.watch.silence import SilenceBounds, SilenceJudge
 from monitor.watch.watch_clock import WatchClock
 
@@ -172,6 +173,30 @@ def test_a_restart_keeps_habits_and_open_incidents(city: SteadyCity) -> None:
     back, other = city.runs(10)
     assert (back.incident_id, back.state) == (opened.incident_id, "closed")
     assert described([other]) == [("open", "device", city.made.names[8][0])]
+
+
+def test_a_restart_in_the_midst_of_a_silence_is_no_reason_to_wait_anew(city: SteadyCity) -> None:
+    """Before: every timer began again, and a device was missed late or, when it was silent around a
+    restart, never. The hour in which no watch ran counts for nobody."""
+    city.silent = lambda device: device == 7
+    city.runs(1.5)
+    saved = list(city.judge.senders.changed())
+    city.clock = WatchClock(city.clock.now_ms + HOUR_MS)
+    city.judge = city.new_judge()
+    city.judge.senders.load(saved)
+    found = city.runs(2.5)
+    assert described(found) == [("open", "device", city.made.names[7][0])]
+    assert int(found[0].detail["silent_ms"]) <= int(found[0].detail["bound_ms"]) + MINUTE_MS
+
+
+def test_a_file_without_timers_is_read_too(city: SteadyCity) -> None:
+    """As earlier versions wrote it: habits go on, timers begin now."""
+    rows = [one for one in city.judge.senders.changed() if one.scope != CLOCK]
+    old = [SavedHabit(one.scope, one.address, one.server, one.body[:HABIT_BYTES]) for one in rows]
+    city.judge = city.new_judge()
+    assert city.judge.senders.load(old) == []
+    city.silent = lambda device: device == 7
+    assert described(city.runs(10)) == [("open", "device", city.made.names[7][0])]
 
 
 def test_a_restart_keeps_a_district_together(city: SteadyCity) -> None:
