@@ -13,6 +13,7 @@ from bus.contracts.meters import LatencyCell
 from deploy.testservers.hbase import Hbase
 from ingest.store import open_store
 from ingest.store.hbase.writer import HbaseStore
+from ingest.store.open import hbase_connection
 from ingest.store.port import (
     PageRequest,
     Query,
@@ -209,6 +210,41 @@ def test_kill_9_of_the_servers_loses_nothing_and_doubles_nothing(
     assert not writer.is_alive()
     assert refused, "no call noticed that the servers had died"
     topic.check(open_store(url))
+
+
+def test_who_meets_a_server_that_is_away_goes_on_with_the_next(hbase: Hbase) -> None:
+    """The call that met it fails, and may be made again."""
+    url = f"hbase://127.0.0.1:1,{hbase.address},127.0.0.1:2/{new_name()}"
+    reader = open_store(url)
+    refused = 0
+    while True:
+        try:
+            assert reader.newest_attempt() == 0
+            break
+        except StoreUnavailable:
+            refused += 1
+            assert refused < 3
+    for _ in range(5):
+        assert reader.newest_attempt() == 0
+    reader.close()
+
+
+def test_a_commit_whose_answer_was_lost_is_made_again(hbase: Hbase) -> None:
+    """As often as it is asked; an attempt that was given up cannot be committed."""
+    connection, _ = hbase_connection(f"hbase://{hbase.address}/{new_name()}")
+    store = HbaseStore(connection)
+    attempt = store.begin([position(4, 0)])
+    assert attempt is not None
+    assert store.begin([position(4, 0)]) == attempt
+    store.commit(attempt, [position(4, 0)])
+    store.commit(attempt, [position(4, 0)])
+    assert store.begin([position(4, 0)]) is None
+    left = store.begin([position(6, 4)])
+    assert left is not None
+    assert store.begin([position(7, 4)]) != left
+    with pytest.raises(StoreError, match="was given up"):
+        store.commit(left, [position(6, 4)])
+    store.close()
 
 
 def test_no_server_is_told_at_the_first_call() -> None:

@@ -16,7 +16,7 @@ from ingest.store.hbase.ledger import (
     open_writer,
     value,
 )
-from ingest.store.port import StoreError
+from ingest.store.port import Position, StoreError
 from tests.ingest.store.made import position
 
 
@@ -36,6 +36,25 @@ def test_an_attempt_that_was_left_never_counts() -> None:
     after = commit_attempt(begin_attempt(open_writer(left, "another"), 2_000), [])
     assert not after.counts(1_000)
     assert after.counts(2_000)
+
+
+def test_the_same_batch_goes_on_under_the_same_number() -> None:
+    """The answer was lost, or the store was away in the middle: no number has failed."""
+    first = begin_attempt(Ledger(), 1_000, [position(4, 0), position(9, 2, partition=1)])
+    again = begin_attempt(first, 2_000, [position(9, 2, partition=1), position(4, 0)])
+    assert again == first
+    done = commit_attempt(again, [position(4, 0)])
+    assert (done.committed, done.failed, done.pending) == (1_000, (), ())
+
+
+@pytest.mark.parametrize("other", [[position(5, 0)], [position(4, 1)], []])
+def test_another_batch_gives_the_number_up(other: list[Position]) -> None:
+    """What it wrote would not be written again under it. So does another writer."""
+    left = begin_attempt(Ledger(), 1_000, [position(4, 0)])
+    assert begin_attempt(left, 2_000, other).failed == (1_000,)
+    taken = open_writer(left, "another")
+    assert begin_attempt(taken, 2_000, [position(4, 0)]).begun == 2_000
+    assert taken.failed == (1_000,)
 
 
 def test_numbers_grow_although_the_clock_goes_back() -> None:
