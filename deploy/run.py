@@ -102,7 +102,13 @@ def job_settings(settings: Settings, packages: Path) -> JobSettings:
         streams = msgspec.structs.replace(streams, jars=jars)
     if not streams.py_files:
         streams = msgspec.structs.replace(streams, py_files=str(build_zip(packages)))
-    return JobSettings(site=settings.site, bus=settings.bus, store=settings.store, streams=streams)
+    return JobSettings(
+        site=settings.site,
+        bus=settings.bus,
+        store=settings.store,
+        streams=streams,
+        retention=settings.retention,
+    )
 
 
 def _streams(settings: Settings) -> int:

@@ -22,6 +22,7 @@ from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
 from broker.settings import SettingError, split
 from bus.notify.settings import NoticeSettings
+from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.settings_sources import (
@@ -50,6 +51,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "city": CitySettings,
     "pictures": PictureSettings,
     "watch": WatchSettings,
+    "retention": RetentionSettings,
 }
 SECRET_SHOWN = "***"  # what `config` prints for a secret that is set; no value of any key
 SECTIONS = (
@@ -76,6 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     city: CitySettings
     pictures: PictureSettings
     watch: WatchSettings
+    retention: RetentionSettings
     arguments: tuple[str, ...] = ()
 
 
@@ -139,7 +142,9 @@ def compose(
     sections["site"] = msgspec.structs.replace(
         site,
         data_dir=str((base / site.data_dir).absolute()),
-        keep_days=site.keep_days or sections["store"].keep_days,
+        keep_days=site.keep_days
+        or sections["store"].keep_days
+        or sections["retention"].longest_record_days,
     )
     broker = {entry.key: _kafka_value(entry) for entry in by_section["broker"]}
     return Settings(broker=broker, arguments=arguments, **sections)

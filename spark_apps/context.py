@@ -79,7 +79,8 @@ class Context:
     def store(self) -> OpenStore:
         """Opened once, waited for while it is away. Raises `StoreError`."""
         url = self.settings.store.records_url(self.settings.site)
-        store = retry(partial(open_store, url, "write"), self.stopping, "store")
+        opened = partial(open_store, url, "write", self.settings.retention)
+        store = retry(opened, self.stopping, "store")
         return OpenStore(StoreWriter(store, self.stopping), store)
 
     @property

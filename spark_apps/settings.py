@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from bus.retention import RetentionSettings
 from bus.settings import BusSettings, NotNegative, Positive, Seconds, Share, SiteSettings
 from ingest.settings import StoreSettings
 
@@ -48,6 +49,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     bus: BusSettings = BusSettings()
     store: StoreSettings = StoreSettings()
     streams: StreamsSettings = StreamsSettings()
+    retention: RetentionSettings = RetentionSettings()
 
 
 def read_settings(path: Path) -> JobSettings:

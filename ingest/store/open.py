@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 from urllib.parse import parse_qsl, urlsplit
 
+from bus.retention import RetentionSettings
 from ingest.store.port import RecordReader, RecordStore, StoreError
 from ingest.store.sqlite.reader import SqliteReader
 from ingest.store.sqlite.writer import SqliteStore
@@ -28,16 +29,21 @@ THRIFT_PORT = 9090
 
 
 @overload
-def open_store(url: str, mode: Literal["write"]) -> RecordStore: ...
+def open_store(
+    url: str, mode: Literal["write"], keep: RetentionSettings | None = None
+) -> RecordStore: ...
 @overload
 def open_store(url: str, mode: Literal["read"] = "read") -> RecordReader: ...
 
 
-def open_store(url: str, mode: Literal["read", "write"] = "read") -> RecordStore | RecordReader:
-    """Raises `StoreError` for an unknown URL, `StoreUnavailable` when another process writes it."""
+def open_store(
+    url: str, mode: Literal["read", "write"] = "read", keep: RetentionSettings | None = None
+) -> RecordStore | RecordReader:
+    """`keep` says what the writer of a file deletes; None: nothing. Raises `StoreError` for an
+    unknown URL, `StoreUnavailable` when another process writes it."""
     if url.startswith(_SQLITE):
         path = Path(url.removeprefix(_SQLITE))
-        return SqliteStore(path) if mode == "write" else SqliteReader(path)
+        return SqliteStore(path, keep=keep) if mode == "write" else SqliteReader(path)
     if url.startswith(_HBASE):
         return _in_hbase(url, mode)
     raise StoreError(f"{url!r} is no store: expected {_SQLITE}/absolute/path or {_HBASE_FORM}")

@@ -16,7 +16,7 @@ import sqlite3
 
 from ingest.store.port import StoreError
 
-VERSION = 3
+VERSION = 4
 
 # 16 KiB pages and a write-ahead log of 64 MiB: measured 1.4 times the throughput of 4 KiB and 4
 # MiB, because index pages are then written once per checkpoint and not once per batch.
@@ -160,8 +160,15 @@ CREATE TABLE attempts (id INTEGER PRIMARY KEY CHECK (id = 1), newest INTEGER NOT
 INSERT INTO attempts VALUES (1, 0);
 """
 
+# What is past its time is found. A pair of camera and checkpoint is forgotten with the
+# last hour in which it was seen; for those of an older file that is the newest hour it holds.
+_VERSION_4 = """
+ALTER TABLE cameras ADD COLUMN last_hour INTEGER NOT NULL DEFAULT 0;
+UPDATE cameras SET last_hour = (SELECT coalesce(max(hour), 0) FROM hours);
+"""
+
 # One script per version; a file of version n runs the scripts after the n-th.
-_MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
+_MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

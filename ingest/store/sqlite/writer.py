@@ -6,6 +6,7 @@ positions about counts.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections import Counter
@@ -19,6 +20,7 @@ from msgspec.structs import astuple, force_setattr
 from bus import wall_clock
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
 from bus.lock_file import hold_lock_file
+from bus.retention import RetentionSettings
 from bus.sqlite_transaction import immediate_transaction
 from ingest.store.port import (
     COMMON_STORED,
@@ -27,6 +29,7 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
     StoreBatch,
+    StoreError,
     StoreUnavailable,
 )
 from ingest.store.positions import was_applied
@@ -39,6 +42,7 @@ from ingest.store.sqlite.facets import (
     HOUR_MS,
 )
 from ingest.store.sqlite.reader import SqliteReader, quality_cell
+from ingest.store.sqlite.retention import SqliteRetention
 from ingest.store.sqlite.schema import (
     prepare,
 )
@@ -68,7 +72,10 @@ _INSERT_HOURS = f"""
 INSERT OR IGNORE INTO hours
 SELECT DISTINCT captured_at_ms / {HOUR_MS} FROM records WHERE id > :before
 """
-_INSERT_CAMERA = "INSERT OR IGNORE INTO cameras (camera_ip, checkpoint_id) VALUES (?, ?)"
+_INSERT_CAMERA = """
+INSERT INTO cameras (camera_ip, checkpoint_id, last_hour) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET last_hour = excluded.last_hour WHERE excluded.last_hour > last_hour
+"""
 _ADD_TOTAL = """
 INSERT INTO totals (name, kind, reason, count) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET count = count + excluded.count
@@ -116,6 +123,11 @@ INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, part
 VALUES (?, ?, ?, ?, ?, ?)
 """
 _BUCKETS = msgspec.json.Decoder(dict[int, int])
+# A slice of retention: a quarter more than the batch stored, so that a file that is too large
+# shrinks under load; deleting a row costs about what storing it does.
+MIN_SLICE_ROWS = 50
+MAX_SLICE_ROWS = 1_000
+log = logging.getLogger(__name__)
 
 
 class SqliteStore(SqliteReader):
@@ -125,7 +137,12 @@ class SqliteStore(SqliteReader):
     offsets the rows, totals, quality and latency tables have taken in.
     """
 
-    def __init__(self, path: Path, now_ms: Callable[[], int] = wall_clock.now_ms) -> None:
+    def __init__(
+        self,
+        path: Path,
+        now_ms: Callable[[], int] = wall_clock.now_ms,
+        keep: RetentionSettings | None = None,
+    ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__(path)
         self._now_ms = now_ms
@@ -136,6 +153,7 @@ class SqliteStore(SqliteReader):
                 path, isolation_level=None, check_same_thread=False, timeout=10
             )
             prepare(self._db)
+        self._retention = SqliteRetention(self._db, keep or RetentionSettings())
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
         """See `RecordStore.apply`."""
@@ -144,7 +162,9 @@ class SqliteStore(SqliteReader):
             sqlite_errors(self.path),
             immediate_transaction(self._db),
         ):
-            return self._apply(batch, positions)
+            applied = self._apply(batch, positions)
+        self._forget(applied.stored + applied.stored // 4)
+        return applied
 
     def close(self) -> None:
         """Checkpoint, close, and let another writer in."""
@@ -178,6 +198,19 @@ class SqliteStore(SqliteReader):
             stored_at_ms=now_ms,
         )
 
+    def _forget(self, at_most: int) -> None:
+        """One slice of what is past its time, after the batch: its failure takes nothing back, the
+        next batch tries again."""
+        now_ms = self._now_ms()
+        if not self._retention.is_due(now_ms):
+            return
+        limit = min(max(at_most, MIN_SLICE_ROWS), MAX_SLICE_ROWS)
+        try:
+            with self._write_lock, sqlite_errors(self.path), immediate_transaction(self._db):
+                self._retention.forget(now_ms, limit)
+        except StoreError as error:
+            log.warning("nothing was deleted, though it is past its time: %s", error)
+
     def _end_offset(self, p: Position) -> int:
         row = self._db.execute(_END_OFFSET, astuple(p)[:5]).fetchone()
         return -1 if row is None else int(row[0])
@@ -192,7 +225,8 @@ class SqliteStore(SqliteReader):
         new = rows if inserted == len(rows) else self._newly_inserted(rows, before)
         self._db.execute(_INSERT_FACETS, {"before": before})
         self._db.execute(_INSERT_HOURS, {"before": before})
-        self._db.executemany(_INSERT_CAMERA, {(row.camera_ip, row.checkpoint_id) for row in new})
+        seen = {(r.camera_ip, r.checkpoint_id, int(r.captured_at_ms / HOUR_MS)) for r in new}
+        self._db.executemany(_INSERT_CAMERA, seen)
         kinds = Counter(row.kind for row in new)
         self._add_totals(STORED, kinds)
         if len(new) < len(rows):
