@@ -54,6 +54,8 @@ def mount(app: typer.Typer) -> None:
     app.command("test", context_settings=ANY_ARGUMENTS)(run_tests)
     app.command("simulate", context_settings=ANY_ARGUMENTS)(simulate)
     app.command("bench")(bench)
+    app.command("backup")(backup)
+    app.command("restore")(restore)
     app.command("package")(package)
     app.command("setup")(setup)
     app.command("config")(config)
@@ -298,6 +300,35 @@ def bench(
                                   write=write, as_json=as_json)  # fmt: skip
         raise typer.Exit(status)
     raise typer.Exit(work.run(figure or [], repeat=repeat, write=write, as_json=as_json))
+
+
+def backup(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
+    without_records: Annotated[
+        bool, typer.Option(help="Leave the records out, as when they are in HBase.")
+    ] = False,
+) -> None:
+    """Save records, alarms, incidents, accounts and the register while everything runs."""
+    from deploy import backup as work
+
+    manifest = work.backup(ctx.obj, folder, with_records=not without_records)
+    for file in manifest.files:
+        typer.echo(f"{file.name}  {file.size_bytes:,} bytes  sha256 {file.sha256}")
+
+
+def restore(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="What `backup` has written.")],
+    replace: Annotated[bool, typer.Option(help="Replace what the data directory holds.")] = False,
+) -> None:
+    """Put a backup into the data directory of a product that does not run."""
+    from deploy import backup as work
+
+    manifest = work.restore(ctx.obj, folder, replace=replace)
+    for file in manifest.files:
+        typer.echo(f"{file.name}  restored")
+    typer.echo("the next start goes on from these positions; its log tells what retention cut")
 
 
 def package(
