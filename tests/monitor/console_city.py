@@ -176,6 +176,8 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
     for i in range(records):
         device = dice.choice(reg.devices[: -len(CLOCKS_OFF_MS)])
         captured = now_ms - 1000 - i * (6 * 3_600_000 // records)
+        if now_ms // MINUTE_MS - captured // MINUTE_MS in EMPTY_MINUTES:
+            captured -= len(EMPTY_MINUTES) * MINUTE_MS  # a stored record is counted
         rows.append(_row(dice, reg, device, captured, i, dice.choice(urls) if i % 2 else ""))
         latencies.append(
             (
