@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,6 +57,7 @@ def mount(app: typer.Typer) -> None:
     app.command("bench")(bench)
     app.command("backup")(backup)
     app.command("restore")(restore)
+    app.command("size")(size)
     app.command("package")(package)
     app.command("setup")(setup)
     app.command("config")(config)
@@ -329,6 +331,33 @@ def restore(
     for file in manifest.files:
         typer.echo(f"{file.name}  restored")
     typer.echo("the next start goes on from these positions; its log tells what retention cut")
+
+
+def size(
+    cameras: Annotated[int, typer.Option(min=1, help="How many cameras.")],
+    rate: Annotated[float, typer.Option(min=0, help="Records a second of each, over the day.")],
+    keep: Annotated[str, typer.Option(help="How long records are kept (30d).")] = "30d",
+    peak: Annotated[
+        float, typer.Option(min=1, help="The rush hour's rate over the day's average.")
+    ] = 3.0,
+    as_json: AsJson = False,
+) -> None:
+    """How many brokers, executors and region servers a city needs, with the sums behind them.
+
+    From the costs of a record that were measured; docs/sizing.md says on what, and what is only
+    extrapolated.
+    """
+    from deploy import size as work
+
+    demand = work.Demand(cameras, rate, parse_seconds(keep) / work.DAY_S, peak)
+    needs = work.size(demand)
+    if as_json:
+        typer.echo(json.dumps([asdict(need) for need in needs], ensure_ascii=False))
+        return
+    table = Table("what", "how many", "", "how it was computed")
+    for need in needs:
+        table.add_row(need.what, f"{need.count:,}", need.unit, need.sum)
+    screen().print(table)
 
 
 def package(
