@@ -14,7 +14,7 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class RecordCosts:
     """What a record costs on the machine of docs/sizing.md; microseconds of one core, bytes."""
 
     broker_us: float = 113.0  # at its leader, one record a request, acks=all, 4,000 connections
@@ -51,7 +51,7 @@ class Need:
     sum: str
 
 
-def size(demand: Demand, costs: Costs = Costs()) -> list[Need]:
+def size(demand: Demand, costs: RecordCosts = RecordCosts()) -> list[Need]:
     """Everything, in the order of the flow."""
     average = demand.cameras * demand.rate
     peak = average * demand.peak
@@ -81,7 +81,9 @@ def _servers(what: str, peak: float, cost_us: float, usable: float) -> Need:
     return Need(what, max(2, math.ceil(cores / usable)), "servers", told + "; 2 at least")
 
 
-def _brokers(demand: Demand, costs: Costs, average: float, peak: float, usable: float) -> Need:
+def _brokers(
+    demand: Demand, costs: RecordCosts, average: float, peak: float, usable: float
+) -> Need:
     cost_us = costs.broker_us + (demand.copies - 1) * costs.copy_us
     by_cpu = peak * cost_us / 1e6 / usable
     by_disk = bus_gib(demand, costs, average) / (0.7 * demand.disk_per_server_gib)
@@ -94,14 +96,14 @@ def _brokers(demand: Demand, costs: Costs, average: float, peak: float, usable: 
     return Need("brokers", count, "servers", told)
 
 
-def _partitions(costs: Costs, peak: float) -> Need:
+def _partitions(costs: RecordCosts, peak: float) -> Need:
     """Of `data.vehicle`: as many tasks as there are partitions read at once."""
     executors = _executors(costs, peak).count
     count = max(4, 2 * executors)
     return Need("partitions of data.vehicle", count, "", f"2 × {executors} executor cores")
 
 
-def _executors(costs: Costs, peak: float) -> Need:
+def _executors(costs: RecordCosts, peak: float) -> Need:
     cores = peak * costs.executor_us / 1e6
     told = (
         f"{peak:,.0f}/s × {costs.executor_us:g} µs = {cores:.1f} cores, "
@@ -110,7 +112,7 @@ def _executors(costs: Costs, peak: float) -> Need:
     return Need("executors of ingest and watch list", max(2, math.ceil(2 * cores)), "cores", told)
 
 
-def _store(demand: Demand, costs: Costs, average: float, peak: float) -> list[Need]:
+def _store(demand: Demand, costs: RecordCosts, average: float, peak: float) -> list[Need]:
     kept = average * DAY_S * demand.keep_days
     gib = kept * costs.store_bytes * demand.copies / GIB
     by_rate = peak / costs.region_server_records_s
@@ -130,7 +132,7 @@ def _store(demand: Demand, costs: Costs, average: float, peak: float) -> list[Ne
     ]
 
 
-def _bus_disk(demand: Demand, costs: Costs, average: float) -> list[Need]:
+def _bus_disk(demand: Demand, costs: RecordCosts, average: float) -> list[Need]:
     told = (
         f"{average:,.0f}/s × {demand.bus_days:g} days × {costs.bus_bytes:g} B × "
         f"{demand.copies} copies"
@@ -138,7 +140,7 @@ def _bus_disk(demand: Demand, costs: Costs, average: float) -> list[Need]:
     return [Need("disk of the bus", math.ceil(bus_gib(demand, costs, average)), "GiB", told)]
 
 
-def bus_gib(demand: Demand, costs: Costs, average: float) -> float:
+def bus_gib(demand: Demand, costs: RecordCosts, average: float) -> float:
     """What the data topics hold."""
     kept = average * DAY_S * demand.bus_days
     return kept * costs.bus_bytes * demand.copies / GIB

@@ -15,7 +15,7 @@ from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.topics import METER_LATENCY, METER_QUALITY
 from spark_apps.publisher import EventPublisher
 
-INTERVAL_S = 2.0
+INTERVAL_S = 10.0  # 2,000 devices: with two seconds the p99 of storing went from 0.3 to 0.9 s
 
 Place = tuple[str, str]  # topic, key: of one minute and device, or class
 

@@ -29,8 +29,8 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     applications: tuple[ApplicationName, ...] = ("watchlist", "ingest", "latency", "quality")
     watchlist_trigger_ms: NotNegative = 0
     ingest_trigger_ms: NotNegative = 100
-    latency_trigger_ms: NotNegative = 2_000
-    quality_trigger_ms: NotNegative = 2_000
+    latency_trigger_ms: NotNegative = 10_000  # a batch of few costs as much as one of many
+    quality_trigger_ms: NotNegative = 10_000
     work_in: Literal["driver", "executors"] = "driver"  # where records are judged and matched
     share_reading: bool = True  # watch list and ingest in one query: half the micro-batches
     tasks_per_batch: Positive = 2  # a task more costs more than it reads, until a backlog is there

@@ -22,7 +22,7 @@ from monitor.models.histogram import Buckets, bucket_of, merge, percentiles
 from monitor.models.hysteresis import Hysteresis, HysteresisTracker, IncidentChange
 
 Scope = Literal["all", "district", "device"]
-SETTLE_MS = 15_000
+SETTLE_MS = 30_000
 """After the end of a minute: until then its last cells may be under way."""
 
 

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.size import DAY_S, GIB, Costs, Demand, size
+from deploy.size import DAY_S, GIB, Demand, RecordCosts, size
 
 DEMANDS = st.builds(
     Demand,
@@ -18,13 +18,13 @@ DEMANDS = st.builds(
 )
 
 
-def counts(demand: Demand, costs: Costs = Costs()) -> dict[str, int]:
+def counts(demand: Demand, costs: RecordCosts = RecordCosts()) -> dict[str, int]:
     return {need.what: need.count for need in size(demand, costs)}
 
 
 def test_a_city_of_twenty_thousand_cameras_by_hand() -> None:
     """10,000 records a second, 30,000 at the peak, with round costs."""
-    costs = Costs(
+    costs = RecordCosts(
         broker_us=100, copy_us=50, edge_us=200, executor_us=500, bus_bytes=1_000, store_bytes=2_000,
         region_server_records_s=5_000,
     )  # fmt: skip
