@@ -12,10 +12,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from ingest.store.port import Position, StoreBatch
 from spark_apps import executor_writer
 from spark_apps.apps.ingest import store_batch
 from spark_apps.judge import JudgedRecord
+from spark_apps.retry import retry
 
 RECORDS, TASKS = 2_000, 8
 SLOW_S = 10.0
@@ -169,7 +172,7 @@ def written(spark: SparkSession, url: str, bootstrap: str, folder: str, how: str
         rows = [message(offset) for offset in range(first, end)]
         frame = spark.createDataFrame(rows, SCHEMA).repartition(TASKS)
         executor_writer.write(frame, job, register, disturbed(folder, how), TASKS)
-        store.commit(attempt, place(first, end))
+        retry(partial(store.commit, attempt, place(first, end)), threading.Event(), "the ledger")
     tasks = [task for stage in stages(spark) for task in stage.get("tasks", {}).values()]
     found = {
         "speculative": sum(task["speculative"] for task in tasks),

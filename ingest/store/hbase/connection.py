@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import happybase
 from happybase.pool import NoConnectionsAvailable
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 POOL = 4
 TIMEOUT_MS = 20_000
 WAIT_S = 20.0
+IDLE_S = 30.0  # a Thrift server closes a line from which it has read nothing for 60 s
 ROWS_PER_CALL = 1_000  # 25 to 60 ms each; five times as many took ten times as long
 FAMILY = "d"
 
@@ -77,6 +80,7 @@ class HbaseConnection:
         self._current = os.getpid() % len(self._servers)
         self._pool: happybase.ConnectionPool | None = None
         self._lock = threading.Lock()
+        self._returned: WeakKeyDictionary[happybase.Connection, float] = WeakKeyDictionary()
 
     @property
     def address(self) -> str:
@@ -93,14 +97,24 @@ class HbaseConnection:
                 with self._lock:  # made when it is needed first: it connects at once
                     pool = self._pool = self._pool or self._new_pool()
                 with pool.connection(timeout=WAIT_S) as connection:
+                    self._reopen_idle(connection)
                     session = ThriftSession(connection, self._prefix)
                     try:
                         yield session
                     finally:
                         session.close_scans()
+                        self._returned[connection] = time.monotonic()
         except StoreUnavailable:
             self._use_another_than(used)
             raise
+
+    def _reopen_idle(self, connection: happybase.Connection) -> None:
+        """Open a line anew that nobody has used for so long that the server may have closed it: a
+        driver is silent for as long as its tasks write."""
+        returned = self._returned.pop(connection, None)  # None: new, or borrowed further out
+        if returned is not None and time.monotonic() - returned > IDLE_S:
+            connection.close()
+            connection.open()
 
     def _new_pool(self) -> happybase.ConnectionPool:
         host, port = self._servers[self._current]

@@ -254,3 +254,22 @@ def test_no_server_is_told_at_the_first_call() -> None:
         reader.counts()
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1"):
         open_store("hbase://127.0.0.1:1/name", "write")
+
+
+def test_a_line_that_the_server_closed_while_it_was_idle_is_opened_anew(
+    hbase: Hbase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: a driver whose tasks wrote for longer than a Thrift server waits for a call (60 s)
+    failed at its commit."""
+    used_just_now, idle = (hbase_connection(f"hbase://{hbase.address}/x")[0] for _ in range(2))
+    for connection in (used_just_now, idle):
+        with connection.session() as session:
+            session.create_tables({})
+    hbase.kill_thrift()
+    hbase.start_thrift()
+    hbase.wait_until_ready()
+    with pytest.raises(StoreUnavailable), used_just_now.session() as session:
+        session.create_tables({})
+    monkeypatch.setattr("ingest.store.hbase.connection.IDLE_S", 0.0)
+    with idle.session() as session:
+        session.create_tables({})
