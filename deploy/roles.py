@@ -18,6 +18,7 @@ from deploy.supervisor import Child, ServiceEndpoint
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
 DEFAULT_METRICS_PORT = 9094
+STREAMS, ALARM_STREAMS = "streams", "streams-watchlist"
 
 
 def broker_endpoint(settings: Settings) -> ServiceEndpoint:
@@ -60,8 +61,10 @@ ROLES: dict[str, ServiceRole] = {
                     broker_endpoint),
         ServiceRole("edge", "the HTTP edge that recognition servers post to", (), 20,
                     edge_endpoint),
-        # It waits for the broker by itself, while Java starts: that is half of a demo's start.
-        ServiceRole("streams", "the Spark driver with all micro-batch queries", (), 45,
+        # They wait for the broker by themselves, while Java starts: that is half of a demo's start.
+        ServiceRole(ALARM_STREAMS, "a Spark driver with the watch list alone", (), 45,
+                    ready_line="streams: ready"),
+        ServiceRole(STREAMS, "the Spark driver with all micro-batch queries", (), 45,
                     ready_line="streams: ready"),
         ServiceRole("dispatcher", "verdicts, once-only alarms, notifiers", ("broker",), 15,
                     ready_line="dispatcher: ready"),
@@ -71,11 +74,20 @@ ROLES: dict[str, ServiceRole] = {
                     ready_line="watch: ready"),
         # It begins when all are there, so that its latencies are not those of a start.
         ServiceRole("city", "the simulated cameras",
-                    ("broker", "edge", "streams", "dispatcher"), 30),
+                    ("broker", "edge", ALARM_STREAMS, STREAMS, "dispatcher"), 30),
     )
 }  # fmt: skip
-PRODUCT = ("broker", "edge", "streams", "dispatcher", "console", "watch")  # what `up` starts
+PRODUCT = ("broker", "edge", STREAMS, "dispatcher", "console", "watch")  # what `up` starts
 DEMO = (*PRODUCT, "city")
+OPTIONAL = (ALARM_STREAMS,)  # where the settings want it
+
+
+def roles_of(settings: Settings, names: Iterable[str]) -> list[str]:
+    """These roles, and the second driver where the settings want two."""
+    wanted = list(names)
+    if settings.streams.drivers == 2 and STREAMS in wanted and ALARM_STREAMS not in wanted:
+        wanted.insert(wanted.index(STREAMS), ALARM_STREAMS)
+    return wanted
 
 
 def environment() -> dict[str, str]:
@@ -99,7 +111,7 @@ def children(
     `others` are there besides them, and some of them instead of a role: who needs that role, needs
     those that `stands_for` names.
     """
-    wanted = {name for name in names if name not in stands_for}
+    wanted = {name for name in roles_of(settings, names) if name not in stands_for}
     inherited = environment()
     return [
         *others,

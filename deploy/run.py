@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from bus import tasks
 from bus.log_format import log_to_stderr
 from bus.wall_clock import now_ms
 from deploy.errors import OperatorError
-from deploy.roles import ROLES
+from deploy.roles import ALARM_STREAMS, ROLES, STREAMS
 from deploy.settings import Settings, edge_url
 from deploy.settings_sources import unknown
 from deploy.state_file import supervised
@@ -111,15 +111,17 @@ def job_settings(settings: Settings, packages: Path) -> JobSettings:
     )
 
 
-def _streams(settings: Settings) -> int:
+def _streams(settings: Settings, *, alarms_alone: bool = False) -> int:
     from deploy.setup.java import java_home
 
     _topics_in_the_background(settings)
     os.environ["JAVA_HOME"] = str(java_home())
-    return _drive(job_settings(settings, settings.site.data_path / "packages.zip"))
+    names = settings.streams.applications_of(alarms_alone=alarms_alone)
+    zip_name = "packages-watchlist.zip" if alarms_alone else "packages.zip"
+    return _drive(job_settings(settings, settings.site.data_path / zip_name), names)
 
 
-def _drive(job: JobSettings) -> int:
+def _drive(job: JobSettings, applications: Sequence[str]) -> int:
     """Run the driver; on one machine with Java's archive of Spark's classes (ADR 0022)."""
     from deploy.setup.class_archive import class_archive, spark_jars
     from deploy.setup.java import ensure_java
@@ -127,14 +129,14 @@ def _drive(job: JobSettings) -> int:
     from spark_apps.session import end_java, java_options
 
     streams = job.streams
-    if streams.master and not streams.master.startswith("local"):
-        return run_driver(job)
+    if streams.wanted_master and not streams.wanted_master.startswith("local"):
+        return run_driver(job, applications)
     jars = [*spark_jars(), *map(Path, streams.jars.split(":"))]
     flags = f"{java_options(streams)} {streams.driver_memory}"
     with class_archive(ensure_java(), jars, flags) as archive:
         options = " ".join(filter(None, [streams.java_options, archive.option]))
         streams = msgspec.structs.replace(streams, java_options=options)
-        status = run_driver(msgspec.structs.replace(job, streams=streams))
+        status = run_driver(msgspec.structs.replace(job, streams=streams), applications)
         if archive.partial is not None and end_java(ARCHIVE_TIMEOUT_S):
             archive.keep()
     return status
@@ -220,7 +222,8 @@ def _watch(settings: Settings) -> int:
 STARTERS: dict[str, Callable[[Settings], int]] = {
     "broker": _broker,
     "edge": _edge,
-    "streams": _streams,
+    STREAMS: _streams,
+    ALARM_STREAMS: partial(_streams, alarms_alone=True),
     "dispatcher": _dispatcher,
     "console": _console,
     "watch": _watch,

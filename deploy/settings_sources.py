@@ -80,7 +80,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def from_toml(path: Path, text: str) -> list[SettingEntry]:
-    """The entries of a settings file; Kafka's dotted keys, of broker and clients, stay whole."""
+    """The entries of a settings file; dotted keys, of Kafka and Spark, stay whole."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -94,7 +94,9 @@ def from_toml(path: Path, text: str) -> list[SettingEntry]:
                 f"{where}: '{section}' stands outside a table; write [section] first"
             )
         for key, value in _flat(table) if section == "broker" else table.items():
-            if section == "bus" and isinstance(value, dict):
+            if (section == "bus" or (section, key) == ("streams", "conf")) and isinstance(
+                value, dict
+            ):
                 value = {name: kafka_text(each) for name, each in _flat(value)}
             line = lines.get((section, key), lines.get((section, ""), 1))
             entries.append(SettingEntry(section, key, value, f"{path} line {line}"))

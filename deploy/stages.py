@@ -1,9 +1,12 @@
 """The stages of the pipeline that our own applications are, for the account and for the watch.
 
-In: nothing. Out: `STAGES`. Never: Spark; the watch must stay small.
+In: settings. Out: which process does the work of which stage. Never: Spark; the watch must stay
+small.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from bus.contracts.topics import (
     DATA_TOPICS,
@@ -13,13 +16,26 @@ from bus.contracts.topics import (
     QUARANTINE_RECORDS,
 )
 from bus.domain.kinds import MATCHED_TOPICS
+from deploy.roles import ALARM_STREAMS, STREAMS
 from monitor.watch.judge import StageTopics
+from spark_apps.settings import ALARMS, StreamsSettings
 
 INGEST = "ingest"
 """The stage whose positions are in the record store; those of the others are committed offsets."""
 STAGES = (
-    StageTopics(INGEST, "streams", (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT)),
-    StageTopics("watchlist", "streams", MATCHED_TOPICS),
-    StageTopics("quality", "streams", (METER_QUALITY,)),
-    StageTopics("latency", "streams", (METER_LATENCY,)),
+    StageTopics(INGEST, STREAMS, (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT)),
+    StageTopics(ALARMS, STREAMS, MATCHED_TOPICS),
+    StageTopics("quality", STREAMS, (METER_QUALITY,)),
+    StageTopics("latency", STREAMS, (METER_LATENCY,)),
 )
+"""As one driver does them all."""
+
+
+def stages_of(streams: StreamsSettings) -> list[StageTopics]:
+    """The stages that these settings want, each with the process that does its work."""
+    two = streams.drivers == 2
+    return [
+        replace(one, role=ALARM_STREAMS) if two and one.stage == ALARMS else one
+        for one in STAGES
+        if one.stage in streams.applications
+    ]

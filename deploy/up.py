@@ -21,7 +21,7 @@ from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.prepare import prepare
 from deploy.reconcile.drain import behind_by_role
-from deploy.roles import PRODUCT, ROLES, children
+from deploy.roles import PRODUCT, ROLES, children, roles_of
 from deploy.settings import Settings
 from deploy.state_file import SUPERVISOR, in_use_error, is_held, read_state, supervised
 from deploy.status_line import StatusLine
@@ -162,7 +162,9 @@ def roles_with_backlog(settings: Settings) -> list[dict[str, Any]]:
 def roles_state(settings: Settings) -> list[dict[str, Any]]:
     """How each role is: what its supervisor says, or `stopped` without one."""
     folder = settings.site.data_path
-    found = supervised(folder) or [ProcessStatus(role=name, state="stopped") for name in PRODUCT]
+    found = supervised(folder) or [
+        ProcessStatus(role=name, state="stopped") for name in roles_of(settings, PRODUCT)
+    ]
     return [
         {
             "role": one.role,

@@ -14,7 +14,7 @@ from bus.notify.notifiers import notifiers
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import console_endpoint
 from deploy.settings import Settings, edge_url
-from deploy.stages import STAGES
+from deploy.stages import stages_of
 from deploy.state_file import supervised
 from monitor.settings import WatchSettings
 from monitor.watch.judge import StageTopics
@@ -47,7 +47,7 @@ def watch_ports(settings: Settings) -> WatchPorts:
         open_records=lambda: open_records(settings),
         open_alarms=lambda: open_operations(settings),
         read_processes=lambda: supervised(folder),
-        stages=[one for one in STAGES if one.stage in settings.streams.applications],
+        stages=stages_of(settings.streams),
         dispatcher=DISPATCHER,
         recorder=RECORDER,
         edge_status_url=f"{edge_url(settings)}/v1/status" if "edge" in health else "",

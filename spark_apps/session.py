@@ -9,8 +9,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from types import MappingProxyType
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from spark_apps.settings import StreamsSettings
@@ -20,6 +21,12 @@ _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 JARS_VARIABLE = "DATABUS_SPARK_JARS"
+SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
+"""`spark-submit` has started the JVM and tells us by this where it is."""
+UNSAID_MASTER, SUBMITTED_FILE = "local[*]", "driver.py"
+
+
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 class SessionError(Exception):
@@ -41,11 +48,36 @@ def connector_jars(settings: StreamsSettings, environment: Mapping[str, str]) ->
     return jars
 
 
-def configuration(settings: StreamsSettings, jars: list[str], queries: int) -> dict[str, str]:
-    """Spark's configuration in Spark's own names."""
+def submitted(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the operator said to `spark-submit`: `--conf`, `--master` and the like, and
+    `spark-defaults.conf`. Nothing where we start the JVM ourselves."""
+    if SUBMITTED_VARIABLE not in environment:
+        return {}
+    SparkContext._ensure_initialized()  # a `SparkConf` before that does not know the JVM's
+    return operators_words(dict(SparkConf().getAll()))
+
+
+def operators_words(known: Mapping[str, str]) -> dict[str, str]:
+    """Without what `spark-submit` says where the operator said nothing. Pure."""
+    said = {key: value for key, value in known.items() if value}
+    unsaid = {"spark.master": UNSAID_MASTER, "spark.app.name": SUBMITTED_FILE}
+    return {key: value for key, value in said.items() if unsaid.get(key) != value}
+
+
+def configuration(
+    settings: StreamsSettings, jars: list[str], queries: int, given: Mapping[str, str] = EMPTY
+) -> dict[str, str]:
+    """Spark's configuration in Spark's own names. What the operator has said wins: `given` to
+    `spark-submit` over `[streams.conf]` over ours."""
+    said = {**settings.conf, **given}
+    master = said.get("spark.master") or settings.wanted_master or f"local[{slots(queries)}]"
+    return {**_own_configuration(settings, jars, master), **said}
+
+
+def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) -> dict[str, str]:
     conf = {
         "spark.app.name": "surveillance-data-bus",
-        "spark.master": settings.master or f"local[{slots(queries)}]",
+        "spark.master": master,
         "spark.driver.memory": settings.driver_memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -62,7 +94,7 @@ def configuration(settings: StreamsSettings, jars: list[str], queries: int) -> d
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.driver.extraJavaOptions": java_options(settings),
     }
-    local = conf["spark.master"].startswith("local")
+    local = master.startswith("local")
     if jars:
         # On one machine the class path itself: a class that Spark's own loader finds in a jar is
         # never in Java's archive (ADR 0022), and no jar is copied to an executor that is us.
@@ -97,7 +129,7 @@ def open_session(settings: StreamsSettings, queries: int) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     jars = connector_jars(settings, os.environ)
-    conf = configuration(settings, jars, queries)
+    conf = configuration(settings, jars, queries, submitted(os.environ))
     if conf["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder

@@ -15,12 +15,16 @@ from bus.settings import BusSettings, NotNegative, Positive, Seconds, Share, Sit
 from ingest.settings import StoreSettings
 
 ApplicationName = Literal["watchlist", "ingest", "latency", "quality"]
+ALARMS: ApplicationName = "watchlist"
+"""What has a driver of its own where there are two."""
 
 
 class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the micro-batch applications run. Intervals are upper bounds of waiting, not of work."""
 
-    master: str = ""  # empty: local[N], N from the queries' slots, never below 4
+    master: str = ""  # empty: `spark-submit`'s, else local[N], N from the slots, never below 4
+    conf: dict[str, str] = {}  # of Spark, in its own words; they win over ours
+    drivers: Literal[1, 2] = 1  # 2: the watch list alone in a driver of its own
     driver_memory: str = "1g"
     java_options: str = ""  # of the driver's JVM, after our own; separated by blanks
     jars: str = ""  # Spark's Kafka connector, colon separated; empty: DATABUS_SPARK_JARS
@@ -40,6 +44,25 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     quality_gap_share: Share = 0.2  # of what a device sent in a minute (Q-2)
     quality_gap_minutes: Positive = 2
     stop_timeout_s: Seconds = 10.0
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError`, the key first: two drivers have something to do each."""
+        if self.drivers == 2 and (
+            ALARMS not in self.applications or len(set(self.applications)) == 1
+        ):
+            raise ValueError(f"drivers: 2 needs {ALARMS} and another one in applications")
+
+    @property
+    def wanted_master(self) -> str:
+        """As configured; empty where `spark-submit` or the number of slots says it."""
+        return self.conf.get("spark.master") or self.master
+
+    def applications_of(self, *, alarms_alone: bool) -> tuple[ApplicationName, ...]:
+        """What runs in the driver of the watch list alone, or in the one beside it (or in the only
+        one)."""
+        if alarms_alone:
+            return (ALARMS,)
+        return tuple(n for n in self.applications if self.drivers == 1 or n != ALARMS)
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

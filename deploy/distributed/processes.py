@@ -9,6 +9,7 @@ from __future__ import annotations
 from deploy.distributed.hbase import hbase_processes
 from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan
 from deploy.distributed.spark import driver_name, spark_processes
+from deploy.roles import ALARM_STREAMS, STREAMS
 from deploy.settings import Settings, with_changes
 from deploy.supervisor import Child
 
@@ -35,4 +36,6 @@ def distributed_processes(settings: Settings, plan: DistributedPlan) -> list[Chi
 
 def stands_in(plan: DistributedPlan) -> dict[str, list[str]]:
     """Which roles of one machine are these processes instead."""
-    return {"streams": [driver_name(name) for name in CORES]} if plan.spark else {}
+    if not plan.spark:
+        return {}
+    return {STREAMS: [driver_name(name) for name in CORES], ALARM_STREAMS: []}

@@ -28,8 +28,9 @@ from bus.contracts.topics import (
 from deploy.errors import OperatorError
 from deploy.reconcile import topic_totals
 from deploy.reconcile.open_stores import open_operations, open_records
+from deploy.roles import ALARM_STREAMS, STREAMS
 from deploy.settings import Settings, edge_url
-from deploy.stages import INGEST, STAGES
+from deploy.stages import INGEST, STAGES, stages_of
 from ingest.store.port import StoreError
 
 POLL_S = 0.4
@@ -94,20 +95,21 @@ def pending_work(settings: Settings) -> PendingWork:
     return PendingWork(by_stage=by_stage)
 
 
-STAGES_OF_ROLE = {
-    "edge": ("edge",),
-    "streams": tuple(one.stage for one in STAGES),
-    DISPATCHER: (DISPATCHER, RECORDER),
-}
+def stages_of_roles(settings: Settings) -> dict[str, tuple[str, ...]]:
+    """The stages whose work each role does."""
+    stages = stages_of(settings.streams)
+    drivers = {
+        role: tuple(one.stage for one in stages if one.role == role)
+        for role in (STREAMS, ALARM_STREAMS)
+    }
+    others = {"edge": ("edge",), DISPATCHER: (DISPATCHER, RECORDER)}
+    return others | {role: found for role, found in drivers.items() if found}
 
 
 def behind_by_role(settings: Settings, roles: Iterable[str]) -> dict[str, dict[str, int | None]]:
     """How many records wait for each of these roles, by stage; None where it is unknown."""
-    by_stage = pending_work(settings).by_stage
-    return {
-        role: {place: by_stage.get(place) for place in STAGES_OF_ROLE.get(role, ())}
-        for role in roles
-    }
+    by_stage, stages = pending_work(settings).by_stage, stages_of_roles(settings)
+    return {role: {place: by_stage.get(place) for place in stages.get(role, ())} for role in roles}
 
 
 def edge_backlog(settings: Settings) -> int | None:

@@ -32,7 +32,7 @@ from monitor.watch.bounds import bounds_of
 from monitor.watch.heartbeat import write_heartbeat
 from monitor.watch.incident_file import IncidentFile, IncidentFileError
 from monitor.watch.incident_publisher import IncidentPublisher
-from monitor.watch.judge import EDGE, STREAMS, UsedSpace, WatchJudge, positions_of
+from monitor.watch.judge import EDGE, UsedSpace, WatchJudge, positions_of
 from monitor.watch.ports import WatchPorts
 from monitor.watch.probe import Probe
 from monitor.watch.progress import StageOffsets
@@ -64,7 +64,6 @@ MINUTES_S = 60.0
 MINUTES_TIMEOUT_S = 30.0  # ten thousand cells out of a store that is busy
 SETTLE_MS = 120_000  # a minute is judged when its records can be expected to be stored
 MINUTES_BACK = 10
-SUPERVISED_ROLES = (STREAMS, "dispatcher")  # they have no address that could be asked
 
 
 class WatchService:
@@ -338,7 +337,8 @@ class WatchService:
         return with_suspended(self._ports.read_processes())
 
     def _on_processes(self, found: Any) -> None:
-        self._judge.on_processes(found, SUPERVISED_ROLES)
+        """Those that do the stages' work: they have no address that could be asked."""
+        self._judge.on_processes(found, {stage.role for stage in self._all_stages()})
 
     def _on_spool(self, found: EdgeSpool) -> None:
         place = ("spool", 0)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from deploy.paths import PROJECT_ROOT
-from deploy.roles import PRODUCT, ROLES, broker_endpoint, console_endpoint, edge_endpoint
+from deploy.roles import OPTIONAL, PRODUCT, ROLES, broker_endpoint, console_endpoint, edge_endpoint
 from deploy.settings import SECTIONS, compose, load
 from deploy.settings_sources import from_environment
 
@@ -39,14 +39,14 @@ def services() -> dict[str, dict]:
 
 
 def test_there_is_a_unit_for_every_role_of_up_and_no_other():
-    """And the target wants them all."""
+    """And the target wants them all, but not what only some settings want."""
     names = {path.stem.removeprefix("databus-") for path in SYSTEMD.glob("databus-*.service")}
-    assert names == set(PRODUCT)
+    assert names == {*PRODUCT, *OPTIONAL}
     wanted = unit(SYSTEMD / "databus.target")["Unit"]["Wants"].split()
     assert wanted == [f"databus-{name}.service" for name in PRODUCT]
 
 
-@pytest.mark.parametrize("name", PRODUCT)
+@pytest.mark.parametrize("name", [*PRODUCT, *OPTIONAL])
 def test_a_unit_runs_its_role_after_what_it_needs_and_gives_it_time_to_stop(name: str):
     """As the role table says."""
     read = unit(SYSTEMD / f"databus-{name}.service")
@@ -85,7 +85,8 @@ def test_systemd_itself_accepts_the_units(tmp_path: Path):
 def test_the_compose_file_runs_every_role_of_up_with_its_needs_and_its_time_to_stop():
     """As the role table says."""
     found = services()
-    assert set(found) == set(PRODUCT)
+    assert set(found) == {*PRODUCT, *OPTIONAL}
+    assert {name for name in found if "profiles" in found[name]} == set(OPTIONAL)
     for name, service in found.items():
         assert service["command"] == ["run", name]
         assert set(service.get("depends_on", {})) == set(ROLES[name].needs)
@@ -98,7 +99,8 @@ def test_the_compose_file_gives_settings_that_exist_and_publishes_the_ports_of_t
     default is the machine itself, and records name their pictures there too."""
     address = "${ADDRESS:-127.0.0.1}"
     for name, service in services().items():
-        settings = compose(from_environment(service["environment"], SECTIONS), base=Path("/data"))
+        environment = service["environment"] | {"DATABUS_STREAMS_DRIVERS": "2"}
+        settings = compose(from_environment(environment, SECTIONS), base=Path("/data"))
         assert settings.pictures.public_url == f"http://{address}:{edge_endpoint(settings).port}"
         endpoint = ROLES[name].endpoint
         ports = service.get("ports", [])

@@ -39,7 +39,8 @@ from small_disk import CannotMount, ResizableDisk
 
 from bus.contracts.headers import Reason
 from deploy.reconcile.balance import Reconciliation
-from deploy.reconcile.drain import STAGES_OF_ROLE
+from deploy.reconcile.drain import stages_of_roles
+from deploy.settings import load
 from deploy.state_file import is_held
 from ingest.store.port import PageRequest, Query, RejectedRow
 
@@ -194,7 +195,8 @@ def test_status_shows_every_role_running_and_what_waits_for_it(product: RunningP
     [roles] = product.lines("status")
     behind = {role["role"]: role["behind"] for role in roles if role["behind"]}
     places = {name: set(found) for name, found in behind.items()}
-    assert places == {name: set(found) for name, found in STAGES_OF_ROLE.items()}
+    expected = stages_of_roles(load(None, product.flags))
+    assert places == {name: set(found) for name, found in expected.items()}
     assert all(count is not None for found in behind.values() for count in found.values())
     assert {role["state"] for role in roles} == {"running"}
     assert all(Path(f"/proc/{role['pid']}").exists() for role in roles)

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.session import JARS_VARIABLE, SessionError, configuration, connector_jars, slots
+from spark_apps.session import (
+    JARS_VARIABLE,
+    SessionError,
+    configuration,
+    connector_jars,
+    operators_words,
+    slots,
+)
 from spark_apps.settings import StreamsSettings
 
 
@@ -59,3 +66,26 @@ def test_checkpoints_have_no_checksum_files() -> None:
     assert configuration(StreamsSettings(), [], 1)[
         "spark.sql.streaming.checkpoint.fileChecksum.enabled"
     ] == "false"  # fmt: skip
+
+
+def test_the_operators_words_win_over_ours() -> None:
+    """Those to `spark-submit` over those in our settings over our own; the rest stays ours."""
+    settings = StreamsSettings(
+        master="spark://a:7077", conf={"spark.ui.enabled": "true", "spark.cores.max": "3"}
+    )
+    conf = configuration(settings, [], 1, {"spark.master": "yarn", "spark.cores.max": "2"})
+    assert conf["spark.master"] == "yarn"
+    assert conf["spark.cores.max"] == "2"
+    assert conf["spark.ui.enabled"] == "true"
+    assert conf["spark.sql.adaptive.enabled"] == "false"
+    assert "spark.driver.host" not in conf, "the loopback would hide the driver from executors"
+
+
+def test_what_spark_submit_says_by_itself_is_nobodys_word() -> None:
+    """Without `--master` and `--name` it says `local[*]` and the file's name."""
+    known = {"spark.master": "local[*]", "spark.app.name": "driver.py", "spark.jars": "",
+             "spark.executor.memory": "2g"}  # fmt: skip
+    assert operators_words(known) == {"spark.executor.memory": "2g"}
+    conf = configuration(StreamsSettings(master="spark://a:7077"), [], 1, operators_words(known))
+    assert conf["spark.master"] == "spark://a:7077"
+    assert operators_words({"spark.master": "local[3]"}) == {"spark.master": "local[3]"}
