@@ -21,7 +21,7 @@ from ingest.normalise import ClockLimits, normalise, rejected_row
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 from ingest.store.port import CellKey, RecordRow, RejectedRow
 from ingest.store.quality_cells import key_of
-from spark_apps.message import StreamMessage, envelope_of, messages_of_batch
+from spark_apps.message import StreamMessage, decoded, envelope_of, messages_of_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,11 +91,7 @@ def counters_of(values: Iterable[bytes | None]) -> list[Sent]:
     epoch.
     """
     newest: dict[tuple[str, int, CellKey], Sent] = {}
-    for value in values:
-        try:
-            sent = _sent.decode(value or b"")
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue  # not ours
+    for sent in decoded(values, _sent):
         counter = (sent.producer, sent.epoch, key_of(sent))
         if counter not in newest or newest[counter].sent < sent.sent:
             newest[counter] = sent

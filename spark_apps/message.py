@@ -5,8 +5,11 @@ In: the Arrow table of a batch. Out: `StreamMessage`s, what they cover. Never: S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import msgspec
 
 from bus.client.model import TopicAndPartition
 from bus.contracts import headers
@@ -16,6 +19,7 @@ from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Value = TypeVar("Value")
 OffsetRanges = dict[TopicAndPartition, tuple[int, int]]  # first offset, exclusive end
 
 # In the order of `StreamMessage`'s last fields.
@@ -45,6 +49,15 @@ class StreamMessage(NamedTuple):
     kind: str | None = None
     reason: str | None = None
     field: str | None = None
+
+
+def decoded(
+    values: Iterable[bytes | None], decoder: msgspec.json.Decoder[Value]
+) -> Iterator[Value]:
+    """The readable ones: any client may write to a topic, and what is no such JSON is not ours."""
+    for value in values:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            yield decoder.decode(value or b"")
 
 
 def messages_of(table: pa.Table) -> list[StreamMessage]:

@@ -9,8 +9,9 @@ from bus.client.model import ConsumedRecord
 from bus.contracts.alarms import Incident
 from bus.contracts.meters import LatencyCell
 from bus.contracts.topics import EVENT_INCIDENT
-from spark_apps.apps.latency import cells_of
+from spark_apps.apps.latency import DECODER
 from spark_apps.incidents import _readable
+from spark_apps.message import decoded
 
 CELL = LatencyCell(kind="face", district_id="d", camera_ip="c", minute_ms=0, buckets={3: 1, -9: 2})
 INCIDENT = Incident(incident_id="i", kind="latency", state="open", opened_at_ms=1)
@@ -36,4 +37,5 @@ def test_what_is_no_incident_keeps_no_application_from_starting(value: bytes | N
 def test_a_histogram_that_nobody_can_compute_is_passed_over(buckets: dict[int, int]) -> None:
     """Its bounds are powers of two of its numbers: one of 62 bits would take all memory."""
     made = {**msgspec.to_builtins(CELL), "buckets": {str(k): n for k, n in buckets.items()}}
-    assert cells_of([msgspec.json.encode(made), msgspec.json.encode(CELL)]) == [CELL]
+    values = [msgspec.json.encode(made), msgspec.json.encode(CELL)]
+    assert list(decoded(values, DECODER)) == [CELL]

@@ -18,8 +18,9 @@ from monitor.live.rule_table import (
     check_rule,
     decode_command,
 )
-from spark_apps.apps.latency import cells_of
+from spark_apps.apps.latency import DECODER
 from spark_apps.judge import counters_of
+from spark_apps.message import decoded
 
 NOW_MS = 1_000_000
 TEXTS = st.text(max_size=120)
@@ -127,7 +128,7 @@ def test_what_is_no_message_is_passed_over_by_every_reader_of_our_own_topics(num
     value = POISON[number]
     assert decode_command(value) is None
     assert counters_of([value]) == []
-    assert cells_of([value]) == []
+    assert list(decoded([value], DECODER)) == []
     for topic in (CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT):
         batch = LiveBatch()
         _event(batch, topic, RuleBytes(value))
