@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from bus.client.kafka.cluster import AdminClient
+from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, start_offsets
 from bus.client.model import ClusterIdentity, TopicAndPartition
 from bus.contracts.alarms import Incident
 from bus.contracts.topics import EVENT_INCIDENT
 from bus.register_file import RegisterFile
+from bus.wall_clock import now_ms
 from ingest.store import open_store
 from ingest.store.port import (
     Applied,
@@ -23,9 +26,16 @@ from ingest.store.port import (
 from ingest.store.positions import valid_positions
 from spark_apps.cell_publisher import CellPublisher
 from spark_apps.group_positions import GroupPositions
+from spark_apps.incidents import ReadTimeout, read_incidents, still_open
+from spark_apps.lost_records import LostRecords
+from spark_apps.message import OffsetRanges
 from spark_apps.publisher import EventPublisher
 from spark_apps.retry import retry
 from spark_apps.settings import JobSettings
+
+log = logging.getLogger(__name__)
+
+LOST_TOLD_S = 5.0
 
 
 class StoreWriter:
@@ -64,9 +74,12 @@ class Context:
     register: RegisterFile
     stopping: threading.Event
     groups: list[GroupPositions] = field(default_factory=list)
+    lost: list[LostRecords] = field(default_factory=list)
     cells: CellPublisher = field(init=False)
 
     def __post_init__(self) -> None:
+        self._lost_told_at_s = time.monotonic()
+        self._lost_resumed = False
         self.cells = CellPublisher(self.publisher)
 
     def do_periodic_work(self) -> None:
@@ -74,6 +87,27 @@ class Context:
         for group in self.groups:
             group.refresh()
         self.cells.publish_due()
+        if time.monotonic() - self._lost_told_at_s > LOST_TOLD_S:
+            self._lost_told_at_s = time.monotonic()
+            self.tell_lost_records()
+
+    def tell_lost_records(self) -> None:
+        """Publish what retention or a truncation took from the queries. While the cluster cannot
+        say where logs begin, later. Raises `BusError`, `DeliveryFailed`."""
+        try:
+            if not self._lost_resumed:
+                before = still_open(read_incidents(self.settings.bus), "lost")
+                for lost in self.lost:
+                    lost.resume(before)
+                self._lost_resumed = True
+            for lost in filter(LostRecords.is_open, self.lost):
+                starts = start_offsets(self.admin, lost.partitions())
+                found = lost.incidents(starts, now_ms())
+                for one in found:
+                    log.error("records lost before they were read: %s (%s)", one.detail, one.state)
+                self.publish_incidents(found)
+        except (ClusterUnavailable, ReadTimeout) as error:
+            log.warning("lost records cannot be told yet: %s", error)
 
     @cached_property
     def store(self) -> OpenStore:
@@ -92,6 +126,19 @@ class Context:
         """An application's positions in the store, as far as they still mean something."""
         read = partial(self.store.reader.positions, application)
         return valid_positions(retry(read, self.stopping, "store"), self.cluster)
+
+    def lost_records(self, query: str) -> LostRecords:
+        """What a query loses; told by `do_periodic_work`."""
+        lost = LostRecords(query)
+        self.lost.append(lost)
+        return lost
+
+    def check(self, lost: LostRecords, offsets: OffsetRanges) -> None:
+        """Count what is gone of a batch that is about to be read."""
+        try:
+            lost.check(offsets, start_offsets(self.admin, offsets))
+        except ClusterUnavailable as error:
+            log.warning("nobody knows whether records of this batch are gone: %s", error)
 
     def group_positions(self, application: str, topics: Iterable[str]) -> GroupPositions:
         """An application's positions as a consumer group."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bus.client.model import TopicAndPartition
+from spark_apps.lost_records import LostRecords, truncated
 from spark_apps.message import OffsetRanges
 
 VERSION = "v1"
@@ -28,15 +29,18 @@ class OffsetLog:
     Invariant: `_ends` holds where the batch before the next one ended.
     """
 
-    def __init__(self, checkpoint: Path, starts: Mapping[TopicAndPartition, int]) -> None:
+    def __init__(
+        self, checkpoint: Path, starts: Mapping[TopicAndPartition, int], lost: LostRecords
+    ) -> None:
         self._folder = checkpoint / "offsets"
         self._ends = dict(starts)
+        self._lost = lost
 
     def ranges(self, batch_id: int) -> OffsetRanges:
         """First offset and exclusive end of each partition that has something in the batch.
 
-        A partition that was added to its topic after the start begins at 0. Raises
-        `OffsetLogError`.
+        A partition that was added to its topic after the start begins at 0; one whose end has
+        fallen has lost records. Raises `OffsetLogError`.
         """
         path = self._folder / str(batch_id)
         try:
@@ -48,6 +52,7 @@ class OffsetLog:
             for partition, end in ends.items()
             if end > self._ends.get(partition, 0)
         }
+        self._lost.add(truncated(self._ends, ends))
         self._ends |= ends
         return found
 

@@ -6,10 +6,10 @@ The checkpoint is a fresh one at every start; positions come from the store.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shutil
 import uuid
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,13 +19,12 @@ from bus.client.kafka.cluster import start_offsets
 from bus.client.model import TopicAndPartition
 from spark_apps.application import AppCursor, Application, SharedQuery
 from spark_apps.context import Context
+from spark_apps.lost_records import LostRecords
 from spark_apps.offset_log import OffsetLog
 from spark_apps.positions import resolve_positions, starting_offsets
 from spark_apps.settings import JobSettings, StreamsSettings
 from spark_apps.sink import DriverSink, ExecutorSink, Failed, Sink
 from spark_apps.source import read
-
-log = logging.getLogger(__name__)
 
 MEMORY = Path("/dev/shm")
 
@@ -56,14 +55,15 @@ def start(
 ) -> tuple[StreamingQuery, Sink]:
     """Begin at the store's positions and run until stopped."""
     streams = context.settings.streams
-    starts = _starts(context, query)
+    lost = context.lost_records(query.name)
+    starts = _starts(context, query, lost)
     folder = checkpoint(context.settings, query.name)
-    offset_log = OffsetLog(folder, starts)
+    offset_log = OffsetLog(folder, starts, lost)
     sink: Sink
     if streams.work_in == "driver":
-        sink = DriverSink(query.name, offset_log, query.on_batch, failed)
+        sink = DriverSink(query.name, offset_log, lost, query.on_batch, failed)
     else:
-        sink = ExecutorSink(offset_log, query.on_frame, failed)
+        sink = ExecutorSink(offset_log, partial(context.check, lost), query.on_frame, failed)
     messages = read(
         session,
         bus=context.settings.bus,
@@ -100,13 +100,11 @@ def open_cursor(application: Application) -> AppCursor:
     return AppCursor(application, application.positions())
 
 
-def _starts(context: Context, query: SharedQuery) -> dict[TopicAndPartition, int]:
+def _starts(
+    context: Context, query: SharedQuery, lost: LostRecords
+) -> dict[TopicAndPartition, int]:
     partitions = [p for p in context.cluster.partitions if p[0] in query.topics]
     earliest = start_offsets(context.admin, partitions)
-    starts, lost = resolve_positions(query.starting_positions(partitions), partitions, earliest)
-    for (topic, partition), count in lost.items():
-        log.error(
-            "%s: retention cut %d records of %s-%d before they were read",
-            query.name, count, topic, partition,
-        )  # fmt: skip
+    starts, gone = resolve_positions(query.starting_positions(partitions), partitions, earliest)
+    lost.add(gone)
     return starts

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
+from spark_apps.lost_records import LostRecords
 from spark_apps.message import OffsetRanges, StreamMessage, messages_of
 from spark_apps.offset_log import OffsetLog
 
@@ -39,10 +40,12 @@ class DriverSink:
         self,
         name: str,
         offset_log: OffsetLog,
+        lost: LostRecords,
         serve: Callable[[Sequence[StreamMessage], OffsetRanges], None],
         failed: Failed,
     ) -> None:
         self._offset_log = offset_log
+        self._lost = lost
         self._serve = serve
         self._failed = failed
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -57,6 +60,7 @@ class DriverSink:
             self._failed(error)  # here and not only by Spark, whose message may itself fail
             raise
         self.wait()
+        self._lost.read(offsets, table.num_rows)
         if offsets:
             self._working = self._worker.submit(self._work, table, offsets)
 
@@ -78,15 +82,17 @@ class DriverSink:
 
 
 class ExecutorSink:
-    """A batch is done when this returns."""
+    """A batch is done when this returns. `check`: whether its records are still there."""
 
     def __init__(
         self,
         offset_log: OffsetLog,
+        check: Callable[[OffsetRanges], None],
         serve: Callable[[DataFrame, OffsetRanges], None],
         failed: Failed,
     ) -> None:
         self._offset_log = offset_log
+        self._check = check
         self._serve = serve
         self._failed = failed
 
@@ -95,6 +101,7 @@ class ExecutorSink:
         try:
             offsets = self._offset_log.ranges(batch_id)
             if offsets:
+                self._check(offsets)  # its records are nowhere counted by partition
                 self._serve(batch, offsets)
         except BaseException as error:
             self._failed(error)

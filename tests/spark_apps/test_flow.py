@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sqlite3
@@ -15,6 +14,7 @@ import pytest
 from bus.contracts.meters import Sent
 from bus.contracts.topics import METER_SENT
 from ingest.store.port import PageRequest, Query
+from tests.spark_apps.ways import WAYS, drawn_ways
 
 if TYPE_CHECKING:
     from tests.spark_apps.conftest import DriverProcess
@@ -22,16 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
 
 OURS = pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
-WAYS = ("driver", "executors", "executors into HBase")
-
-
-def drawn_ways() -> list[str]:
-    """Two of the three: the same for the same commit, others for the next."""
-    dice = random.Random(f"{os.environ.get('DATABUS_SEED', '0')}:flow")
-    return sorted(dice.sample(WAYS, 2))
-
-
-TWO_WAYS = pytest.mark.parametrize("work_in", drawn_ways(), indirect=True)
+TWO_WAYS = pytest.mark.parametrize("work_in", drawn_ways(2), indirect=True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,117 @@
+"""What retention or a truncation takes from a query before it has read it: counted and told.
+
+Spark's source passes over such records (`failOnDataLoss` is false: an application must go on), and
+nobody would hear of it. In: what batches cover, where logs begin. Out: incidents of the kind
+`lost`, each from its first record to the moment when nothing more is missing. Never: I/O.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from bus.client.model import TopicAndPartition
+from bus.contracts.alarms import Incident
+from spark_apps.message import OffsetRanges
+
+
+class LostRecords:
+    """Of one query, for any thread.
+
+    Invariant: `_unjudged` holds at most one range per partition, so that it cannot grow.
+    """
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+        self._prefix = f"lost:{query}:"
+        self._lock = threading.Lock()
+        self._unjudged: OffsetRanges = {}
+        self._lost: Counter[TopicAndPartition] = Counter()
+        self._told: Incident | None = None
+
+    def resume(self, incidents: Iterable[Incident]) -> None:
+        """An open incident of a driver before this one is closed, or goes on."""
+        for incident in incidents:
+            if incident.incident_id.startswith(self._prefix):
+                self._told = incident
+
+    def partitions(self) -> list[TopicAndPartition]:
+        """Those of which `incidents` must know where the log begins."""
+        with self._lock:
+            return sorted(self._unjudged)
+
+    def is_open(self) -> bool:
+        """Whether there is something to tell, or an incident to close."""
+        with self._lock:
+            return bool(self._unjudged or self._lost or self._told)
+
+    def read(self, offsets: OffsetRanges, count: int) -> None:
+        """A batch that covers these offsets held so many records."""
+        if count == sum(end - first for first, end in offsets.values()):
+            return
+        with self._lock:
+            for partition, (first, end) in offsets.items():
+                known_first, known_end = self._unjudged.get(partition, (first, end))
+                self._unjudged[partition] = min(first, known_first), max(end, known_end)
+
+    def check(self, offsets: OffsetRanges, starts: Mapping[TopicAndPartition, int]) -> None:
+        """Where the logs begin just before a batch of these offsets is read whose records nobody
+        counts. What is taken while it is read remains unknown: that takes a second or two."""
+        self.add(_taken(offsets, starts))
+
+    def add(self, lost: Mapping[TopicAndPartition, int]) -> None:
+        """So many records of a partition are gone or will be passed over."""
+        with self._lock:
+            self._lost.update(lost)
+
+    def incidents(self, starts: Mapping[TopicAndPartition, int], now_ms: int) -> list[Incident]:
+        """What is to be published, by where the logs begin now. (A log's start only grows: one that
+        lies before a range took nothing from it.)"""
+        with self._lock:
+            lost = self._lost + Counter(_taken(self._unjudged, starts))
+            self._lost = Counter()
+            self._unjudged = {p: r for p, r in self._unjudged.items() if p not in starts}
+            if lost:
+                return [self._opened(lost, now_ms)]
+            told, self._told = self._told, None
+        return [] if told is None else [closed(told, now_ms)]
+
+    def _opened(self, lost: Counter[TopicAndPartition], now_ms: int) -> Incident:
+        """The open incident, with what it says now; published again it has the same id."""
+        told = self._told or Incident(
+            incident_id=f"{self._prefix}{now_ms}", kind="lost", state="open",
+            opened_at_ms=now_ms, severity="critical", detail={"stage": self._query},
+        )  # fmt: skip
+        count = int(told.detail.get("lost", "0")) + lost.total()
+        topics = {topic for topic, _ in lost}.union(told.detail.get("topics", "").split())
+        detail = {**told.detail, "lost": str(count), "topics": " ".join(sorted(topics))}
+        self._told = msgspec.structs.replace(told, detail=detail)
+        return self._told
+
+
+def _taken(
+    offsets: OffsetRanges, starts: Mapping[TopicAndPartition, int]
+) -> dict[TopicAndPartition, int]:
+    """How many of these offsets lie before the beginning of their log. Pure."""
+    found = {p: min(end, starts.get(p, 0)) - first for p, (first, end) in offsets.items()}
+    return {partition: count for partition, count in found.items() if count > 0}
+
+
+def closed(told: Incident, now_ms: int) -> Incident:
+    """Its end, with the whole number."""
+    return msgspec.structs.replace(told, state="closed", closed_at_ms=now_ms)
+
+
+def truncated(
+    before: Mapping[TopicAndPartition, int], ends: Mapping[TopicAndPartition, int]
+) -> dict[TopicAndPartition, int]:
+    """How many records, per partition, were cut off a log behind us: what is written at their
+    offsets again will be passed over. Pure."""
+    return {
+        partition: before[partition] - end
+        for partition, end in ends.items()
+        if end < before.get(partition, end)
+    }

@@ -1,0 +1,144 @@
+"""What a query did not get to read is counted and told, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bus.client.kafka.consumer import Consumer
+from bus.contracts.alarms import Incident
+from bus.settings import BusSettings
+from spark_apps.incidents import read_incidents, still_open
+from spark_apps.lost_records import LostRecords
+from tests.spark_apps.ways import drawn_ways
+
+if TYPE_CHECKING:
+    from tests.spark_apps.conftest import DriverProcess
+
+A, B = ("data.vehicle", 0), ("data.vehicle", 1)
+
+
+def told(lost: LostRecords, starts: dict[tuple[str, int], int]) -> list[tuple[str, str]]:
+    """State and number of what is published now."""
+    return [(one.state, one.detail["lost"]) for one in lost.incidents(starts, 5)]
+
+
+def test_a_batch_with_all_its_records_is_never_asked_about() -> None:
+    """No question to the cluster, whatever retention does afterwards."""
+    lost = LostRecords("q")
+    lost.read({A: (5, 9), B: (0, 2)}, 6)
+    assert not lost.is_open()
+    assert told(lost, {A: 100, B: 100}) == []
+
+
+def test_an_incident_opens_grows_and_is_closed_with_the_whole_number() -> None:
+    """One for as long as more is missing."""
+    lost = LostRecords("q")
+    lost.read({A: (5, 9), B: (0, 2)}, 3)
+    assert lost.partitions() == [A, B]
+    assert told(lost, {A: 8, B: 0}) == [("open", "3")]
+    lost.add({B: 4})
+    assert told(lost, {}) == [("open", "7")]
+    assert told(lost, {}) == [("closed", "7")]
+    assert not lost.is_open()
+
+
+def test_holes_that_no_retention_made_are_no_loss() -> None:
+    """Markers of transactions take offsets and are no records."""
+    lost = LostRecords("q")
+    lost.read({A: (5, 9)}, 2)
+    assert told(lost, {A: 5}) == []
+    assert not lost.is_open()
+
+
+def test_a_range_waits_until_the_cluster_says_where_its_log_begins() -> None:
+    """And grows meanwhile instead of becoming many."""
+    lost = LostRecords("q")
+    for end in range(1, 50):
+        lost.read({A: (end - 1, end)}, 0)
+    assert lost.partitions() == [A]
+    assert told(lost, {}) == []
+    assert told(lost, {A: 30}) == [("open", "30")]
+
+
+def test_the_incident_of_a_driver_before_is_closed_by_this_one() -> None:
+    """Those of other queries and of the watch are not ours."""
+    lost = LostRecords("q")
+    ours, others = (
+        Incident(incident_id=f"lost:{name}:1", kind="lost", state="open", opened_at_ms=1,
+                 detail={"lost": "2"})
+        for name in ("q", "q2")
+    )  # fmt: skip
+    lost.resume([ours, others])
+    assert [(one.incident_id, one.state) for one in lost.incidents({}, 5)] == [
+        ("lost:q:1", "closed")
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), max_size=30))
+def test_never_more_than_was_taken_and_never_less(batches: list[tuple[int, int, bool]]) -> None:
+    """Batches of some records, of whose range retention has taken the first ones by then."""
+    lost, position, taken, told_closed = LostRecords("q"), 0, 0, 0
+    for size, wanted, is_counted in batches:
+        gone = min(size, wanted)
+        offsets, starts = {A: (position, position + size)}, {A: position + gone}
+        if is_counted:
+            lost.read(offsets, size - gone)
+        else:
+            lost.check(offsets, starts)
+        position, taken = position + size, taken + gone
+        told_closed += sum(int(n) for state, n in told(lost, starts) if state == "closed")
+    assert told_closed + sum(int(n) for state, n in told(lost, {}) if state == "closed") == taken
+    assert not lost.is_open()
+
+
+@pytest.mark.java
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
+@pytest.mark.parametrize("work_in", drawn_ways(1), indirect=True)
+def test_what_retention_takes_in_mid_run_is_an_incident_with_the_exact_number(
+    driver: DriverProcess,
+) -> None:
+    """The driver stands still while records pass it and are deleted; the rest is stored."""
+    driver.start("ingest")
+    for number in range(50):
+        driver.send_vehicle(number)
+    driver.flush()
+    driver.until(driver.stored, 50)
+    assert driver.process is not None
+    os.kill(driver.process.pid, signal.SIGSTOP)
+    for number in range(50, 150):
+        driver.send_vehicle(number)
+    driver.flush()
+    delete_all(driver.bus, "data.vehicle")
+    for number in range(150, 160):
+        driver.send_vehicle(number)
+    driver.flush()
+    os.kill(driver.process.pid, signal.SIGCONT)
+    driver.until(driver.stored, 60)
+
+    def lost() -> int:
+        ends = [one for one in read_incidents(driver.bus) if one.state == "closed"]
+        assert {one.detail["stage"] for one in ends} <= {"ingest"}
+        return sum(int(one.detail["lost"]) for one in ends)
+
+    driver.until(lost, 100)
+    assert still_open(read_incidents(driver.bus), "lost") == []
+    assert driver.stop() == 0
+
+
+def delete_all(bus: BusSettings, topic: str) -> None:
+    """What retention does, at once: every partition begins at its end."""
+    with Consumer(bus, client_id="test") as consumer:
+        ends = {place: consumer.bounds(place)[1] for place in consumer.partitions_of(topic)}
+    admin = AdminClient({"bootstrap.servers": bus.bootstrap_servers})
+    asked = admin.delete_records([TopicPartition(topic, p.partition, e) for p, e in ends.items()])
+    for future in asked.values():
+        future.result(30)
