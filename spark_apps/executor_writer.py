@@ -20,7 +20,6 @@ from pyspark.errors import PySparkException
 
 from bus.contracts.meters import Sent
 from bus.contracts.register import Register
-from bus.contracts.topics import METER_LATENCY, METER_QUALITY
 from bus.settings import BusSettings, SiteSettings
 from ingest.normalise import clock_limits
 from ingest.store.hbase import aggregates
@@ -30,6 +29,8 @@ from ingest.store.hbase.keys import parts_of
 from ingest.store.hbase.ledger import Ledger
 from ingest.store.port import Position, StoreBatch, StoreUnavailable
 from spark_apps import worker_cache
+from spark_apps.arrow_rows import record_batch
+from spark_apps.cell_publisher import PublishedCell, place_of
 from spark_apps.context import Context
 from spark_apps.judge import (
     JUDGED_SCHEMA,
@@ -118,7 +119,7 @@ def write(
     tasks: int,
 ) -> list[Total]:
     """The one action of an attempt. Raises what Spark raises when a task has failed for good."""
-    judged = frame.mapInArrow(_judging(job, register), JUDGED_SCHEMA)
+    judged = frame.mapInArrow(judging(register, job.value.site), JUDGED_SCHEMA)
     changes = judged.repartition(tasks, "record_id").mapInArrow(
         _writing_rows(job, to_batch), CHANGES_SCHEMA
     )
@@ -129,10 +130,12 @@ def write(
 Work = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
-def _judging(job: Broadcast[Job], register: Broadcast[Register]) -> Work:
+def judging(register: Broadcast[Register], site: SiteSettings) -> Work:
+    """What a task makes of its messages: Arrow batches of `JUDGED_SCHEMA`."""
+    zone, clock = site.zone, clock_limits(site)
+
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        site = job.value.site
-        return judge_batches(batches, register.value, site.zone, clock_limits(site))
+        return judge_batches(batches, register.value, zone, clock)
 
     return work
 
@@ -145,21 +148,17 @@ def _writing_rows(job: Broadcast[Job], to_batch: ToBatch) -> Work:
         if not given:
             return
         changes = rows_written(pa.Table.from_batches(given), job.value, to_batch)
-        yield _batch(("cell", "changed", "change"), changes, [pa.binary()] * 3)
+        yield record_batch(CHANGES_SCHEMA, changes)
 
     return work
 
 
 def _writing_cells(job: Broadcast[Job]) -> Work:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         given = [row for batch in batches for row in batch.to_pylist()]
         if not given:
             return
-        totals = cells_written(given, job.value)
-        types = [pa.string(), pa.string(), pa.string(), pa.int64()]
-        yield _batch(("name", "kind", "reason", "count"), totals, types)
+        yield record_batch(TOTALS_SCHEMA, cells_written(given, job.value))
 
     return work
 
@@ -187,10 +186,9 @@ def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[Total]:
     hbase = worker_cache.hbase(job.url)
     updates, touched = _again_while_away(lambda: _put_cells(hbase, job, changes))
     with worker_cache.publisher(job.bus, job.site.name) as publisher:
-        for cell in touched.latency:
-            publisher.send(METER_LATENCY, f"{cell.kind}:{cell.minute_ms}", cell)
-        for one in touched.quality:
-            publisher.send(METER_QUALITY, f"{one.camera_ip}:{one.minute_ms}", one)
+        cells: list[PublishedCell] = [*touched.latency, *touched.quality]
+        for cell in cells:
+            publisher.send(*place_of(cell), cell)
     return [
         (*parts_of(key, "sss"), numbers[aggregates.COUNT])
         for key, numbers in updates.numbers.items()
@@ -222,13 +220,3 @@ def _again_while_away(work: Callable[[], Done]) -> Done:
                 raise
             log.warning("%s; the task tries again", error)
         time.sleep(_PAUSE_S)
-
-
-def _batch(
-    names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence[pa.DataType]
-) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-    arrays = [pa.array(column, type=kind) for column, kind in zip(columns, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))

@@ -21,6 +21,7 @@ from ingest.normalise import ClockLimits, normalise, rejected_row
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 from ingest.store.port import CellKey, RecordRow, RejectedRow
 from ingest.store.quality_cells import key_of
+from spark_apps.arrow_rows import record_batch
 from spark_apps.message import StreamMessage, decoded, envelope_of, messages_of_batch
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ JUDGED_SCHEMA = (
 )
 """`kind` is the kind of data, `row` the msgpack of what `row_type` names: a record, a rejected one,
 or a counter of a sender."""
-JUDGED_COLUMNS = ("record_id", "topic", "partition", "offset", "kind", "row_type", "row")
 RECORD, REJECTED, COUNTER = "record", "rejected", "counter"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -105,23 +105,10 @@ def judge_batches(
     clock: ClockLimits = DEFAULT_CLOCK,
 ) -> Iterator[pa.RecordBatch]:
     """The same over the Arrow batches of a task (`source.select_columns` → `JUDGED_SCHEMA`)."""
-    import pyarrow as pa  # here: what only judges single messages stays light
-
     for batch in batches:
         messages = messages_of_batch(batch)
         rows = [row for m in messages for row in _columns(m, register, zone, clock)]
-        columns = zip(*rows, strict=True) if rows else ((),) * len(JUDGED_COLUMNS)
-        arrays = [
-            pa.array(column, type=kind)
-            for column, kind in zip(columns, _arrow_types(), strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names=list(JUDGED_COLUMNS))
-
-
-def _arrow_types() -> list[pa.DataType]:
-    import pyarrow as pa
-
-    return [pa.string(), pa.string(), pa.int32(), pa.int64(), pa.string(), pa.string(), pa.binary()]
+        yield record_batch(JUDGED_SCHEMA, rows)
 
 
 def _columns(

@@ -9,7 +9,7 @@ Alone: `spark_apps/driver.py --application ingest`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,7 +31,6 @@ from spark_apps.judge import (
     JUDGED_SCHEMA,
     JudgedBatch,
     JudgedRecord,
-    judge_batches,
     judge_messages,
     judged_batch,
 )
@@ -41,7 +40,6 @@ from spark_apps.retry import retry
 from spark_apps.source import select_columns
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -85,19 +83,14 @@ class Ingest:
     def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
         """Judge in the executors, and write there too if the store can be written in parts; else
         one transaction of the store."""
-        if isinstance(self._context.store.reader, StagedStore):
-            places = positions(self.name, self._context.cluster, offsets)
-            register = self._register.current(frame.sparkSession)
-            executor_writer.write_batch(self._context, frame, places, register, store_batch)
+        context = self._context
+        register = self._register.current(frame.sparkSession)
+        if isinstance(context.store.reader, StagedStore):
+            places = positions(self.name, context.cluster, offsets)
+            executor_writer.write_batch(context, frame, places, register, store_batch)
             self._group.publish(ends_of(offsets))
             return
-        site = self._context.settings.site
-        zone, clock = site.zone, clock_limits(site)
-        register = self._register.current(frame.sparkSession)
-
-        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return judge_batches(batches, register.value, zone, clock)
-
+        work = executor_writer.judging(register, context.settings.site)
         judged = frame.mapInArrow(work, JUDGED_SCHEMA)
         self._apply(judged_batch(judged.toArrow()), offsets)
 
