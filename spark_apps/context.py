@@ -23,11 +23,11 @@ from ingest.store.port import (
     RecordStore,
     StoreBatch,
 )
-from ingest.store.positions import valid_positions
+from ingest.store.positions import replaced_topics, valid_positions
 from spark_apps.cell_publisher import CellPublisher
 from spark_apps.group_positions import GroupPositions
 from spark_apps.incidents import ReadTimeout, read_incidents, still_open
-from spark_apps.lost_records import LostRecords
+from spark_apps.lost_records import LostRecords, replaced
 from spark_apps.message import OffsetRanges
 from spark_apps.publisher import EventPublisher
 from spark_apps.retry import retry
@@ -75,6 +75,7 @@ class Context:
     stopping: threading.Event
     groups: list[GroupPositions] = field(default_factory=list)
     lost: list[LostRecords] = field(default_factory=list)
+    replaced: set[tuple[str, str]] = field(default_factory=set)
     cells: CellPublisher = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +100,7 @@ class Context:
                 before = still_open(read_incidents(self.settings.bus), "lost")
                 for lost in self.lost:
                     lost.resume(before)
+                self._tell_replaced_topics()
                 self._lost_resumed = True
             for lost in filter(LostRecords.is_open, self.lost):
                 starts = start_offsets(self.admin, lost.partitions())
@@ -108,6 +110,15 @@ class Context:
                 self.publish_incidents(found)
         except (ClusterUnavailable, ReadTimeout) as error:
             log.warning("lost records cannot be told yet: %s", error)
+
+    def _tell_replaced_topics(self) -> None:
+        """Those whose positions were void at the start."""
+        of_groups = {
+            (group.application, topic) for group in self.groups for topic in group.replaced
+        }
+        for application, topic in sorted(self.replaced | of_groups):
+            topic_id = self.cluster.topic_ids[topic]
+            self.publish_incidents(replaced(application, topic, topic_id, now_ms()))
 
     @cached_property
     def store(self) -> OpenStore:
@@ -125,7 +136,9 @@ class Context:
     def stored_positions(self, application: str) -> dict[TopicAndPartition, int]:
         """An application's positions in the store, as far as they still mean something."""
         read = partial(self.store.reader.positions, application)
-        return valid_positions(retry(read, self.stopping, "store"), self.cluster)
+        found = list(retry(read, self.stopping, "store"))
+        self.replaced |= {(application, topic) for topic in replaced_topics(found, self.cluster)}
+        return valid_positions(found, self.cluster)
 
     def lost_records(self, query: str) -> LostRecords:
         """What a query loses; told by `do_periodic_work`."""

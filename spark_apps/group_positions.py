@@ -49,6 +49,9 @@ class GroupPositions:
         self._consumer = Consumer(bus, client_id=self._group, group=self._group)
         self._lock = threading.Lock()
         self._ends: dict[TopicAndPartition, int] = {}
+        self.application = application
+        self.replaced: set[str] = set()
+        """Topics whose committed position was void when it was read."""
         self._committed_at_s = time.monotonic()
 
     def read(self) -> dict[TopicAndPartition, int]:
@@ -57,6 +60,7 @@ class GroupPositions:
             partial(self._consumer.committed_offsets, self._places), self._stopping, self._group
         )
         self._ends, void = valid_offsets(committed, self._cluster.topic_ids)
+        self.replaced = {topic for topic, _ in void}
         for topic, number in void:
             log.error(
                 "%s: the position on %s-%d is of an earlier topic of that name and void; "

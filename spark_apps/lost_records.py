@@ -83,7 +83,8 @@ class LostRecords:
         """The open incident, with what it says now; published again it has the same id."""
         told = self._told or Incident(
             incident_id=f"{self._prefix}{now_ms}", kind="lost", state="open",
-            opened_at_ms=now_ms, severity="critical", detail={"stage": self._query},
+            opened_at_ms=now_ms, severity="critical",
+            detail={"subject": self._query, "stage": self._query},
         )  # fmt: skip
         count = int(told.detail.get("lost", "0")) + lost.total()
         topics = {topic for topic, _ in lost}.union(told.detail.get("topics", "").split())
@@ -103,6 +104,17 @@ def _taken(
 def closed(told: Incident, now_ms: int) -> Incident:
     """Its end, with the whole number."""
     return msgspec.structs.replace(told, state="closed", closed_at_ms=now_ms)
+
+
+def replaced(application: str, topic: str, topic_id: str, now_ms: int) -> list[Incident]:
+    """Beginning and end at once, the same for every driver: the position of an application is void,
+    because its topic was made anew. How much of the old one it had not read nobody knows. Pure."""
+    told = Incident(
+        incident_id=f"lost:{application}:{topic}:{topic_id}", kind="lost", state="open",
+        opened_at_ms=now_ms, severity="critical",
+        detail={"subject": application, "stage": application, "replaced": topic},
+    )  # fmt: skip
+    return [told, closed(told, now_ms)]
 
 
 def truncated(

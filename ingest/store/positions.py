@@ -35,3 +35,13 @@ def valid_positions(
         for p in stored
         if p.cluster_id == cluster.cluster_id and cluster.topic_ids.get(p.topic) == p.topic_id
     }
+
+
+def replaced_topics(stored: Iterable[Position], cluster: ClusterIdentity) -> set[str]:
+    """Topics of this cluster that were created again since a position was stored."""
+    return {
+        p.topic
+        for p in stored
+        if p.cluster_id == cluster.cluster_id
+        and cluster.topic_ids.get(p.topic, p.topic_id) != p.topic_id
+    }

@@ -93,6 +93,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning(
     assert after.read() == {}
     after.close()
     assert "data.face-0 is of an earlier topic" in caplog.text
+    assert after.replaced == {DATA_FACE}
 
 
 def test_a_published_position_arrives_without_being_waited_for(bus: BusSettings) -> None:

@@ -43,7 +43,9 @@ def test_an_end_that_has_fallen_is_told_as_lost(tmp_path: Path) -> None:
     write(tmp_path, 0, '{"data.vehicle":{"0":4,"1":4}}')
     assert log.ranges(0) == {B: (3, 4)}
     [told] = lost.incidents({}, 1)
-    assert told.detail == {"stage": "q", "lost": "5", "topics": "data.vehicle"}
+    assert told.detail == {
+        "subject": "q", "stage": "q", "lost": "5", "topics": "data.vehicle",
+    }  # fmt: skip
 
 
 def test_a_log_of_another_form_ends_the_query_instead_of_guessing(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 
 from bus.client.model import ClusterIdentity
 from ingest.store.port import Position
-from ingest.store.positions import valid_positions
+from ingest.store.positions import replaced_topics, valid_positions
 from spark_apps.positions import (
     positions,
     resolve_positions,
@@ -30,6 +30,8 @@ def test_positions_of_this_cluster_and_topic_are_valid() -> None:
 def test_a_topic_made_anew_and_another_cluster_begin_at_the_beginning() -> None:
     """An offset of another log means nothing here."""
     assert valid_positions([stored(topic_id="old"), stored(cluster_id="other")], CLUSTER) == {}
+    assert replaced_topics([stored(topic_id="old")], CLUSTER) == {"data.face"}
+    assert replaced_topics([stored(), stored(topic_id="x", cluster_id="other")], CLUSTER) == set()
 
 
 def test_a_partition_never_read_begins_at_the_earliest_record() -> None:
