@@ -1,7 +1,7 @@
 """A distributed HBase on a local folder: a master, region servers and Thrift servers, each its own
 process.
 
-    python -m deploy.distributed.hbase FOLDER MAIN HEAP
+    python -m deploy.distributed.hbase FOLDER MAIN
 In: a folder with HBase's settings. Out: this process becomes one of HBase's; `Child` values. Never:
 data that matter: on a local folder HBase does not force its log to the device.
 """
@@ -13,9 +13,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.cluster.layout import ZooKeeperNode
+from deploy.cluster.layout import HOST, ZooKeeperNode
 from deploy.cluster.processes import zookeeper_process
-from deploy.distributed.layout import HOST, THRIFT_SERVERS, HbasePlan
+from deploy.distributed.layout import THRIFT_SERVERS, HbasePlan
 from deploy.roles import environment
 from deploy.run import end_with_the_supervisor
 from deploy.setup.java import ensure_java

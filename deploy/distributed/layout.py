@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-HOST = "127.0.0.1"
+from deploy.cluster.layout import HOST
+
 FIRST_SPARK_PORT = 7077
 FIRST_HBASE_PORT = 16000
 MAX_WORKERS = 8

@@ -12,7 +12,8 @@ import os
 import sys
 from pathlib import Path
 
-from deploy.distributed.layout import CORES, EXECUTOR_MEMORY, HOST, SparkPlan
+from deploy.cluster.layout import HOST
+from deploy.distributed.layout import CORES, EXECUTOR_MEMORY, SparkPlan
 from deploy.errors import Unavailable
 from deploy.roles import ROLES, environment
 from deploy.run import end_with_the_supervisor

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from deploy.distributed.layout import EXECUTOR_MEMORY, HOST
+from deploy.cluster.layout import HOST
+from deploy.distributed.layout import EXECUTOR_MEMORY
 from deploy.distributed.spark import spark_home
 from deploy.paths import PROJECT_ROOT
 from deploy.run import end_with_the_supervisor, job_settings

@@ -20,8 +20,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from deploy.distributed.layout import DistributedPlan, plan
 from deploy.distributed.processes import STORE_NAME
 from deploy.errors import OperatorError
@@ -80,16 +78,6 @@ class Product:
     def kill(self, role: str) -> None:
         """kill -9 of the role and what it started."""
         os.killpg(os.getpgid(self.pid(role)), signal.SIGKILL)
-
-    def rss_bytes(self, roles: Sequence[str]) -> int:
-        """Resident memory of these roles and of what they started."""
-        total = 0
-        for role in roles:
-            process = psutil.Process(self.pid(role))
-            for one in (process, *process.children(recursive=True)):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    total += one.memory_info().rss
-        return total
 
 
 @contextlib.contextmanager
