@@ -349,6 +349,7 @@ TEXTS: dict[str, str] = {
     "process.broker": "Broker",
     "process.edge": "Edge (takes records in)",
     "process.streams": "Streams (Spark)",
+    "process.streams-watchlist": "Watch list (Spark)",
     "process.dispatcher": "Alarm dispatcher",
     "process.console": "Console",
     "process.watch": "Watch (what stands still)",

@@ -349,6 +349,7 @@ TEXTS: dict[str, str] = {
     "process.broker": "消息代理",
     "process.edge": "接入（接收记录）",
     "process.streams": "流处理（Spark）",
+    "process.streams-watchlist": "布控比对（Spark）",
     "process.dispatcher": "告警分发",
     "process.console": "控制台",
     "process.watch": "守望（发现停滞）",
