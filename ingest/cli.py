@@ -1,4 +1,4 @@
-"""The commands `records`, `rejected` and `check-message`, and those of the senders."""
+"""The commands on records, rejected ones, messages and HBase's tables, and those of the senders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,16 @@ from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import Diagnostic, explain, guess_kind, reason_texts
 from ingest.pictures import PictureStore, open_pictures
 from ingest.store import open_store
-from ingest.store.port import PageRequest, Query, RecordReader, RecordRow, RejectedRow
+from ingest.store.hbase.tables import REGIONS
+from ingest.store.open import hbase_statements
+from ingest.store.port import (
+    PageRequest,
+    Query,
+    RecordReader,
+    RecordRow,
+    RejectedRow,
+    StoreError,
+)
 
 PARTS = ("ingest.senders.video.cli", "ingest.senders.replay.cli", "ingest.senders.simulator.cli")
 PAGE_ROWS = 500
@@ -39,6 +48,7 @@ def mount(app: typer.Typer) -> None:
     app.command("records")(records)
     app.command("rejected")(rejected)
     app.command("check-message")(check_message)
+    app.command("hbase-tables")(hbase_tables)
     for part in PARTS:
         if importlib.util.find_spec(part) is not None:
             importlib.import_module(part).mount(app)
@@ -138,6 +148,26 @@ def check_message(
         else:
             _print_faults(console, number, len(values), is_kind, faults)
     raise typer.Exit(1 if failed else 0)
+
+
+def hbase_tables(
+    ctx: typer.Context,
+    regions: Annotated[int, typer.Option(help="Regions of each table: 1, 2, 4, 8 or 16.")] = 16,
+) -> None:
+    """Print what makes the store's tables in several regions: pipe it into `hbase shell -n`.
+
+    Before the first start, that is: tables that ingest makes itself begin as one region each.
+    """
+    settings = ctx.obj
+    if regions not in REGIONS:
+        raise typer.BadParameter(f"{regions} is not one of {', '.join(map(str, REGIONS))}")
+    try:
+        found = hbase_statements(
+            settings.store.records_url(settings.site), settings.retention, regions
+        )
+    except StoreError as error:
+        raise typer.BadParameter(str(error), param_hint="store.url") from None
+    print("\n".join(found))
 
 
 def _pages(reader: RecordReader, query: Query, limit: int) -> Iterator[RecordRow]:

@@ -25,7 +25,7 @@ from ingest.normalise import clock_limits
 from ingest.store.hbase import aggregates
 from ingest.store.hbase.aggregates import AggregateUpdates
 from ingest.store.hbase.attempt import TouchedCells, write_cells, write_rows
-from ingest.store.hbase.keys import parts_of
+from ingest.store.hbase.keys import cell_kind, parts_of
 from ingest.store.hbase.ledger import Ledger
 from ingest.store.port import Position, StoreBatch, StoreUnavailable
 from spark_apps import worker_cache
@@ -173,11 +173,7 @@ def rows_written(judged: pa.Table, job: Job, to_batch: ToBatch) -> list[tuple[by
         return changes
     hbase = worker_cache.hbase(job.url)
 
-    def put() -> AggregateUpdates:
-        with hbase.session() as session:
-            return write_rows(session, job.attempt, to_batch(records)).updates
-
-    updates = _again_while_away(put)
+    updates = _again_while_away(lambda: write_rows(hbase, job.attempt, to_batch(records)).updates)
     return changes + [(key, key, _encode(numbers)) for key, numbers in updates.numbers.items()]
 
 
@@ -192,7 +188,7 @@ def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[Total]:
     return [
         (*parts_of(key, "sss"), numbers[aggregates.COUNT])
         for key, numbers in updates.numbers.items()
-        if key[:1] == aggregates.TOTAL and numbers
+        if cell_kind(key) == aggregates.TOTAL and numbers
     ]
 
 
@@ -205,8 +201,7 @@ def _put_cells(
             updates.add(row["changed"], _numbers.decode(row["change"]))
         else:
             counters.append(_counter.decode(row["change"]))
-    with hbase.session() as session:
-        return updates, write_cells(session, job.attempt, updates, counters)
+    return updates, write_cells(hbase, job.attempt, updates, counters)
 
 
 def _again_while_away(work: Callable[[], Done]) -> Done:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 from urllib.parse import parse_qsl, urlsplit
 
+from msgspec.structs import replace
+
 from bus.retention import RetentionSettings
 from ingest.store.port import RecordReader, RecordStore, StoreError
 from ingest.store.sqlite.reader import SqliteReader
@@ -39,22 +41,41 @@ def open_store(url: str, mode: Literal["read"] = "read") -> RecordReader: ...
 def open_store(
     url: str, mode: Literal["read", "write"] = "read", keep: RetentionSettings | None = None
 ) -> RecordStore | RecordReader:
-    """`keep` says what the writer of a file deletes; None: nothing. Raises `StoreError` for an
-    unknown URL, `StoreUnavailable` when another process writes it."""
+    """`keep` says what the writer of a file deletes, and when rows leave the tables that it makes
+    in HBase; None: nothing. Raises `StoreError` for an unknown URL, `StoreUnavailable` when another
+    process writes it."""
     if url.startswith(_SQLITE):
         path = Path(url.removeprefix(_SQLITE))
         return SqliteStore(path, keep=keep) if mode == "write" else SqliteReader(path)
     if url.startswith(_HBASE):
-        return _in_hbase(url, mode)
+        return _in_hbase(url, mode, keep)
     raise StoreError(f"{url!r} is no store: expected {_SQLITE}/absolute/path or {_HBASE_FORM}")
 
 
-def _in_hbase(url: str, mode: str) -> RecordStore | RecordReader:
+def _in_hbase(
+    url: str, mode: str, keep: RetentionSettings | None
+) -> RecordStore | RecordReader:
     from ingest.store.hbase.reader import HbaseReader
     from ingest.store.hbase.writer import HbaseStore
 
     hbase, keep_days = hbase_connection(url)
-    return HbaseStore(hbase, keep_days) if mode == "write" else HbaseReader(hbase)
+    if mode == "read":
+        return HbaseReader(hbase)
+    return HbaseStore(hbase, _kept(keep or RetentionSettings(), keep_days) if keep_days else keep)
+
+
+def hbase_statements(url: str, keep: RetentionSettings, regions: int) -> list[str]:
+    """What HBase's shell makes the tables of a store with, divided into so many regions. Raises
+    `StoreError` for a URL that is not of HBase."""
+    from ingest.store.hbase.tables import create_statements
+
+    name, keep_days, _ = _parsed(url)
+    return create_statements(name, _kept(keep, keep_days) if keep_days else keep, regions)
+
+
+def _kept(keep: RetentionSettings, keep_days: int) -> RetentionSettings:
+    """What the URL says of records goes before the settings."""
+    return replace(keep, records_days=keep_days, rejected_days=keep_days)
 
 
 def hbase_connection(url: str) -> tuple[HbaseConnection, int]:
@@ -63,6 +84,12 @@ def hbase_connection(url: str) -> tuple[HbaseConnection, int]:
     # Imported here: Thrift is slow to import, and a store in a file does not need it.
     from ingest.store.hbase.connection import HbaseConnection
 
+    name, keep_days, servers = _parsed(url)
+    return HbaseConnection(servers, name), keep_days
+
+
+def _parsed(url: str) -> tuple[str, int, list[tuple[str, int]]]:
+    """Name, days to keep records (0: not said), and Thrift servers. Raises `StoreError`."""
     found = _HBASE_URL.fullmatch(url)
     try:
         if found is None:
@@ -74,7 +101,7 @@ def hbase_connection(url: str) -> tuple[HbaseConnection, int]:
             raise ValueError
     except ValueError:
         raise StoreError(f"{url!r} is no store in HBase: expected {_HBASE_FORM}") from None
-    return HbaseConnection(servers, found["name"]), keep_days
+    return found["name"], keep_days, servers
 
 
 def _server(text: str) -> tuple[str, int]:

@@ -7,10 +7,8 @@ itself: a batch's own number is taken before it is written.
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -20,7 +18,8 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.topics import EVENT_ALARM
 from bus.settings import BusSettings
 from bus.wall_clock import now_ms
-from deploy.bench.ingest.product import Arrangement, Product
+from deploy.bench.ingest.product import Product
+from ingest.store import open_store
 
 POLL_S = 0.01  # the error of a moment
 
@@ -48,10 +47,10 @@ class _Watcher:
 def commits(product: Product) -> Iterator[dict[int, int]]:
     """By the number of a batch (its `stored_at_ms`): when it was first seen to count."""
     seen: dict[int, int] = {}
-    newest, close = _newest_batch(product)
+    reader = open_store(product.store_url)
 
     def sample() -> None:
-        number = newest()
+        number = reader.newest_attempt()
         if number:
             seen.setdefault(number, now_ms())
 
@@ -60,43 +59,13 @@ def commits(product: Product) -> Iterator[dict[int, int]]:
         yield seen
     finally:
         watcher.close()
-        close()
+        reader.close()
 
 
 def moment_of(seen: dict[int, int], batch: int) -> int | None:
     """When a batch was seen; a quicker one between two looks counts with the next."""
     later = [number for number in seen if number >= batch]
     return seen[min(later)] if later else None
-
-
-def _newest_batch(product: Product) -> tuple[Callable[[], int], Callable[[], None]]:
-    if product.arrangement is Arrangement.A:
-        return _newest_in_sqlite(product.folder / "store" / "records.db")
-    return _newest_in_hbase(product.store_url)
-
-
-def _newest_in_sqlite(path: Path) -> tuple[Callable[[], int], Callable[[], None]]:
-    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
-
-    def newest() -> int:
-        query = "SELECT stored_at_ms FROM records ORDER BY id DESC LIMIT 1"
-        row = db.execute(query).fetchone()
-        return int(row[0]) if row else 0
-
-    return newest, db.close
-
-
-def _newest_in_hbase(url: str) -> tuple[Callable[[], int], Callable[[], None]]:
-    from ingest.store.hbase.tables import read_ledger
-    from ingest.store.open import hbase_connection
-
-    hbase, _ = hbase_connection(url)
-
-    def newest() -> int:
-        with hbase.session() as session:
-            return read_ledger(session)[0].committed
-
-    return newest, hbase.close
 
 
 @contextlib.contextmanager

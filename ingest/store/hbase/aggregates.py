@@ -19,7 +19,7 @@ from ingest.store.port import RecordRow, RejectedRow
 from ingest.store.quality_cells import empty_cell, sent_cell, stored_cells
 from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
 
-# Kinds of cells: the first byte of their keys. What follows is said where each key is made.
+# Kinds of cells: the second byte of their keys. What follows is said where each key is made.
 TOTAL, CAPTURED, QUALITY, SENT = b"T", b"C", b"Q", b"S"
 HISTOGRAM = b"L"
 
@@ -30,29 +30,31 @@ REASON = "rejected "  # before a reason, among a quality cell's numbers
 
 def total_key(name: str, kind: str, reason: str = "") -> bytes:
     """A total over the whole store."""
-    return cell_key(TOTAL, name, kind, reason)
+    return cell_key(TOTAL, "", name, kind, reason)
 
 
 def captured_key(row: RecordRow) -> bytes:
     """How many records of a kind were captured in a minute: answers what a day holds without
     reading its index, which has millions of entries in a city."""
-    return cell_key(CAPTURED, minute_of(row.captured_at_ms), row.kind)
+    return cell_key(CAPTURED, row.kind, minute_of(row.captured_at_ms), row.kind)
 
 
 def quality_key(cell: QualityCell | Sent) -> bytes:
     """The quality cell that a counter belongs to, or that it is."""
-    return cell_key(QUALITY, cell.minute_ms, cell.kind, cell.camera_ip, cell.recognizer_ip)
+    about = (cell.minute_ms, cell.kind, cell.camera_ip, cell.recognizer_ip)
+    return cell_key(QUALITY, cell.camera_ip, *about)
 
 
 def counter_key(sent: Sent) -> bytes:
     """The largest count that a producer has sent for one cell in one epoch."""
     cell = (sent.minute_ms, sent.kind, sent.camera_ip, sent.recognizer_ip)
-    return cell_key(SENT, *cell, sent.producer, sent.epoch)
+    return cell_key(SENT, sent.camera_ip, *cell, sent.producer, sent.epoch)
 
 
 def histogram_key(cell: LatencyCell) -> bytes:
     """The latencies of one class and device in one minute of storing."""
-    return cell_key(HISTOGRAM, cell.minute_ms, cell.kind, cell.district_id, cell.camera_ip)
+    about = (cell.minute_ms, cell.kind, cell.district_id, cell.camera_ip)
+    return cell_key(HISTOGRAM, cell.camera_ip, *about)
 
 
 class AggregateUpdates:

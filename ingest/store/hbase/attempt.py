@@ -9,21 +9,20 @@ attempts, because the number is its timestamp. Every put of a row writes all of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import force_setattr
 
 from bus.contracts.meters import LatencyCell, QualityCell, Sent
-from ingest.store.hbase import aggregates, keys, tables
+from ingest.store.hbase import aggregates, columns, keys, tables
 from ingest.store.hbase.aggregates import AggregateUpdates
-from ingest.store.hbase.connection import Cells, ThriftSession
+from ingest.store.hbase.columns import CELL, ENTRY, IndexEntry
+from ingest.store.hbase.connection import HbaseConnection, Row
 from ingest.store.hbase.ledger import Cell, Ledger, apply_change, value
-from ingest.store.hbase.tables import BODY, CELL, ENTRY, MARK, IndexEntry, Mark
 from ingest.store.port import Applied, RecordRow, RejectedRow, StoreBatch
 
 Kept = TypeVar("Kept", RecordRow, RejectedRow)
-KeyOf = Callable[[str], bytes]
 
 
 class WrittenRows(NamedTuple):
@@ -33,12 +32,13 @@ class WrittenRows(NamedTuple):
     updates: AggregateUpdates
 
 
-def write_rows(session: ThriftSession, attempt: Ledger, batch: StoreBatch) -> WrittenRows:
+def write_rows(hbase: HbaseConnection, attempt: Ledger, batch: StoreBatch) -> WrittenRows:
     """Write records, rejected records and their entries in the indexes. Of one identity all rows
     must be in the same part."""
-    rows, updates = _Rows(session, attempt), AggregateUpdates()
-    new = rows.put_records(batch.rows)
-    new_rejected = rows.put_rejected(batch.rejected)
+    new, puts = _records(hbase, attempt, batch.rows)
+    new_rejected, puts[tables.REJECTED] = _rejected(hbase, attempt, batch.rejected)
+    hbase.put_many(puts, attempt.begun)
+    updates = AggregateUpdates()
     updates.records(batch.rows, new)
     updates.rejected(batch.rejected, new_rejected)
     updates.quality(batch.quality)
@@ -61,99 +61,107 @@ class TouchedCells(NamedTuple):
 
 
 def write_cells(
-    session: ThriftSession, attempt: Ledger, updates: AggregateUpdates, counters: Sequence[Sent]
+    hbase: HbaseConnection, attempt: Ledger, updates: AggregateUpdates, counters: Sequence[Sent]
 ) -> TouchedCells:
     """Add up. All changes of one cell must be in the same part, and the counters of a quality cell
     with it."""
-    largest = _held(session, list({aggregates.counter_key(sent) for sent in counters}))
+    largest = _held(hbase, list({aggregates.counter_key(sent) for sent in counters}))
     updates.counters(
         counters,
         {key: value(cell, attempt).get(aggregates.COUNT, 0) for key, cell in largest.items()},
     )
-    held = _held(session, list(updates.numbers))
+    held = _held(hbase, list(updates.numbers))
     fresh = {
         key: apply_change(held.get(key), attempt, aggregates.added(more))
         for key, more in updates.numbers.items()
     }
-    written = ((key, {CELL: tables.encode(cell)}) for key, cell in fresh.items())
-    session.put_many(tables.AGGREGATES, written, attempt.begun)
+    puts: dict[str, list[Row]] = {}
+    for key, cell in fresh.items():
+        puts.setdefault(tables.table_of_cell(key), []).append((key, {CELL: columns.encode(cell)}))
+    hbase.put_many(puts, attempt.begun)
     return _touched(fresh, attempt.begun)
 
 
 def _touched(cells: Mapping[bytes, Cell], number: int) -> TouchedCells:
-    of_kind: dict[bytes, list[tuple[bytes, Cell]]] = {}
+    touched = TouchedCells([], [])
     for key, cell in cells.items():
-        of_kind.setdefault(key[:1], []).append((key, cell))
-    return TouchedCells(
-        [
-            aggregates.latency_cell_of(key, cell.now, number)
-            for key, cell in of_kind.get(aggregates.HISTOGRAM, ())
-        ],
-        [
-            aggregates.quality_cell_of(key, cell.now, number)
-            for key, cell in of_kind.get(aggregates.QUALITY, ())
-        ],
-    )
+        kind = keys.cell_kind(key)
+        if kind == aggregates.HISTOGRAM:
+            touched.latency.append(aggregates.latency_cell_of(key, cell.now, number))
+        elif kind == aggregates.QUALITY:
+            touched.quality.append(aggregates.quality_cell_of(key, cell.now, number))
+    return touched
 
 
-def _held(session: ThriftSession, wanted: Sequence[bytes]) -> dict[bytes, Cell]:
-    found = session.get_many(tables.AGGREGATES, wanted)
-    return {key: tables.cell_of(columns) for key, columns in found.items()}
+def _held(hbase: HbaseConnection, wanted: Iterable[bytes]) -> dict[bytes, Cell]:
+    by_table: dict[str, list[bytes]] = {}
+    for key in wanted:
+        by_table.setdefault(tables.table_of_cell(key), []).append(key)
+    return {
+        key: columns.cell_of(found)
+        for table, some in by_table.items()
+        for key, found in hbase.get_many(table, some).items()
+    }
 
 
-class _Rows:
-    """The rows of one part of an attempt on their way into the tables."""
+def _records(
+    hbase: HbaseConnection, attempt: Ledger, rows: Sequence[RecordRow]
+) -> tuple[list[RecordRow], dict[str, list[Row]]]:
+    """Those that are new, with their `stored_at_ms`; what is to be written, by table."""
+    by_class: dict[str, list[RecordRow]] = {}
+    for row in rows:
+        by_class.setdefault(tables.class_of(row.kind), []).append(row)
+    new: list[RecordRow] = []
+    puts: dict[str, list[Row]] = {}
+    for table, own in by_class.items():
+        fresh = _new(hbase, attempt, table, own)
+        puts[table] = [
+            *((key, columns.record_columns(row, attempt.begun)) for key, row in fresh.items()),
+            *_entries(fresh.values(), attempt.begun),
+        ]
+        new.extend(fresh.values())
+    return new, puts
 
-    def __init__(self, session: ThriftSession, attempt: Ledger) -> None:
-        self._session = session
-        self._ledger = attempt
 
-    def put_records(self, rows: Sequence[RecordRow]) -> Sequence[RecordRow]:
-        """Write those that are new; returns them in the order given, with their `stored_at_ms`."""
-        new = self._put_new(keys.record_key, rows)
-        attempt = self._ledger.begun
-        entries = {keys.camera_key(row): IndexEntry(attempt) for row in new}
-        for row in new:
-            entry = IndexEntry(attempt, row.kind, row.district_id, row.camera_ip, row.plate_key)
-            entries |= dict.fromkeys(keys.index_keys(row), entry)
-        self._put_entries(entries)
-        return new
+def _entries(rows: Collection[RecordRow], attempt: int) -> Iterator[Row]:
+    camera = {ENTRY: columns.encode(IndexEntry(attempt))}
+    for key in {keys.camera_key(row) for row in rows}:
+        yield key, camera
+    for row in rows:
+        entry = IndexEntry(attempt, row.kind, row.district_id, row.camera_ip, row.plate_key)
+        cells = {ENTRY: columns.encode(entry)}
+        for key in keys.index_keys(row):
+            yield key, cells
 
-    def put_rejected(self, rows: Sequence[RejectedRow]) -> Sequence[RejectedRow]:
-        """The same for rejected ones."""
-        new = self._put_new(keys.rejected_key, rows)
-        attempt = self._ledger.begun
-        self._put_entries(
-            {
-                keys.rejected_index_key(row): IndexEntry(attempt, row.kind, reason=row.reason)
-                for row in new
-            }
-        )
-        return new
 
-    def _put_new(self, key_of: KeyOf, rows: Sequence[Kept]) -> list[Kept]:
-        """Write those whose identity does not count yet, once each. One that an attempt without an
-        end has left keeps the time at which that one stored it."""
-        wanted = list(dict.fromkeys(key_of(row.record_id) for row in rows))
-        there = self._session.get_many(tables.RECORDS, wanted, [MARK])
-        marks = {key: tables.mark_of(columns) for key, columns in there.items()}
-        new: dict[bytes, Kept] = {}
-        for row in rows:
-            key = key_of(row.record_id)
-            mark = marks.get(key)
-            if key in new or (mark is not None and self._ledger.counts(mark.attempt)):
-                continue
-            stored_at_ms = mark.stored_at_ms if mark else self._ledger.begun
-            force_setattr(row, "stored_at_ms", stored_at_ms)
-            new[key] = row
-        written = ((key, self._columns(row)) for key, row in new.items())
-        self._session.put_many(tables.RECORDS, written, self._ledger.begun)
-        return list(new.values())
+def _rejected(
+    hbase: HbaseConnection, attempt: Ledger, rows: Sequence[RejectedRow]
+) -> tuple[list[RejectedRow], list[Row]]:
+    """The same for rejected ones."""
+    puts: list[Row] = []
+    fresh = _new(hbase, attempt, tables.REJECTED, rows)
+    for key, row in fresh.items():
+        puts.append((key, columns.rejected_columns(row, attempt.begun)))
+        entry = IndexEntry(attempt.begun, row.kind, reason=row.reason)
+        time_key = keys.time_key(row.stored_at_ms, row.record_id)
+        puts.append((time_key, {ENTRY: columns.encode(entry)}))
+    return list(fresh.values()), puts
 
-    def _columns(self, row: RecordRow | RejectedRow) -> Cells:
-        mark = Mark(self._ledger.begun, row.stored_at_ms)
-        return {BODY: tables.encode(row), MARK: tables.encode(mark)}
 
-    def _put_entries(self, entries: Mapping[bytes, IndexEntry]) -> None:
-        rows = ((key, {ENTRY: tables.encode(entry)}) for key, entry in entries.items())
-        self._session.put_many(tables.INDEX, rows, self._ledger.begun)
+def _new(
+    hbase: HbaseConnection, attempt: Ledger, table: str, rows: Sequence[Kept]
+) -> dict[bytes, Kept]:
+    """Those whose identity does not count yet, once each, by key. One that an attempt without an
+    end has left keeps the time at which that one stored it."""
+    wanted = list(dict.fromkeys(keys.row_key(row.record_id) for row in rows))
+    there = hbase.get_many(table, wanted, columns.MARK)
+    marks = {key: columns.mark_of(found) for key, found in there.items()}
+    new: dict[bytes, Kept] = {}
+    for row in rows:
+        key = keys.row_key(row.record_id)
+        mark = marks.get(key)
+        if key in new or (mark is not None and attempt.counts(mark.attempt)):
+            continue
+        force_setattr(row, "stored_at_ms", mark.stored_at_ms if mark else attempt.begun)
+        new[key] = row
+    return new

@@ -9,9 +9,10 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import happybase
@@ -22,16 +23,18 @@ from thriftpy2.protocol.exc import TProtocolException
 from thriftpy2.thrift import TApplicationException, TException
 from thriftpy2.transport import TTransportException
 
+from ingest.store.hbase.tables import FAMILY
 from ingest.store.port import StoreError, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-POOL = 4
+POOL = 6
+LINES_AT_ONCE = 4
+"""Over which one part of a batch is written; two cores of HBase were busy with three."""
 TIMEOUT_MS = 20_000
 WAIT_S = 20.0
 IDLE_S = 30.0  # a Thrift server closes a line from which it has read nothing for 60 s
 ROWS_PER_CALL = 1_000  # 25 to 60 ms each; five times as many took ten times as long
-FAMILY = "d"
 
 logging.getLogger("happybase.pool").setLevel(logging.WARNING)  # it tells what we tell
 _PASSING = (TTransportException, TProtocolException, OSError, NoConnectionsAvailable)
@@ -39,6 +42,7 @@ _MISSING = "TableNotFoundException"
 
 Cells = dict[bytes, bytes]
 Row = tuple[bytes, Cells]
+Done = TypeVar("Done")
 
 
 class TableMissing(StoreError):
@@ -81,6 +85,7 @@ class HbaseConnection:
         self._pool: happybase.ConnectionPool | None = None
         self._lock = threading.Lock()
         self._returned: WeakKeyDictionary[happybase.Connection, float] = WeakKeyDictionary()
+        self._threads: ThreadPoolExecutor | None = None
 
     @property
     def address(self) -> str:
@@ -108,6 +113,42 @@ class HbaseConnection:
             self._use_another_than(used)
             raise
 
+    def get_many(
+        self, table: str, keys: Sequence[bytes], columns: Sequence[bytes] | None = None
+    ) -> dict[bytes, Cells]:
+        """Those of the rows that are there, read over several lines at once."""
+
+        def read(some: Sequence[bytes]) -> dict[bytes, Cells]:
+            with self.session() as session:
+                return session.get_many(table, some, columns)
+
+        found: dict[bytes, Cells] = {}
+        for part in self._at_once(read, list(_slices(keys))):
+            found |= part
+        return found
+
+    def put_many(self, rows: Mapping[str, Sequence[Row]], timestamp_ms: int) -> None:
+        """Write rows by table, over several lines at once; when this returns or raises, no call of
+        it is under way any more. See `ThriftSession.put_many`."""
+
+        def write(part: tuple[str, Sequence[Row]]) -> None:
+            table, some = part
+            with self.session() as session:
+                session.put_many(table, some, timestamp_ms)
+
+        parts = [(table, some) for table, own in rows.items() for some in _slices(own)]
+        self._at_once(write, parts)
+
+    def _at_once(self, work: Callable[[Any], Done], parts: Sequence[Any]) -> list[Done]:
+        """Raises what the first part raised that failed, when all have ended."""
+        if len(parts) < 2:
+            return [work(part) for part in parts]
+        with self._lock:
+            self._threads = self._threads or ThreadPoolExecutor(LINES_AT_ONCE, "hbase")
+        begun = [self._threads.submit(work, part) for part in parts]
+        wait(begun)
+        return [one.result() for one in begun]
+
     def _reopen_idle(self, connection: happybase.Connection) -> None:
         """Open a line anew that nobody has used for so long that the server may have closed it: a
         driver is silent for as long as its tasks write."""
@@ -130,6 +171,9 @@ class HbaseConnection:
     def close(self) -> None:
         """Close what is not borrowed; a later call opens another one."""
         pool, self._pool = self._pool, None
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
         if pool is None:
             return
         for _ in range(POOL):  # a pool cannot be closed, its connections can
@@ -145,15 +189,23 @@ class ThriftSession:
         self._prefix = prefix
         self._scans: list[Generator[Row, None, None]] = []
 
-    def create_tables(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
-        """Make those tables that are not there yet, with these options of their one family."""
-        there = set(self._connection.tables())
-        for name, options in tables.items():
-            if self._name(name) in there:
-                continue
-            with suppress(AlreadyExists):  # another process was quicker
-                self._connection.create_table(self._name(name), {FAMILY: dict(options)})
-                log.info("made table %s", self._name(name).decode())
+    def tables(self) -> Mapping[str, int]:
+        """Our tables, and the seconds after which a row leaves each."""
+        start = self._name("")
+        names = [name for name in self._connection.tables() if name.startswith(start)]
+        return {
+            name.removeprefix(start).decode(): self._family(name)["time_to_live"] for name in names
+        }
+
+    def create_table(self, name: str, options: Mapping[str, Any]) -> None:
+        """Make it, with these options of its one family, if it is not there."""
+        with suppress(AlreadyExists):  # another process was quicker
+            self._connection.create_table(self._name(name), {FAMILY: dict(options)})
+            log.info("made table %s of one region (hbase-tables)", self.full_name(name))
+
+    def full_name(self, table: str) -> str:
+        """As HBase knows it."""
+        return self._name(table).decode()
 
     def get(self, table: str, key: bytes) -> Cells:
         """One row; empty if there is none."""
@@ -165,12 +217,11 @@ class ThriftSession:
     ) -> dict[bytes, Cells]:
         """Those of the rows that are there."""
         found: dict[bytes, Cells] = {}
-        for at in range(0, len(keys), ROWS_PER_CALL):
-            some = list(keys[at : at + ROWS_PER_CALL])
-            found.update(self._table(table).rows(some, columns=columns))
+        for some in _slices(keys):
+            found.update(self._table(table).rows(list(some), columns=columns))
         return found
 
-    def put_many(self, table: str, rows: Iterable[tuple[bytes, Cells]], timestamp_ms: int) -> None:
+    def put_many(self, table: str, rows: Iterable[Row], timestamp_ms: int) -> None:
         """Write rows, all cells with this timestamp: a write with an older one does not win,
         even if it comes later (a write that timed out here may still be carried out there)."""
         batch = self._table(table).batch(timestamp=timestamp_ms, batch_size=ROWS_PER_CALL)
@@ -202,8 +253,20 @@ class ThriftSession:
             with suppress(TException, OSError):  # then HBase forgets the scanner by itself
                 self._scans.pop().close()
 
+    def _family(self, name: bytes) -> dict[str, Any]:
+        families: dict[bytes, dict[str, Any]] = self._connection.table(name).families()
+        return families[FAMILY.encode()]
+
     def _table(self, name: str) -> happybase.Table:
         return self._connection.table(self._name(name))
 
     def _name(self, table: str) -> bytes:
         return f"{self._prefix}_{table}".encode()
+
+
+Sliced = TypeVar("Sliced")
+
+
+def _slices(whole: Sequence[Sliced]) -> Iterator[Sequence[Sliced]]:
+    """Of at most `ROWS_PER_CALL`."""
+    return (whole[at : at + ROWS_PER_CALL] for at in range(0, len(whole), ROWS_PER_CALL))

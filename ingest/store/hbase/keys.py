@@ -14,21 +14,20 @@ from enum import Enum
 from typing import Any
 from zlib import crc32
 
-from ingest.store.port import COMMON_STORED, RecordRow, RejectedRow
+from ingest.store.port import RecordRow
 
 SALTS = 16
+ALL_SALTS = tuple(bytes([one]) for one in range(SALTS))
 END, INSIDE = b"\x00", b"\x00\xff"
 _ZERO = 1 << 63
 
 
 class Facet(Enum):
-    """By what a record can be found, newest first."""
+    """By what a record can be found, newest first, in the table of its class."""
 
     PLATE = b"p"
     CHECKPOINT = b"c"
-    KIND = b"k"
     TIME = b"t"
-    REJECTED = b"r"
     CAMERA = b"m"
     """At which checkpoints a camera was seen: its records are found through those."""
 
@@ -38,14 +37,14 @@ def salt(text: str) -> bytes:
     return bytes([crc32(text.encode()) % SALTS])
 
 
-def record_key(record_id: str) -> bytes:
-    """Where the record of that identity lies."""
+def row_key(record_id: str) -> bytes:
+    """Where the record of that identity lies, valid or rejected."""
     return salt(record_id) + b"r" + record_id.encode()
 
 
-def rejected_key(record_id: str) -> bytes:
-    """Where the rejected record of that identity lies."""
-    return salt(record_id) + b"x" + record_id.encode()
+def record_id_of(key: bytes) -> str:
+    """The identity that a `row_key` tells."""
+    return key[2:].decode()
 
 
 def newest_first(moment_ms: int) -> bytes:
@@ -81,23 +80,27 @@ def identity_of(index_key: bytes, prefix: bytes) -> str:
 
 def prefixes(facet: Facet, value: str = "") -> list[bytes]:
     """Where the entries of a facet begin; all of them if several, each sorted by time."""
-    if facet in (Facet.TIME, Facet.REJECTED):
-        return [bytes([one]) + facet.value for one in range(SALTS)]
+    if facet is Facet.TIME:
+        return [one + facet.value for one in ALL_SALTS]
     return [salt(value) + facet.value + text(value)]
 
 
 def index_keys(row: RecordRow) -> Iterator[bytes]:
     """Every entry under which a record is found."""
+    yield time_key(row.captured_at_ms, row.record_id)
     behind = newest_first(row.captured_at_ms) + row.record_id.encode()
-    yield salt(row.record_id) + Facet.TIME.value + behind
     values = {Facet.CHECKPOINT: row.checkpoint_id}
     if row.plate_key:
         values[Facet.PLATE] = row.plate_key
-    if row.kind != COMMON_STORED:
-        values[Facet.KIND] = row.kind
     for facet, value in values.items():
         [prefix] = prefixes(facet, value)
         yield prefix + behind
+
+
+def time_key(moment_ms: int, record_id: str) -> bytes:
+    """The entry under which a record is found by time: of its capture, or, if it was rejected, at
+    which it was kept."""
+    return salt(record_id) + Facet.TIME.value + newest_first(moment_ms) + record_id.encode()
 
 
 def camera_prefix(camera_ip: str) -> bytes:
@@ -116,23 +119,22 @@ def checkpoint_of(key: bytes, prefix: bytes) -> str:
     return key[len(prefix) :].decode()
 
 
-def rejected_index_key(row: RejectedRow) -> bytes:
-    """The entry of a rejected record: by the time at which it was kept."""
-    behind = newest_first(row.stored_at_ms) + row.record_id.encode()
-    return salt(row.record_id) + Facet.REJECTED.value + behind
+def cell_key(kind: bytes, spread: str, *parts: str | int) -> bytes:
+    """A cell's key: a salt, which kind of cell, then what it is about, in the order of reading.
+    `spread`: cells that differ in it lie apart, however close their minutes are."""
+    about = b"".join(number(part) if isinstance(part, int) else text(part) for part in parts)
+    return salt(spread) + kind + about
 
 
-def cell_key(table: bytes, *parts: str | int) -> bytes:
-    """A cell's key: which kind of cell, then what it is about, in the order of reading."""
-    return table + b"".join(
-        number(part) if isinstance(part, int) else text(part) for part in parts
-    )
+def cell_kind(key: bytes) -> bytes:
+    """The kind of a cell."""
+    return key[1:2]
 
 
 def parts_of(key: bytes, shape: str) -> list[Any]:
     """What `cell_key` was made of; `shape` has an `s` or an `n` for each part."""
     parts: list[Any] = []
-    at = 1
+    at = 2
     for kind in shape:
         if kind == "n":
             parts.append(value_of(key[at : at + 8]))

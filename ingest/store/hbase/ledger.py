@@ -94,7 +94,7 @@ def _abandon_attempt(ledger: Ledger) -> Ledger:
 Change = Callable[[dict[str, int]], dict[str, int]]
 
 
-class Cell(msgspec.Struct, frozen=True, array_like=True):
+class Cell(msgspec.Struct, frozen=True):
     """Numbers of which one attempt made others. Before it is committed, and if it never is, the
     ones before it hold."""
 

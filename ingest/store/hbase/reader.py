@@ -6,13 +6,14 @@ As long as no writer has made the tables, everything is empty: nothing has been 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from bus.contracts.meters import LatencyCell, QualityCell
+from bus.domain.kinds import KIND_AS_STORED
 from bus.domain.plates import folded
-from ingest.store.hbase import aggregates, keys, tables
+from ingest.store.hbase import aggregates, columns, keys, tables
 from ingest.store.hbase.connection import (
     ROWS_PER_CALL,
     HbaseConnection,
@@ -67,12 +68,15 @@ class HbaseReader:
         span = whole_minutes(query)
         if span is None:
             return self._found(query)
-        cells = self._cells(
-            aggregates.CAPTURED, "ns", *(keys.number(moment_ms) for moment_ms in span)
-        )
+        kinds = [kind for kind in KIND_AS_STORED if query.kind in ("", kind)]
+        start, stop = (keys.number(moment_ms) for moment_ms in span)
+        cells = self._cells_between(
+            [(tables.class_of(kind), keys.salt(kind) + aggregates.CAPTURED) for kind in kinds],
+            start, stop,
+        )  # fmt: skip
         whole = sum(
-            numbers.get(aggregates.COUNT, 0) for (_, kind), numbers in cells
-            if query.kind in ("", kind)
+            numbers.get(aggregates.COUNT, 0)
+            for key, numbers in cells if keys.parts_of(key, "ns")[1] in kinds
         )  # fmt: skip
         return whole + sum(self._found(edge) for edge in edges(query, span))
 
@@ -120,8 +124,13 @@ class HbaseReader:
 
     def counts(self) -> Counts:
         """See `RecordReader.counts`."""
-        found = self._cells(aggregates.TOTAL, "sss")
-        return counts_of((*about, numbers[aggregates.COUNT]) for about, numbers in found if numbers)
+        where = [(tables.LEDGER, keys.salt("") + aggregates.TOTAL)]
+        found = self._cells_between(where, b"", BEHIND_ALL)
+        return counts_of(
+            (*keys.parts_of(key, "sss"), numbers[aggregates.COUNT])
+            for key, numbers in found
+            if numbers
+        )
 
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """See `RecordReader.quality`."""
@@ -137,7 +146,7 @@ class HbaseReader:
 
     def positions(self, application: str) -> list[Position]:
         """See `RecordReader.positions`."""
-        ledger = self._read(lambda line: tables.read_ledger(line)[0], Ledger())
+        ledger = self._read(lambda line: columns.read_ledger(line)[0], Ledger())
         found = [
             Position(
                 application=a, cluster_id=c, topic=t, topic_id=i, partition=p, end_offset=end
@@ -149,7 +158,7 @@ class HbaseReader:
 
     def newest_attempt(self) -> int:
         """See `RecordReader.newest_attempt`."""
-        return self._read(lambda line: tables.read_ledger(line)[0].committed, 0)
+        return self._read(lambda line: columns.read_ledger(line)[0].committed, 0)
 
     def close(self) -> None:
         """Close the connections; no call may be running."""
@@ -162,23 +171,26 @@ class HbaseReader:
         except TableMissing:
             return nothing
 
-    def _cells(
-        self, table: bytes, shape: str, start: bytes = b"", stop: bytes = BEHIND_ALL
-    ) -> list[tuple[Any, dict[str, int]]]:
-        """Cells of one kind between two keys: what each is about, and its numbers."""
-        found = self._cells_between(table + start, table + stop)
-        return [(keys.parts_of(key, shape), numbers) for key, numbers in found]
-
     def _numbers(
-        self, table: bytes, from_ms: int, until_ms: int
+        self, kind: bytes, from_ms: int, until_ms: int
     ) -> list[tuple[bytes, dict[str, int]]]:
-        return self._cells_between(table + keys.number(from_ms), table + _until(until_ms))
+        """Cells of the charts by minute, whatever their salt."""
+        where = [(tables.CELLS, salt + kind) for salt in keys.ALL_SALTS]
+        found = self._cells_between(where, keys.number(from_ms), _until(until_ms))
+        return sorted(found, key=lambda cell: cell[0][1:])
 
-    def _cells_between(self, start: bytes, stop: bytes) -> list[tuple[bytes, dict[str, int]]]:
+    def _cells_between(
+        self, where: Sequence[tuple[str, bytes]], start: bytes, stop: bytes
+    ) -> list[tuple[bytes, dict[str, int]]]:
+        """Keys and numbers of cells in tables, behind prefixes, between two ends of keys."""
+
         def read(line: ThriftSession) -> list[tuple[bytes, dict[str, int]]]:
-            ledger, _ = tables.read_ledger(line)
-            rows = line.scan(tables.AGGREGATES, start, stop, ROWS_PER_CALL)
-            return [(key, dict(value(tables.cell_of(columns), ledger))) for key, columns in rows]
+            ledger, _ = columns.read_ledger(line)
+            return [
+                (key, dict(value(columns.cell_of(row), ledger)))
+                for table, prefix in where
+                for key, row in line.scan(table, prefix + start, prefix + stop, ROWS_PER_CALL)
+            ]
 
         return self._read(read, [])
 

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from bus.domain.kinds import KINDS
 from bus.domain.plates import plate_key, plate_pattern
 from bus.domain.times import MINUTE_MS
+from ingest.store.hbase.columns import IndexEntry
 from ingest.store.hbase.keys import Facet, newest_first, prefixes
-from ingest.store.hbase.tables import IndexEntry
-from ingest.store.port import COMMON_STORED, Query, RecordRow
+from ingest.store.hbase.tables import CLASSES
+from ingest.store.port import Query, RecordRow
 
 BEHIND_ALL = b"\xff" * 9
 ANY = "*"
+WITH_PLATE = tuple(name for name in CLASSES if KINDS[name].has_plate)
 EVER = 1 << 62
 
 
@@ -37,6 +40,16 @@ class AccessPath:
     values: tuple[str, ...] = ("",)
 
 
+def tables_of(query: Query) -> tuple[str, ...]:
+    """The tables in which records can match."""
+    classes = CLASSES
+    if query.kind:
+        classes = tuple(name for name in CLASSES if query.kind in KINDS[name].stored_as)
+    if query.plate and not _has_no_key(query.plate):
+        classes = tuple(name for name in classes if name in WITH_PLATE)
+    return classes
+
+
 def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None) -> AccessPath:
     """The facet that restricts most; `checkpoints` are those where the query's camera was seen."""
     pattern = plate_pattern(query.plate) if query.plate else ""
@@ -44,8 +57,6 @@ def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None)
         path = AccessPath(Facet.PLATE, (plate_key(query.plate),))
     elif query.checkpoint_id:
         path = AccessPath(Facet.CHECKPOINT, (query.checkpoint_id,))
-    elif query.kind and query.kind != COMMON_STORED and not query.camera_ip:
-        path = AccessPath(Facet.KIND, (query.kind,))
     elif query.camera_ip and checkpoints is not None:
         path = AccessPath(Facet.CHECKPOINT, checkpoints)
     else:

@@ -1,17 +1,28 @@
-"""The tables, the cells' names in them, and how rows become bytes and come back."""
+"""The tables: one for each class of data, so that each ages by itself.
+
+In: days to keep. Out: names, the options of their one family, and what HBase's shell is told to
+make them in several regions, which Thrift cannot. Never: HBase. Columns: `columns`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-import msgspec
+from bus.contracts.topics import DAY_MS
+from bus.domain.kinds import KIND_AS_STORED, KINDS
+from bus.retention import RetentionSettings
+from ingest.store.hbase import aggregates
+from ingest.store.hbase.keys import SALTS, cell_kind, parts_of
 
-from ingest.store.hbase.ledger import Cell, Ledger
-from ingest.store.port import RecordRow, RejectedRow, StoreError
-
-RECORDS, INDEX, AGGREGATES = "records", "index", "books"
-"""Records and rejected ones; what they are found by; cells and the ledger."""
+CLASSES = tuple(KINDS)
+"""Of valid records, with the entries of the indexes by which they are found and their number in
+each minute: what is found by an entry ages with it."""
+REJECTED = "rejected"
+CELLS, LEDGER = "cells", "ledger"
+"""What the charts show, which ages; the ledger and the totals, which never do."""
+FORMER = ("records", "index", "books")
+"""Tables of an earlier version of this program, which this one does not read."""
 
 # Thrift's own defaults are no block cache, three versions, no bloom filter, no compression.
 _OPTIONS = {
@@ -20,98 +31,65 @@ _OPTIONS = {
     "bloom_filter_type": "ROW",
     "compression": "SNAPPY",
 }
-DAY_S = 86_400
+FOREVER_S = (1 << 31) - 1  # as HBase writes it
+FAMILY = "d"
+REGIONS = (1, 2, 4, 8, SALTS)
+"""Into how many regions a table may be divided beforehand: each takes the same number of salts."""
 
 
-def options(keep_days: int) -> Mapping[str, Mapping[str, Any]]:
-    """The tables with the options of their family; records age after so many days (0: never), the
-    aggregates do not."""
-    aging = {"time_to_live": keep_days * DAY_S} if keep_days else {}
-    return {RECORDS: _OPTIONS | aging, INDEX: _OPTIONS | aging, AGGREGATES: _OPTIONS}
+def class_of(kind: str) -> str:
+    """The table of records that are stored as this kind. Raises `KeyError` for no kind."""
+    return KIND_AS_STORED[kind]
 
 
-BODY, MARK, CELL, ENTRY, HEAD = b"d:r", b"d:a", b"d:c", b"d:i", b"d:l"
-HEAD_ROW = b"ledger"
+def time_to_live_s(keep: RetentionSettings) -> Mapping[str, int]:
+    """Every table, and after how many seconds a row leaves it."""
+    days = {
+        kind.name: _longest([keep.record_days(stored) for stored in kind.stored_as])
+        for kind in KINDS.values()
+    }
+    days |= {REJECTED: keep.rejected_days, CELLS: keep.books_days, LEDGER: 0}
+    return {
+        name: min(kept * DAY_MS // 1000, FOREVER_S) if kept else FOREVER_S
+        for name, kept in days.items()
+    }
 
 
-class RowReader(Protocol):
-    """What the ledger is read through: a connection, or a fake of it."""
-
-    def get(self, table: str, key: bytes) -> Mapping[bytes, bytes]:
-        """One row; empty if there is none."""
-
-
-class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """Under which attempt a row was written, and when it was stored first (ms)."""
-
-    attempt: int
-    stored_at_ms: int
+def options(keep: RetentionSettings) -> Mapping[str, Mapping[str, Any]]:
+    """The tables with the options of their family."""
+    return {
+        name: _OPTIONS | {"time_to_live": seconds}
+        for name, seconds in time_to_live_s(keep).items()
+    }
 
 
-class IndexEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the index tells of a row, so that only those that match are read. `attempt`: under which
-    it was written."""
-
-    attempt: int
-    kind: str = ""
-    district_id: str = ""
-    camera_ip: str = ""
-    plate_key: str = ""
-    reason: str = ""
-
-
-_entries = msgspec.msgpack.Decoder(IndexEntry)
-_marks = msgspec.msgpack.Decoder(Mark)
-_records = msgspec.msgpack.Decoder(RecordRow)
-_rejects = msgspec.msgpack.Decoder(RejectedRow)
-_cells = msgspec.msgpack.Decoder(Cell)
-_ledgers = msgspec.json.Decoder(Ledger)
-encode = msgspec.msgpack.Encoder().encode
+def create_statements(name: str, keep: RetentionSettings, regions: int = SALTS) -> list[str]:
+    """What HBase's shell makes all tables of a store with, one statement each. `regions`: one of
+    `REGIONS`; the ledger, of a few rows, has one."""
+    step = SALTS // regions
+    splits = ", ".join(f'"\\x{salt:02x}"' for salt in range(step, SALTS, step))
+    found = []
+    for table, own in options(keep).items():
+        family = (
+            f"{{NAME => '{FAMILY}', VERSIONS => {own['max_versions']}, BLOCKCACHE => true,"
+            f" BLOOMFILTER => '{own['bloom_filter_type']}', COMPRESSION => '{own['compression']}',"
+            f" TTL => {own['time_to_live']}}}"
+        )
+        divided = f", SPLITS => [{splits}]" if splits and table != LEDGER else ""
+        found.append(f"create '{name}_{table}', {family}{divided}")
+    return found
 
 
-def encode_ledger(ledger: Ledger) -> bytes:
-    """As JSON: an operator may have to read it."""
-    return msgspec.json.encode(ledger)
+def table_of_cell(key: bytes) -> str:
+    """Where a cell lies."""
+    kind = cell_kind(key)
+    if kind == aggregates.TOTAL:
+        return LEDGER
+    if kind == aggregates.CAPTURED:
+        _, stored_as = parts_of(key, "ns")
+        return class_of(stored_as)
+    return CELLS
 
 
-def read_ledger(session: RowReader) -> tuple[Ledger, bytes | None]:
-    """The ledger as it stands, and as it is written; a new one where there is none."""
-    text = session.get(AGGREGATES, HEAD_ROW).get(HEAD)
-    return (Ledger() if text is None else _decoded(_ledgers, text)), text
-
-
-def entry_of(columns: Mapping[bytes, bytes]) -> IndexEntry:
-    """An entry of the index."""
-    entry: IndexEntry = _decoded(_entries, columns[ENTRY])
-    return entry
-
-
-def mark_of(columns: Mapping[bytes, bytes]) -> Mark:
-    """Who wrote the row."""
-    mark: Mark = _decoded(_marks, columns[MARK])
-    return mark
-
-
-def cell_of(columns: Mapping[bytes, bytes]) -> Cell:
-    """A cell of the aggregates."""
-    cell: Cell = _decoded(_cells, columns[CELL])
-    return cell
-
-
-def record_of(columns: Mapping[bytes, bytes]) -> RecordRow:
-    """The record as it was stored first."""
-    row: RecordRow = _decoded(_records, columns[BODY])
-    return msgspec.structs.replace(row, stored_at_ms=mark_of(columns).stored_at_ms)
-
-
-def rejected_of(columns: Mapping[bytes, bytes]) -> RejectedRow:
-    """The rejected record as it was kept first."""
-    row: RejectedRow = _decoded(_rejects, columns[BODY])
-    return msgspec.structs.replace(row, stored_at_ms=mark_of(columns).stored_at_ms)
-
-
-def _decoded(decoder: Any, data: bytes) -> Any:
-    try:
-        return decoder.decode(data)
-    except msgspec.DecodeError as error:
-        raise StoreError(f"the store holds what this program does not know: {error}") from error
+def _longest(days: list[int]) -> int:
+    return max(days) if all(days) else 0

@@ -8,6 +8,7 @@ here or by tasks elsewhere (`attempt`); the ledger says that it counts, with the
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -15,14 +16,17 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from bus import wall_clock
-from ingest.store.hbase import tables
+from bus.retention import RetentionSettings
+from ingest.store.hbase import columns, tables
 from ingest.store.hbase.attempt import write_cells, write_rows
+from ingest.store.hbase.columns import HEAD, HEAD_ROW
 from ingest.store.hbase.connection import HbaseConnection, ThriftSession
 from ingest.store.hbase.ledger import Ledger, begin_attempt, commit_attempt, open_writer
 from ingest.store.hbase.reader import HbaseReader
-from ingest.store.hbase.tables import HEAD, HEAD_ROW
 from ingest.store.port import Applied, Position, StoreBatch, StoreError, StoreUnavailable
 from ingest.store.positions import was_applied
+
+log = logging.getLogger(__name__)
 
 
 class HbaseStore(HbaseReader):
@@ -35,7 +39,7 @@ class HbaseStore(HbaseReader):
     def __init__(
         self,
         hbase: HbaseConnection,
-        keep_days: int = 0,
+        keep: RetentionSettings | None = None,
         now_ms: Callable[[], int] = wall_clock.now_ms,
     ) -> None:
         super().__init__(hbase)
@@ -43,8 +47,8 @@ class HbaseStore(HbaseReader):
         self._lock = threading.Lock()
         self._name = uuid.uuid4().hex
         with hbase.session() as session:
-            session.create_tables(tables.options(keep_days))
-            ledger, written = tables.read_ledger(session)
+            _ensure_tables(session, keep)
+            ledger, written = columns.read_ledger(session)
             _advance(session, written, open_writer(ledger, self._name))
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
@@ -55,9 +59,8 @@ class HbaseStore(HbaseReader):
                 stored=0, duplicates=0, rejected=0, rejected_duplicates=0,
                 stored_at_ms=self._now_ms(), already_applied=True,
             )  # fmt: skip
-        with self._hbase.session() as session:
-            written = write_rows(session, attempt, batch)
-            latency, quality = write_cells(session, attempt, written.updates, batch.sent)
+        written = write_rows(self._hbase, attempt, batch)
+        latency, quality = write_cells(self._hbase, attempt, written.updates, batch.sent)
         self.commit(attempt, positions)
         return replace(written.applied, latency=latency, quality=quality)
 
@@ -83,16 +86,37 @@ class HbaseStore(HbaseReader):
             _advance(session, written, commit_attempt(attempt, positions))
 
     def _own_ledger(self, session: ThriftSession) -> tuple[Ledger, bytes | None]:
-        ledger, written = tables.read_ledger(session)
+        ledger, written = columns.read_ledger(session)
         if ledger.writer != self._name:
             raise StoreError(f"{self._hbase.address}: another process writes this store now")
         return ledger, written
 
 
+def _ensure_tables(session: ThriftSession, keep: RetentionSettings | None) -> None:
+    """Make those that are missing. What the settings say of tables that are there already, only
+    HBase's shell can do; None: they say nothing. Raises `StoreError`."""
+    there = session.tables()
+    if tables.LEDGER not in there and (former := sorted(there.keys() & set(tables.FORMER))):
+        raise StoreError(
+            f"the tables {', '.join(former)} of this name were made by an earlier version, which"
+            " laid them out otherwise: take another name in store.url, or disable and drop them in"
+            " HBase's shell; what the bus still keeps is read again"
+        )
+    for name, options in tables.options(keep or RetentionSettings()).items():
+        if name not in there:
+            session.create_table(name, options)
+        elif keep is not None and there[name] != options["time_to_live"]:
+            log.warning(
+                "[retention] is not what table %s has; in HBase's shell: %s",
+                session.full_name(name),
+                f"alter '{session.full_name(name)}', NAME => 'd', TTL => {options['time_to_live']}",
+            )
+
+
 def _advance(session: ThriftSession, written: bytes | None, new: Ledger) -> bytes:
     """Replace the ledger as it was read; fails if it has changed since."""
-    text = tables.encode_ledger(new)
-    if not session.compare_and_put(tables.AGGREGATES, HEAD_ROW, HEAD, written, text):
+    text = columns.encode(new)
+    if not session.compare_and_put(tables.LEDGER, HEAD_ROW, HEAD, written, text):
         # Another writer, which the next call sees; or an answer of ours that was lost.
         raise StoreUnavailable("the store's ledger has changed meanwhile")
     return text

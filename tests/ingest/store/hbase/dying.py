@@ -5,9 +5,9 @@ on its way and carried out much later, as HBase does with what timed out at the 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ingest.store.hbase.connection import Cells, HbaseConnection, ThriftSession
 
@@ -62,8 +62,11 @@ class _DyingSession(ThriftSession):
         self._session = session
         self._mortality = mortality
 
-    def create_tables(self, tables: object) -> None:
-        self._session.create_tables(tables)  # type: ignore[arg-type]
+    def tables(self) -> Mapping[str, int]:
+        return self._session.tables()
+
+    def create_table(self, name: str, options: Mapping[str, Any]) -> None:
+        self._session.create_table(name, options)
 
     def scan(self, table: str, start: bytes, stop: bytes, rows_per_call: int) -> Iterator[object]:
         return self._session.scan(table, start, stop, rows_per_call)

@@ -264,12 +264,12 @@ def test_a_line_that_the_server_closed_while_it_was_idle_is_opened_anew(
     used_just_now, idle = (hbase_connection(f"hbase://{hbase.address}/x")[0] for _ in range(2))
     for connection in (used_just_now, idle):
         with connection.session() as session:
-            session.create_tables({})
+            session.tables()
     hbase.kill_thrift()
     hbase.start_thrift()
     hbase.wait_until_ready()
     with pytest.raises(StoreUnavailable), used_just_now.session() as session:
-        session.create_tables({})
+        session.tables()
     monkeypatch.setattr("ingest.store.hbase.connection.IDLE_S", 0.0)
     with idle.session() as session:
-        session.create_tables({})
+        session.tables()

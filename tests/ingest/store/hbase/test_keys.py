@@ -20,11 +20,11 @@ def test_the_later_moment_comes_first(one: int, other: int) -> None:
     assert (keys.newest_first(one) < keys.newest_first(other)) is (one > other)
 
 
-@given(st.lists(st.one_of(TEXTS, st.integers(-(1 << 62), 1 << 62)), max_size=6))
-def test_a_cell_key_tells_its_parts(parts: list[str | int]) -> None:
+@given(TEXTS, st.lists(st.one_of(TEXTS, st.integers(-(1 << 62), 1 << 62)), max_size=6))
+def test_a_cell_key_tells_its_parts(spread: str, parts: list[str | int]) -> None:
     """For any name of a device, zero bytes included."""
     shape = "".join("n" if isinstance(part, int) else "s" for part in parts)
-    assert keys.parts_of(keys.cell_key(b"Q", *parts), shape) == parts
+    assert keys.parts_of(keys.cell_key(b"Q", spread, *parts), shape) == parts
 
 
 @given(TEXTS, TEXTS)
@@ -42,12 +42,11 @@ def test_an_index_key_tells_moment_and_identity(
                captured_at_ms=moment_ms)  # fmt: skip
     prefixes = [
         prefix
-        for facet, text in ((Facet.TIME, ""), (Facet.CHECKPOINT, checkpoint), (Facet.KIND, "face"),
-                            (Facet.PLATE, plate))
+        for facet, text in ((Facet.TIME, ""), (Facet.CHECKPOINT, checkpoint), (Facet.PLATE, plate))
         for prefix in keys.prefixes(facet, text)
     ]  # fmt: skip
     entries = list(keys.index_keys(made))
-    assert len(entries) == (4 if plate else 3)
+    assert len(entries) == (3 if plate else 2)
     for entry in entries:
         [prefix] = [one for one in prefixes if one <= entry < one + BEHIND_ALL]
         assert keys.moment_of(entry, prefix) == moment_ms
@@ -56,7 +55,8 @@ def test_an_index_key_tells_moment_and_identity(
 
 def test_the_salt_is_the_same_for_ever() -> None:
     """What was stored by another process is found again."""
-    assert keys.record_key("id-1") == b"\x0crid-1"
+    assert keys.row_key("id-1") == b"\x0crid-1"
+    assert keys.record_id_of(b"\x0crid-1") == "id-1"
     assert {keys.salt(str(number)) for number in range(200)} == {bytes([n]) for n in range(16)}
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.store.hbase.columns import IndexEntry
 from ingest.store.hbase.keys import Facet
 from ingest.store.hbase.search import (
     AccessPath,
@@ -18,9 +19,9 @@ from ingest.store.hbase.search import (
     matches,
     may_match,
     ranges,
+    tables_of,
     whole_minutes,
 )
-from ingest.store.hbase.tables import IndexEntry
 from ingest.store.port import Query
 from tests.ingest.store.made import row
 
@@ -41,8 +42,7 @@ def test_a_pattern_is_a_run_of_anything_at_each_star(pattern: str, text: str) ->
         (Query(captured_from_ms=5), None, AccessPath(Facet.TIME)),
         (Query(text="x"), None, AccessPath(Facet.TIME)),
         (Query(kind="vehicle"), None, AccessPath(Facet.TIME)),
-        (Query(kind="face"), None, AccessPath(Facet.KIND, ("face",))),
-        (Query(kind="face", district_id="d"), None, AccessPath(Facet.KIND, ("face",))),
+        (Query(kind="face", district_id="d"), None, AccessPath(Facet.TIME)),
         (Query(plate="浙 ａ11111"), None, AccessPath(Facet.PLATE, ("浙A11111",))),
         (Query(plate="浙A11111", kind="vehicle"), None, AccessPath(Facet.PLATE, ("浙A11111",))),
         (Query(plate="浙A*"), None, AccessPath(Facet.TIME)),
@@ -58,6 +58,18 @@ def test_the_part_that_restricts_most_leads(
     query: Query, checkpoints: tuple[str, ...] | None, lead: AccessPath
 ) -> None:
     assert choose_access_path(query, checkpoints) == lead
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        (Query(), ("vehicle", "face", "video")), (Query(kind="face"), ("face",)),
+        (Query(kind="mover"), ("video",)), (Query(kind="x"), ()), (Query(plate="浙A*"), ("vehicle",)),
+        (Query(plate="无车牌"), ("vehicle", "face", "video")), (Query(plate="浙A1", kind="face"), ()),
+    ],
+)  # fmt: skip
+def test_only_tables_are_read_in_which_something_can_match(query: Query, tables: tuple[str, ...]) -> None:
+    assert tables_of(query) == tables
 
 
 @pytest.mark.parametrize(
