@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from bus.contracts.topics import (
     DATA_TOPICS,
+    METER_ARRIVED,
     METER_LATENCY,
     METER_QUALITY,
     METER_SENT,
@@ -23,7 +24,7 @@ from spark_apps.settings import ALARMS, StreamsSettings
 INGEST = "ingest"
 """The stage whose positions are in the record store; those of the others are committed offsets."""
 STAGES = (
-    StageTopics(INGEST, STREAMS, (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT)),
+    StageTopics(INGEST, STREAMS, (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, METER_ARRIVED)),
     StageTopics(ALARMS, STREAMS, MATCHED_TOPICS),
     StageTopics("quality", STREAMS, (METER_QUALITY,)),
     StageTopics("latency", STREAMS, (METER_LATENCY,)),

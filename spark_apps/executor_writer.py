@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 from pyspark.errors import PySparkException
 
-from bus.contracts.meters import Sent
+from bus.contracts.meters import Arrived, CumulativeCount, Sent
 from bus.contracts.register import Register
 from bus.settings import BusSettings, SiteSettings
 from ingest.normalise import clock_limits
@@ -48,15 +48,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHANGES_SCHEMA = "cell binary, changed binary, change binary"
-"""`cell`: what must be added up by one task; `changed`: the cell that grows, empty for a counter of
-a sender, whose growth only that task can tell; `change`: the numbers, or the counter."""
+"""`cell`: what must be added up by one task; `changed`: the cell that grows, empty for a counter,
+whose growth only that task can tell; `change`: the numbers, or the counter."""
 TOTALS_SCHEMA = "name string, kind string, reason string, count bigint"
 RETRY_S = 20.0  # how long a task waits for a store that is away; then the driver begins again
 _PAUSE_S = 0.5
 
 _encode = msgspec.msgpack.Encoder().encode
 _numbers = msgspec.msgpack.Decoder(dict[str, int])
-_counter = msgspec.msgpack.Decoder(Sent)
+_counter = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
+_COUNTERS: dict[str, msgspec.msgpack.Decoder[CumulativeCount]] = {
+    kind.adds_to: msgspec.msgpack.Decoder(kind) for kind in (Sent, Arrived)
+}
 Done = TypeVar("Done")
 ToBatch = Callable[[Iterable[JudgedRecord]], StoreBatch]
 
@@ -168,7 +171,9 @@ def rows_written(judged: pa.Table, job: Job, to_batch: ToBatch) -> list[tuple[by
     smallest (topic, partition, offset) is kept, whoever is asked."""
     places = [(name, "ascending") for name in ("topic", "partition", "offset")]
     records, counters = judged_batch(judged.sort_by(places))
-    changes = [(aggregates.quality_key(sent), b"", _encode(sent)) for sent in counters]
+    changes = [
+        (aggregates.quality_key(one), b"", _encode((one.adds_to, one))) for one in counters
+    ]
     if not records:
         return changes
     hbase = worker_cache.hbase(job.url)
@@ -195,12 +200,14 @@ def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[Total]:
 def _put_cells(
     hbase: Any, job: Job, changes: Sequence[dict[str, Any]]
 ) -> tuple[AggregateUpdates, TouchedCells]:
-    updates, counters = AggregateUpdates(), []
+    updates = AggregateUpdates()
+    counters: list[CumulativeCount] = []
     for row in changes:
         if row["changed"]:
             updates.add(row["changed"], _numbers.decode(row["change"]))
         else:
-            counters.append(_counter.decode(row["change"]))
+            adds_to, counter = _counter.decode(row["change"])
+            counters.append(_COUNTERS[adds_to].decode(counter))
     return updates, write_cells(hbase, job.attempt, updates, counters)
 
 

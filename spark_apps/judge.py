@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from bus.contracts.headers import Reason
-from bus.contracts.meters import Sent
+from bus.contracts.meters import Arrived, CumulativeCount, Sent
 from bus.contracts.register import Register
-from bus.contracts.topics import METER_SENT
+from bus.contracts.topics import METER_ARRIVED, METER_SENT
 from bus.domain.kinds import KIND_OF_TOPIC
 from ingest.normalise import ClockLimits, normalise, rejected_row
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
@@ -32,14 +32,16 @@ JUDGED_SCHEMA = (
     "row binary"
 )
 """`kind` is the kind of data, `row` the msgpack of what `row_type` names: a record, a rejected one,
-or a counter of a sender."""
-RECORD, REJECTED, COUNTER = "record", "rejected", "counter"
+or, by its topic, a counter of a sender or an edge."""
+RECORD, REJECTED = "record", "rejected"
+COUNTED_ON = {METER_SENT: Sent, METER_ARRIVED: Arrived}
+"""What travels on the topics of counters."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _records = msgspec.msgpack.Decoder(RecordRow)
 _rejects = msgspec.msgpack.Decoder(RejectedRow)
-_counters = msgspec.msgpack.Decoder(Sent)
-_sent = msgspec.json.Decoder(Sent)
+_counters = {topic: msgspec.msgpack.Decoder(kind) for topic, kind in COUNTED_ON.items()}
+_told = {topic: msgspec.json.Decoder(kind) for topic, kind in COUNTED_ON.items()}
 
 
 class JudgedRecord(NamedTuple):
@@ -67,7 +69,7 @@ class JudgedBatch(NamedTuple):
     """What is in a batch, judged."""
 
     records: list[JudgedRecord]
-    counters: list[Sent]
+    counters: list[CumulativeCount]
 
 
 def judge_messages(
@@ -77,24 +79,26 @@ def judge_messages(
     clock: ClockLimits = DEFAULT_CLOCK,
 ) -> JudgedBatch:
     """Records and counters, each in the order of the messages."""
-    records, values = [], []
+    records = []
+    values: dict[str, list[bytes | None]] = {topic: [] for topic in COUNTED_ON}
     for message in messages:
-        if message.topic == METER_SENT:
-            values.append(message.value)
+        if message.topic in COUNTED_ON:
+            values[message.topic].append(message.value)
         else:
             records.append(judge(message, register, zone, clock))
-    return JudgedBatch(records, counters_of(values))
+    counters = [one for topic, some in values.items() for one in counters_of(some, topic)]
+    return JudgedBatch(records, counters)
 
 
-def counters_of(values: Iterable[bytes | None]) -> list[Sent]:
-    """The readable counters, of each only the largest number: they are cumulative in their
-    epoch.
+def counters_of(values: Iterable[bytes | None], topic: str) -> list[CumulativeCount]:
+    """The readable counters of a topic, of each only the largest number: they are cumulative in
+    their epoch.
     """
-    newest: dict[tuple[str, int, CellKey], Sent] = {}
-    for sent in decoded(values, _sent):
-        counter = (sent.producer, sent.epoch, key_of(sent))
-        if counter not in newest or newest[counter].sent < sent.sent:
-            newest[counter] = sent
+    newest: dict[tuple[str, int, CellKey], CumulativeCount] = {}
+    for one in decoded(values, _told[topic]):
+        counter = (one.source, one.epoch, key_of(one))
+        if counter not in newest or newest[counter].count < one.count:
+            newest[counter] = one
     return list(newest.values())
 
 
@@ -115,9 +119,9 @@ def _columns(
     message: StreamMessage, register: Register, zone: str, clock: ClockLimits
 ) -> Iterator[tuple[object, ...]]:
     place = (message.topic, message.partition, message.offset)
-    if message.topic == METER_SENT:
-        for sent in counters_of([message.value]):
-            yield ("", *place, sent.kind, COUNTER, _encode(sent))
+    if message.topic in COUNTED_ON:
+        for one in counters_of([message.value], message.topic):
+            yield ("", *place, one.kind, message.topic, _encode(one))
         return
     kind, row = judge(message, register, zone, clock)
     row_type = RECORD if isinstance(row, RecordRow) else REJECTED
@@ -128,10 +132,11 @@ def judged_batch(table: pa.Table) -> JudgedBatch:
     """What `judge_batches` made, read again."""
     names = ("kind", "row_type", "row")
     kinds, types, rows = (table.column(name).to_pylist() for name in names)
-    records, counters = [], []
+    records: list[JudgedRecord] = []
+    counters: list[CumulativeCount] = []
     for kind, row_type, row in zip(kinds, types, rows, strict=True):
-        if row_type == COUNTER:
-            counters.append(_counters.decode(row))
+        if row_type in COUNTED_ON:
+            counters.append(_counters[row_type].decode(row))
         else:
             decoder = _records if row_type == RECORD else _rejects
             records.append(JudgedRecord(kind, decoder.decode(row)))

@@ -50,7 +50,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
 IncidentKind = Literal[
     "latency", "quality", "backlog",
     # of the watch
-    "away", "standing", "filling", "silence", "curve", "lost",
+    "away", "standing", "filling", "silence", "curve", "lost", "missing",
 ]  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Counter messages: what producers say they sent, and what latency and quality measured.
+"""Counter messages: what producers say they sent, what edges took, what latency and quality
+measured.
 
 All are *cumulative within an epoch*, so that the next message makes up for a lost one.
 In/out: frozen structs, JSON with English keys. Never: arithmetic over them (that is `monitor`).
@@ -6,7 +7,7 @@ In/out: frozen structs, JSON with English keys. Never: arithmetic over them (tha
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -38,6 +39,53 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     recognizer_ip: _Name = ""
     checkpoint_id: _Name = ""
 
+    adds_to: ClassVar[str] = "sent"
+    """The number of a quality cell that it feeds."""
+
+    @property
+    def source(self) -> str:
+        """Who counts."""
+        return self.producer
+
+    @property
+    def count(self) -> int:
+        """How many so far in this epoch."""
+        return self.sent
+
+
+class Arrived(msgspec.Struct, frozen=True, kw_only=True):
+    """`meter.arrived`: the number of records that one edge took from one device for one slot, made
+    durable, and handed to the bus; `minute_ms` is the slot in which ingest counts them.
+
+    `epoch` is that of a segment of the edge's spool (epoch ms of its making): the count is a
+    function of the segment, so an edge that was killed counts it again and says the same.
+    """
+
+    edge: _Name
+    epoch: _Moment
+    kind: _Name
+    camera_ip: _Name
+    minute_ms: _Moment
+    arrived: _Count
+    recognizer_ip: _Name = ""
+
+    adds_to: ClassVar[str] = "accepted"
+    """The number of a quality cell that it feeds."""
+
+    @property
+    def source(self) -> str:
+        """Who counts."""
+        return self.edge
+
+    @property
+    def count(self) -> int:
+        """How many so far in this epoch."""
+        return self.arrived
+
+
+CumulativeCount = Sent | Arrived
+"""Cumulative in the epoch of its source: the largest counts."""
+
 
 class LatencyCell(msgspec.Struct, frozen=True, kw_only=True):
     """`meter.latency`: a mergeable histogram of stored − captured for one class, device and store
@@ -58,7 +106,9 @@ class LatencyCell(msgspec.Struct, frozen=True, kw_only=True):
 class QualityCell(msgspec.Struct, frozen=True, kw_only=True):
     """`meter.quality`: counts of one class, device, server and capture minute, cumulative.
 
-    `stored` are the valid records that were new; the other valid ones had been stored before.
+    `arrived` are the messages on the bus, `accepted` those of which edges say that they took them
+    (0 for a device that writes to the bus by itself). `stored` are the valid records that were new;
+    the other valid ones had been stored before.
     `attempt` is the number of the batch that changed the cell last; the highest wins.
     """
 
@@ -72,7 +122,14 @@ class QualityCell(msgspec.Struct, frozen=True, kw_only=True):
     rejected: dict[str, _Count]
     partly_read: _Count = 0
     stored: _Count = 0
+    accepted: _Count = 0
     attempt: _Moment = 0
+
+    @property
+    def missing(self) -> int:
+        """Records that an edge has handed to the bus and that nobody has found there, or not yet.
+        A message that came twice hides one; that happens when an edge was killed."""
+        return max(0, self.accepted - self.arrived)
 
     @property
     def duplicates(self) -> int:

@@ -13,7 +13,7 @@ from bus.contracts.alarms import Alarm, Candidate, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
 from bus.contracts.headers import Reason
-from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from bus.contracts.meters import Arrived, LatencyCell, QualityCell, Sent
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -23,6 +23,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.EVENT_ALARM: Alarm,
     topics.EVENT_INCIDENT: Incident,
     topics.METER_SENT: Sent,
+    topics.METER_ARRIVED: Arrived,
     topics.METER_LATENCY: LatencyCell,
     topics.METER_QUALITY: QualityCell,
 }

@@ -27,6 +27,7 @@ EVENT_STATISTICS = "event.statistics"
 EVENT_INCIDENT = "event.incident"
 EVENT_VIDEO_PROGRESS = "event.video-progress"
 METER_SENT = "meter.sent"
+METER_ARRIVED = "meter.arrived"
 METER_LATENCY = "meter.latency"
 METER_QUALITY = "meter.quality"
 QUARANTINE_RECORDS = "quarantine.records"
@@ -96,6 +97,8 @@ _ALL = (
           _DAY),
     Topic(METER_SENT, Flow.METER, "sent/1", "the producer", 1, _ONE, 7 * DAY_MS,
           "as long as the data it accounts for"),
+    Topic(METER_ARRIVED, Flow.METER, "arrived/1", "the device", 1, _ONE, 7 * DAY_MS,
+          "as meter.sent"),
     Topic(METER_LATENCY, Flow.METER, "latency/1", "class and minute", 1, _ONE, DAY_MS, _DAY),
     Topic(METER_QUALITY, Flow.METER, "quality/1", "device and minute", 1, _ONE, DAY_MS, _DAY),
     Topic(QUARANTINE_RECORDS, Flow.QUARANTINE, "rejected/1", "null", 1,

@@ -25,12 +25,13 @@ _KINDS = {
     "zh": {
         "latency": "延时超限", "quality": "质量下降", "backlog": "消息积压", "away": "无响应",
         "standing": "停滞", "filling": "空间不足", "silence": "无数据", "curve": "质量曲线偏离",
-        "lost": "记录丢失",
+        "lost": "记录丢失", "missing": "记录缺失",
     },
     "en": {
         "latency": "latency too high", "quality": "quality has fallen", "backlog": "backlog",
         "away": "does not answer", "standing": "stands still", "filling": "space runs out",
         "silence": "sends nothing", "curve": "quality curve", "lost": "records lost",
+        "missing": "records missing",
     },
 }  # fmt: skip
 _WORDS = {

@@ -29,7 +29,7 @@ from ingest.normalise.diagnostics import (
 from ingest.normalise.record import classify, own_identity
 from ingest.pictures.names import ROLES, extension, picture_name
 from ingest.spool.frame import SpoolEntry
-from ingest.store.port import RejectedRow
+from ingest.store.port import RecordRow, RejectedRow
 
 _OWN_NUMBER = "记录编号".encode()
 _NAMING_KEYS = tuple(
@@ -121,6 +121,7 @@ def admit(
         headers=_headers(record_id, TOPIC_OF_KIND[request.kind], request),
         timestamp_ms=request.received_at_ms,
         tally=f"{request.kind}/accepted",
+        slot=_slot(row, request.kind),
     )
     kept = {names[key]: data for key, data in pictures.items()}
     return AdmittedRecord(
@@ -172,8 +173,10 @@ def _rejected(row: RejectedRow, request: RequestInfo) -> AdmittedRecord:
         (headers.REASON, row.reason.encode()),
         (headers.FIELD, row.field.encode()),
     ]
+    counted = row
     if len(row.body) > request.max_record_bytes:
         added.append((headers.TRUNCATED, str(len(row.body)).encode()))
+        counted = _as_truncated(row, request)
     entry = SpoolEntry(
         topic=topics.QUARANTINE_RECORDS,
         key=None,
@@ -181,8 +184,26 @@ def _rejected(row: RejectedRow, request: RequestInfo) -> AdmittedRecord:
         headers=added,
         timestamp_ms=request.received_at_ms,
         tally=f"{request.kind}/rejected/{row.reason}",
+        slot=_slot(counted, request.kind),
     )
     return AdmittedRecord(row.record_id, entry, {}, row.camera_ip, row.reason, row.field)
+
+
+def _as_truncated(row: RejectedRow, request: RequestInfo) -> RejectedRow:
+    """What ingest will see of a record that is longer than a message may be."""
+    envelope = Envelope(received_at_ms=row.received_at_ms, record_id=row.record_id)
+    body = row.body[: request.max_record_bytes]
+    return rejected_row(body, request.kind, envelope, row.reason, row.field, request.zone)
+
+
+def _slot(row: RecordRow | RejectedRow, kind: str) -> tuple[str, str, str, int]:
+    """Where ingest will count the message. What no message could carry is written as it would."""
+    _, camera_ip, recognizer_ip, minute_ms = row.quality_key
+    return kind, _plain(camera_ip), _plain(recognizer_ip), minute_ms
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _headers(record_id: str, topic: str, request: RequestInfo) -> list[tuple[str, bytes]]:

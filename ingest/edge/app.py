@@ -1,5 +1,5 @@
-"""The edge as a process: spool, forwarder, picture writer and one uvicorn worker, started and
-stopped together. There is one worker, because the spool has one owner."""
+"""The edge as a process: spool, forwarder, arrival meter, picture writer and one uvicorn worker,
+started and stopped together. There is one worker, because the spool has one owner."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 
 from bus.settings import BusSettings, SiteSettings
+from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import Edge, create_app
@@ -45,11 +46,14 @@ async def open_edge(
         waiting_max_bytes=pictures.waiting_max_bytes,
     )
     forwarder = SpoolForwarder(spool, bus, edge.max_in_flight_records)
+    arrivals = ArrivalMeter(spool, bus, site.name)
     forwarder.start()
+    arrivals.start()
     try:
         yield Edge(site, edge, spool, forwarder, picture_writer)
     finally:
         await asyncio.to_thread(forwarder.stop)
+        await asyncio.to_thread(arrivals.stop)
         await asyncio.to_thread(picture_writer.close)
         await asyncio.to_thread(spool.close)
 

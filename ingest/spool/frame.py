@@ -20,7 +20,8 @@ MAX_FRAME_BYTES = 64 << 20
 
 
 class SpoolEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message for the bus. `tally` is what it counts as (`vehicle/accepted`)."""
+    """One message for the bus. `tally` is what it counts as (`vehicle/accepted`); `slot` is where
+    it is counted: kind, device, server, minute (ms). None: nowhere."""
 
     topic: str
     key: bytes | None
@@ -28,6 +29,7 @@ class SpoolEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: list[tuple[str, bytes]]
     timestamp_ms: int
     tally: str
+    slot: tuple[str, str, str, int] | None = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -36,13 +36,16 @@ class SpoolReader:
         self._enter(found)
         self._skip_to = sequence
 
-    def read(self, max_messages: int) -> list[tuple[int, SpoolEntry]]:
-        """Up to `max_messages` of what is durable; empty when all of it was read."""
+    def read(
+        self, max_messages: int, *, within_segment: bool = False
+    ) -> list[tuple[int, SpoolEntry]]:
+        """Up to `max_messages` of what is durable; empty when all of it was read, or, within the
+        segment, when that was."""
         messages: list[tuple[int, SpoolEntry]] = []
         while len(messages) < max_messages:
             data = self._read_chunk()
             if not data:
-                if not self._next_segment():
+                if within_segment or not self._next_segment():
                     break
                 continue
             self._decode_chunk(data, messages, max_messages)
@@ -52,6 +55,21 @@ class SpoolReader:
         """The segment is about to be deleted."""
         if segment is self._segment:
             self._next_segment()
+
+    @property
+    def sequence(self) -> int:
+        """Of the next message."""
+        return max(self._sequence, self._skip_to)
+
+    @property
+    def segment(self) -> SpoolSegment:
+        """Where the next message lies, or would."""
+        return self._segment
+
+    def enter_next(self) -> bool:
+        """Move on from a segment that was read to its end; False if it was not, or is the
+        newest."""
+        return self._next_segment()
 
     def close(self) -> None:
         """Release the file."""

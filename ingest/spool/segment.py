@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
+from bus import wall_clock
 from ingest.spool.frame import decode, frame, payloads
 
 log = logging.getLogger(__name__)
@@ -22,11 +24,15 @@ SUFFIX = ".spool"
 
 
 class SpoolHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """First frame of every segment. `totals`: tally -> messages before this segment."""
+    """First frame of every segment. `totals`: tally -> messages before this segment. `spool`: a
+    name that its spool was given when it began; `epoch`: when the segment was made (epoch ms),
+    later than the one before. Both are empty in a file of an older program."""
 
     version: int = 1
     first_sequence: int
     totals: dict[str, int]
+    spool: str = ""
+    epoch: int = 0
 
 
 class SpoolSegment(msgspec.Struct, kw_only=True):
@@ -38,12 +44,20 @@ class SpoolSegment(msgspec.Struct, kw_only=True):
     end_sequence: int
     data_start: int
     end_bytes: int
+    spool: str
+    epoch: int
 
 
-def create(folder: Path, first_sequence: int, totals: Counter[str]) -> SpoolSegment:
+def create(
+    folder: Path, first_sequence: int, totals: Counter[str], before: SpoolSegment | None = None
+) -> SpoolSegment:
     """A new empty segment; durable, with its name, when this returns."""
     path = folder / f"{first_sequence:020d}{SUFFIX}"
-    header = SpoolHeader(first_sequence=first_sequence, totals=dict(totals))
+    spool = (before.spool if before else "") or uuid.uuid4().hex
+    epoch = max(wall_clock.now_ms(), before.epoch + 1 if before else 0)
+    header = SpoolHeader(
+        first_sequence=first_sequence, totals=dict(totals), spool=spool, epoch=epoch
+    )
     data = frame(msgspec.msgpack.encode(header))
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
     try:
@@ -58,6 +72,8 @@ def create(folder: Path, first_sequence: int, totals: Counter[str]) -> SpoolSegm
         end_sequence=first_sequence,
         data_start=len(data),
         end_bytes=len(data),
+        spool=spool,
+        epoch=epoch,
     )
 
 
@@ -110,6 +126,8 @@ def _scan(path: Path, totals: Counter[str]) -> SpoolSegment | None:
         end_sequence=header.first_sequence,
         data_start=offset,
         end_bytes=offset,
+        spool=header.spool,
+        epoch=header.epoch,
     )
     for payload, end in found:
         totals[decode(payload).tally] += 1

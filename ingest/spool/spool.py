@@ -46,7 +46,8 @@ class Spool:
     """One folder of segments.
 
     Invariant: `drained_sequence` ≤ read so far ≤ `end_sequence`; every message below `end_sequence`
-    is durable, every segment below `drained_sequence` is deleted.
+    is durable; a segment is deleted once it lies below `drained_sequence` and, where there is a
+    second reader, below what that one keeps.
     """
 
     def __init__(
@@ -66,6 +67,11 @@ class Spool:
         drained = _read_position(folder)
         if not segments:
             segments = [create(folder, drained, totals)]
+        elif not segments[-1].spool:  # of an older program: what comes now is counted apart
+            old = segments[-1]
+            if old.end_sequence == old.first_sequence:
+                segments.pop()
+            segments.append(create(folder, old.end_sequence, totals, old))
         self._durable = threading.Event()
         # Small bounds get small segments: a drained part of the newest one still occupies the disk.
         self._writer = SpoolWriter(
@@ -78,6 +84,7 @@ class Spool:
         end = segments[-1].end_sequence
         self._drained = min(max(drained, segments[0].first_sequence), end)
         self._reader = SpoolReader(self._writer, self._drained)
+        self._kept_from: int | None = None
         self._free_checked_at, self._disk_is_full = 0.0, False
 
     # --- the edge's side ---
@@ -125,6 +132,19 @@ class Spool:
     def rewind(self) -> None:
         """Read again from the first message that the bus has not acknowledged."""
         self._reader.seek(self._drained)
+
+    # --- the counting side; one thread ---
+
+    def second_reader(self) -> SpoolReader:
+        """One that begins with the oldest message there is. From now on only segments before
+        `keep_from` are deleted."""
+        with self._writer.lock:
+            self._kept_from = self._writer.segments[0].first_sequence
+        return SpoolReader(self._writer, self._kept_from)
+
+    def keep_from(self, sequence: int) -> None:
+        """The second reader needs nothing before this; it is in no segment that ends there."""
+        self._kept_from = sequence
 
     # --- figures ---
 
@@ -175,9 +195,11 @@ class Spool:
             raise SpoolFull(f"fewer than {self._min_free_bytes} bytes are free on the disk")
 
     def _delete_drained(self) -> None:
+        kept_from = self._kept_from
+        needless = self._drained if kept_from is None else min(self._drained, kept_from)
         with self._writer.lock:
             segments = self._writer.segments
-            while len(segments) > 1 and segments[0].end_sequence <= self._drained:
+            while len(segments) > 1 and segments[0].end_sequence <= needless:
                 self._reader.release(segments[0])
                 segments.pop(0).path.unlink(missing_ok=True)
 

@@ -118,7 +118,8 @@ class SpoolWriter:
 
     def _roll(self) -> None:
         """Begin the next segment; the old one is whole and fsynced."""
-        new = create(self._folder, self.segments[-1].end_sequence, self.totals)
+        last = self.segments[-1]
+        new = create(self._folder, last.end_sequence, self.totals, last)
         fd = os.open(new.path, os.O_WRONLY)
         os.close(self._fd)
         self._fd = fd

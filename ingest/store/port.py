@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from bus.contracts.headers import RecordKind
-from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
 from bus.domain.kinds import KIND_AS_STORED
 from bus.domain.times import minute_of
 
@@ -138,8 +138,8 @@ class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
     rows: Sequence[RecordRow] = ()
     rejected: Sequence[RejectedRow] = ()
     quality: Sequence[QualityCell] = ()  # increments, added to what is there
-    # Cumulative; what exceeds the stored maximum is added to the cell's `sent`
-    sent: Sequence[Sent] = ()
+    # What exceeds the stored maximum is added to the cell's number that it `adds_to`
+    counters: Sequence[CumulativeCount] = ()
     latency: Callable[[Sequence[RecordRow]], Sequence[LatencyCell]] | None = None
 
 

@@ -1,6 +1,6 @@
 """Increments of quality cells, as a store adds them. Pure.
 
-In: rows that were new, counters of senders. Out: `QualityCell`s that hold increments.
+In: rows that were new, counters of senders and edges. Out: `QualityCell`s that hold increments.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from bus.contracts.meters import QualityCell, Sent
+from bus.contracts.meters import CumulativeCount, QualityCell
 from ingest.store.port import CellKey, RecordRow
 
 
-def key_of(cell: Sent | QualityCell) -> CellKey:
+def key_of(cell: CumulativeCount | QualityCell) -> CellKey:
     """The device, server and capture minute something counts for."""
     return cell.kind, cell.camera_ip, cell.recognizer_ip, cell.minute_ms
 
@@ -34,9 +34,9 @@ def stored_cells(new: Iterable[RecordRow]) -> list[QualityCell]:
     return [msgspec.structs.replace(empty_cell(key), stored=count) for key, count in counts.items()]
 
 
-def sent_cell(sent: Sent, more: int) -> QualityCell:
-    """So many more were sent."""
-    return msgspec.structs.replace(empty_cell(key_of(sent)), sent=more)
+def counted_cell(counter: CumulativeCount, more: int) -> QualityCell:
+    """So many more were sent, or were taken by an edge."""
+    return msgspec.structs.replace(empty_cell(key_of(counter)), **{counter.adds_to: more})
 
 
 def merged_cells(cells: Iterable[QualityCell]) -> list[QualityCell]:
@@ -57,5 +57,6 @@ def _sum(one: QualityCell, other: QualityCell) -> QualityCell:
         valid=one.valid + other.valid,
         partly_read=one.partly_read + other.partly_read,
         stored=one.stored + other.stored,
+        accepted=one.accepted + other.accepted,
         rejected=dict(Counter(one.rejected) + Counter(other.rejected)),
     )

@@ -105,8 +105,8 @@ def _add_quality(router: APIRouter, services: ConsoleServices, span: Span) -> No
         )
         if camera:
             cells = [c for c in cells if c.camera_ip == camera]
-        slot = slot_ms(begin, end)
-        devices = quality_devices(cells, services.register.read())
+        slot, asked_ms = slot_ms(begin, end), now_ms()
+        devices = quality_devices(cells, services.register.read(), asked_ms)
         return json_response(
             {
                 "from_ms": begin,
@@ -114,7 +114,7 @@ def _add_quality(router: APIRouter, services: ConsoleServices, span: Span) -> No
                 "slot_ms": slot,
                 "columns": ["slot_ms", "sent", "arrived", "valid"],
                 "curve": quality_curve(cells, slot),
-                "total": quality_totals(cells),
+                "total": quality_totals(cells, asked_ms),
                 "devices": devices[:MAX_DEVICES],
                 "devices_total": len(devices),
             }

@@ -18,6 +18,7 @@ from monitor.models.clock_faults import Device, clock_off_ms
 from monitor.models.histogram import Buckets, merge, percentiles
 
 MAX_POINTS = 1500  # of one curve: a day by minute, and about what a screen has pixels
+SETTLED_MS = 2 * MINUTE_MS  # then what has arrived can be expected to be stored
 JOINED_MS = 5 * MINUTE_MS  # a shorter stretch without records is no gap in a curve
 
 Curve = list[list[int]]
@@ -117,13 +118,23 @@ def quality_curve(cells: Iterable[QualityCell], slot: int) -> list[list[int]]:
     return [[start, *counts] for start, counts in sorted(sums.items())]
 
 
-def quality_totals(cells: Sequence[QualityCell]) -> dict[str, Any]:
-    """Sums over all cells, and the share of what was sent that became valid."""
+def quality_totals(cells: Sequence[QualityCell], now_ms: int) -> dict[str, Any]:
+    """Sums over all cells, and the share of what was sent that became valid.
+
+    `entered` is what edges took, or what came to the bus without one: it is valid, rejected, in
+    flight (of slots younger than `SETTLED_MS`) or missing; what is valid is stored or a duplicate.
+    """
     sent, valid = sum(c.sent for c in cells), sum(c.valid for c in cells)
+    settled_ms = now_ms - SETTLED_MS
     return {
         "sent": sent,
+        "entered": sum(max(c.accepted, c.arrived) for c in cells),
         "arrived": sum(c.arrived for c in cells),
+        "in_flight": sum(c.missing for c in cells if c.minute_ms >= settled_ms),
+        "missing": sum(c.missing for c in cells if c.minute_ms < settled_ms),
         "valid": valid,
+        "stored": sum(c.stored for c in cells),
+        "duplicates": sum(c.duplicates for c in cells),
         "partly_read": sum(c.partly_read for c in cells),
         "rejected": _reasons(cells),
         "valid_percent": valid_percent(sent, valid),
@@ -137,21 +148,23 @@ def valid_percent(sent: int, valid: int) -> float | None:
     return round(min(100.0, 100 * valid / sent), 2) if sent else None
 
 
-def quality_devices(cells: Iterable[QualityCell], register: Register) -> list[dict[str, Any]]:
+def quality_devices(
+    cells: Iterable[QualityCell], register: Register, now_ms: int
+) -> list[dict[str, Any]]:
     """Per kind, device and server, the widest gap first, with its real place (Q-3)."""
     groups: dict[tuple[str, str, str], list[QualityCell]] = defaultdict(list)
     for cell in cells:
         groups[cell.kind, cell.camera_ip, cell.recognizer_ip].append(cell)
-    rows = [_device(key, group, register) for key, group in groups.items()]
+    rows = [_device(key, group, register, now_ms) for key, group in groups.items()]
     return sorted(rows, key=lambda r: (-r["gap"], r["camera_ip"], r["kind"]))
 
 
 def _device(
-    key: tuple[str, str, str], cells: list[QualityCell], register: Register
+    key: tuple[str, str, str], cells: list[QualityCell], register: Register, now_ms: int
 ) -> dict[str, Any]:
     kind, camera_ip, recognizer_ip = key
     device = register.device_by_ip.get(camera_ip)
-    totals = quality_totals(cells)
+    totals = quality_totals(cells, now_ms)
     return {
         "kind": kind,
         "camera_ip": camera_ip,

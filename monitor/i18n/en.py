@@ -80,7 +80,10 @@ TEXTS: dict[str, str] = {
     "column.body": "Original",
     "column.sent": "Sent",
     "column.arrived": "Arrived",
+    "column.entered": "Arrived",
     "column.valid": "Valid",
+    "column.stored": "Stored",
+    "column.missing_records": "Missing",
     "column.gap": "Gap",
     "column.valid_percent": "Valid share",
     "column.rejected": "Rejected",
@@ -143,6 +146,7 @@ TEXTS: dict[str, str] = {
     "incident.silence": "Silent",
     "incident.curve": "Curves part",
     "incident.lost": "Records lost",
+    "incident.missing": "Records missing",
     "fact.class": "class",
     "fact.scope": "scope",
     "fact.sent": "sent",
@@ -157,6 +161,8 @@ TEXTS: dict[str, str] = {
     "fact.bound_ms": "bound",
     "fact.silent_ms": "silent for",
     "fact.why": "because",
+    "fact.missing": "missing",
+    "fact.slots": "slots (records)",
     "fact.lost": "lost before they were read",
     "fact.replaced": "topics made anew",
     "fact.topics": "topics",
@@ -306,7 +312,11 @@ TEXTS: dict[str, str] = {
     "quality.rejected": "Rejected records",
     "quality.empty": "Nothing was counted in this span.",
     "quality.partly": "Partly read",
-    "quality.total": "Sent {sent} · arrived {arrived} · valid {valid} · partly read {partly}",
+    "quality.total": (
+        "Sent {sent} · arrived {entered} = valid {valid} + rejected {rejected}"
+        " + in flight {in_flight} + missing {missing}"
+        " · valid = stored {stored} + duplicates {duplicates} · partly read {partly}"
+    ),
     "watch.add": "Add a target",
     "watch.name": "Name",
     "watch.kind": "Kind",

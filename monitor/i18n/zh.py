@@ -80,7 +80,10 @@ TEXTS: dict[str, str] = {
     "column.body": "原文",
     "column.sent": "发送",
     "column.arrived": "到达",
+    "column.entered": "到达",
     "column.valid": "有效",
+    "column.stored": "入库",
+    "column.missing_records": "缺失",
     "column.gap": "缺口",
     "column.valid_percent": "有效率",
     "column.rejected": "拒收原因",
@@ -143,6 +146,7 @@ TEXTS: dict[str, str] = {
     "incident.silence": "无数据",
     "incident.curve": "质量曲线偏离",
     "incident.lost": "记录丢失",
+    "incident.missing": "记录缺失",
     "fact.class": "类别",
     "fact.scope": "范围",
     "fact.sent": "发送",
@@ -157,6 +161,8 @@ TEXTS: dict[str, str] = {
     "fact.bound_ms": "界限",
     "fact.silent_ms": "无数据时长",
     "fact.why": "原因",
+    "fact.missing": "缺失",
+    "fact.slots": "时段（条数）",
     "fact.lost": "未读取即丢失",
     "fact.replaced": "重新建立的主题",
     "fact.topics": "主题",
@@ -306,7 +312,11 @@ TEXTS: dict[str, str] = {
     "quality.rejected": "拒收记录",
     "quality.empty": "此时段没有计数。",
     "quality.partly": "部分识别",
-    "quality.total": "发送 {sent} · 到达 {arrived} · 有效 {valid} · 部分识别 {partly}",
+    "quality.total": (
+        "发送 {sent} · 到达 {entered} = 有效 {valid} + 拒收 {rejected}"
+        " + 在途 {in_flight} + 缺失 {missing}"
+        " · 有效 = 入库 {stored} + 重复 {duplicates} · 部分识别 {partly}"
+    ),
     "watch.add": "新增布控",
     "watch.name": "名称",
     "watch.kind": "类型",

@@ -18,6 +18,7 @@ from bus.contracts.register import Register
 from monitor.ports import ProcessStatus
 from monitor.watch.conditions import START_MS, Condition, ConditionTracker
 from monitor.watch.curve import CurveBounds, MinuteTotal, QualityCurve
+from monitor.watch.missing import MissingJudge, MissingRecords
 from monitor.watch.progress import ProgressBounds, StageOffsets, StageProgress
 from monitor.watch.silence import SilenceBounds, SilenceJudge
 from monitor.watch.watch_clock import WatchClock
@@ -80,6 +81,7 @@ class WatchJudge:
         self._answers: dict[str, _Answers] = {}
         self._stages: dict[str, StageProgress] = {}
         self._curves: dict[str, QualityCurve] = {}
+        self._missing = MissingJudge(zone)
         self._away: dict[str, bool] = {}
         self._blind = True
 
@@ -156,6 +158,13 @@ class WatchJudge:
             condition = curve.observe(total)
             if condition is not None:
                 self._keep(f"curve {total.kind}", [condition])
+
+    def on_missing(self, slots: Iterable[MissingRecords]) -> None:
+        """Settled slots of which the bus has fewer records than edges handed to it. What ingest has
+        not read yet is not missing: while it stands or is behind, nothing is said."""
+        behind = any(self._conditions.is_open(kind, "ingest") for kind in ("standing", "backlog"))
+        if not behind and not self._away.get(STREAMS):
+            self._keep("missing", self._missing.observe(slots))
 
     def on_register(self, register: Register) -> None:
         """The deployment register as it is now."""

@@ -23,6 +23,7 @@ from ingest.store.port import Position, RecordReader
 from monitor.ports import ProcessStatus
 from monitor.watch.curve import MinuteTotal
 from monitor.watch.judge import SUSPENDED, UsedSpace
+from monitor.watch.missing import MissingRecords
 
 CLIENT_ID = "databus-watch"
 MAX_BROKERS = 100  # remembered once they were seen: a broker that died is no longer listed
@@ -125,8 +126,17 @@ class StoreQuestion(Generic[Reader]):
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class SettledMinutes:
+    """`totals` of minutes in which something was sent; what is `missing`, by device and slot."""
+
+    totals: Sequence[MinuteTotal]
+    missing: Sequence[MissingRecords]
+
+
 class MinutesQuestion:
-    """The quality of the last settled minutes, summed up over all devices of a kind."""
+    """The quality of the last settled minutes: summed up over all devices of a kind, and what edges
+    have handed to the bus and nobody found."""
 
     def __init__(
         self, open_reader: Callable[[], RecordReader], now_ms: Callable[[], int],
@@ -137,8 +147,8 @@ class MinutesQuestion:
         self._settle_ms = settle_ms
         self._minutes = minutes
 
-    def ask(self) -> list[MinuteTotal]:
-        """Totals, of minutes in which something was sent."""
+    def ask(self) -> SettledMinutes:
+        """Raises what the reader raises."""
         until_ms = (self._now_ms() - self._settle_ms) // 60_000 * 60_000
         from_ms = until_ms - self._minutes * 60_000
         totals: dict[tuple[str, int], list[int]] = {}
@@ -148,11 +158,19 @@ class MinutesQuestion:
             total = totals.setdefault((cell.kind, cell.minute_ms), [0, 0])
             total[0] += cell.sent
             total[1] += min(cell.valid, cell.sent)
-        return [
-            MinuteTotal(kind, minute_ms, sent, valid)
-            for (kind, minute_ms), (sent, valid) in totals.items()
-            if sent
-        ]
+        missing: dict[tuple[str, str, int], int] = {}
+        for cell in cells:
+            if cell.missing:
+                slot = (cell.kind, cell.camera_ip, cell.minute_ms)
+                missing[slot] = missing.get(slot, 0) + cell.missing
+        return SettledMinutes(
+            totals=[
+                MinuteTotal(kind, minute_ms, sent, valid)
+                for (kind, minute_ms), (sent, valid) in totals.items()
+                if sent
+            ],
+            missing=[MissingRecords(*slot, records) for slot, records in missing.items()],
+        )
 
 
 def fetch(url: str, timeout_s: float) -> bytes:

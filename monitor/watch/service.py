@@ -43,6 +43,7 @@ from monitor.watch.questions import (
     EdgeSpool,
     MinutesQuestion,
     OffsetsQuestion,
+    SettledMinutes,
     StoreQuestion,
     ask_spool,
     bootstrap_addresses,
@@ -242,7 +243,7 @@ class WatchService:
             self._ports.open_records, wall_clock.now_ms, settle_ms=SETTLE_MS, minutes=MINUTES_BACK
         )
         probe: Probe[Any] = Probe(
-            "minutes", minutes.ask, self._judge.on_minutes,
+            "minutes", minutes.ask, self._on_minutes,
             partial(self._unanswered, "minutes"),
             interval_s=MINUTES_S, timeout_s=MINUTES_TIMEOUT_S,
         )  # fmt: skip
@@ -332,6 +333,10 @@ class WatchService:
         if time.monotonic() - at_s > FRESH_S:
             return None
         return valid_positions(positions, found.cluster)
+
+    def _on_minutes(self, found: SettledMinutes) -> None:
+        self._judge.on_minutes(found.totals)
+        self._judge.on_missing(found.missing)
 
     def _ask_processes(self) -> Any:
         return with_suspended(self._ports.read_processes())

@@ -1,9 +1,11 @@
-"""Ingest: data topics, quarantine and `meter.sent` → store, in one transaction each (I-4).
+"""Ingest: data topics, quarantine, `meter.sent` and `meter.arrived` → store, in one transaction
+each (I-4).
 
-Turns a batch of messages into rows, rejections and counts, adds what senders say that they sent,
-and publishes the touched cells on `meter.latency` and `meter.quality`. No position is stored
-without its rows. It is the only application that writes the record store, and counts here, because
-here each message is read once and its position is in the same transaction. `store_batch` is pure.
+Turns a batch of messages into rows, rejections and counts, adds what senders say that they sent
+and edges that they took, and publishes the touched cells on `meter.latency` and `meter.quality`.
+No position is stored without its rows. It is the only application that writes the record store,
+and counts here, because here each message is read once and its position is in the same
+transaction. `store_batch` is pure.
 Alone: `spark_apps/driver.py --application ingest`.
 """
 
@@ -15,8 +17,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bus.client.model import TopicAndPartition
-from bus.contracts.meters import LatencyCell, Sent
-from bus.contracts.topics import DATA_TOPICS, METER_SENT, QUARANTINE_RECORDS
+from bus.contracts.meters import CumulativeCount, LatencyCell
+from bus.contracts.topics import DATA_TOPICS, METER_ARRIVED, METER_SENT, QUARANTINE_RECORDS
 from bus.domain.times import MINUTE_MS, minute_of
 from bus.wall_clock import now_ms
 from ingest.normalise import clock_limits
@@ -53,7 +55,12 @@ class Ingest:
     published yet."""
 
     name: str = "ingest"
-    topics: tuple[str, ...] = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT)
+    topics: tuple[str, ...] = (
+        *DATA_TOPICS,
+        QUARANTINE_RECORDS,
+        METER_SENT,
+        METER_ARRIVED,
+    )
     headers: bool = True
 
     def __init__(self, context: Context) -> None:
@@ -115,7 +122,9 @@ class Ingest:
         )
 
 
-def store_batch(judged: Iterable[JudgedRecord], counters: Sequence[Sent] = ()) -> StoreBatch:
+def store_batch(
+    judged: Iterable[JudgedRecord], counters: Sequence[CumulativeCount] = ()
+) -> StoreBatch:
     """Rows, rejections, counts and counters of one batch."""
     rows: list[RecordRow] = []
     rejected: list[RejectedRow] = []
@@ -132,7 +141,7 @@ def store_batch(judged: Iterable[JudgedRecord], counters: Sequence[Sent] = ()) -
         rows=rows,
         rejected=rejected,
         quality=counter.increments(),
-        sent=counters,
+        counters=counters,
         latency=latency_cells,
     )
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from bus.contracts.meters import Sent
-from bus.contracts.topics import METER_SENT
+from bus.contracts.meters import Arrived, Sent
+from bus.contracts.topics import METER_ARRIVED, METER_SENT
 from ingest.store.port import PageRequest, Query
 from tests.spark_apps.ways import WAYS, drawn_ways
 
@@ -41,6 +41,11 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
     driver.send("data.face", '{"卡口编号": "c"}'.encode(), "bad-2")
     counter = Sent(producer="p", epoch=1, kind="vehicle", camera_ip="10.0.0.1", minute_ms=0, sent=9)
     driver.send(METER_SENT, msgspec.json.encode(counter))
+    for number in (4, 7):
+        taken = Arrived(
+            edge="e/1", epoch=1, kind="vehicle", camera_ip="10.0.0.1", minute_ms=0, arrived=number
+        )
+        driver.send(METER_ARRIVED, msgspec.json.encode(taken))
     driver.flush()
     driver.start()
     driver.until(driver.stored, 300)
@@ -52,7 +57,10 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
     driver.flush()
     driver.until(driver.stored, 310)
     driver.until(lambda: dict(driver.candidates()), {("r1", "id-1000"): 1})
-    driver.until(lambda: [c.sent for c in driver.reader().quality(from_ms=0, until_ms=1)], [9])
+    driver.until(
+        lambda: [(c.sent, c.accepted) for c in driver.reader().quality(from_ms=0, until_ms=1)],
+        [(9, 7)],
+    )
     assert driver.stop() == 0
 
     counts = driver.reader().counts()

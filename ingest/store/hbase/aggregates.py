@@ -11,20 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
 from bus.domain.times import minute_of
 from ingest.store.hbase.keys import cell_key, parts_of
 from ingest.store.hbase.ledger import Change
 from ingest.store.port import RecordRow, RejectedRow
-from ingest.store.quality_cells import empty_cell, sent_cell, stored_cells
+from ingest.store.quality_cells import counted_cell, empty_cell, stored_cells
 from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
 
 # Kinds of cells: the second byte of their keys. What follows is said where each key is made.
-TOTAL, CAPTURED, QUALITY, SENT = b"T", b"C", b"Q", b"S"
+TOTAL, CAPTURED, QUALITY = b"T", b"C", b"Q"
 HISTOGRAM = b"L"
+COUNTER = {"sent": b"S", "accepted": b"A"}
+"""By the number of a quality cell that it adds to."""
 
 COUNT = "count"
-QUALITY_NUMBERS = ("sent", "arrived", "valid", "partly_read", "stored")
+QUALITY_NUMBERS = ("sent", "accepted", "arrived", "valid", "partly_read", "stored")
 REASON = "rejected "  # before a reason, among a quality cell's numbers
 
 
@@ -39,16 +41,16 @@ def captured_key(row: RecordRow) -> bytes:
     return cell_key(CAPTURED, row.kind, minute_of(row.captured_at_ms), row.kind)
 
 
-def quality_key(cell: QualityCell | Sent) -> bytes:
+def quality_key(cell: QualityCell | CumulativeCount) -> bytes:
     """The quality cell that a counter belongs to, or that it is."""
     about = (cell.minute_ms, cell.kind, cell.camera_ip, cell.recognizer_ip)
     return cell_key(QUALITY, cell.camera_ip, *about)
 
 
-def counter_key(sent: Sent) -> bytes:
-    """The largest count that a producer has sent for one cell in one epoch."""
-    cell = (sent.minute_ms, sent.kind, sent.camera_ip, sent.recognizer_ip)
-    return cell_key(SENT, sent.camera_ip, *cell, sent.producer, sent.epoch)
+def counter_key(one: CumulativeCount) -> bytes:
+    """The largest count that a producer or an edge has told of one cell in one epoch."""
+    cell = (one.minute_ms, one.kind, one.camera_ip, one.recognizer_ip)
+    return cell_key(COUNTER[one.adds_to], one.camera_ip, *cell, one.source, one.epoch)
 
 
 def histogram_key(cell: LatencyCell) -> bytes:
@@ -98,17 +100,19 @@ class AggregateUpdates:
             numbers |= {REASON + reason: count for reason, count in cell.rejected.items()}
             self.add(quality_key(cell), numbers)
 
-    def counters(self, counters: Iterable[Sent], largest: Mapping[bytes, int]) -> None:
+    def counters(
+        self, counters: Iterable[CumulativeCount], largest: Mapping[bytes, int]
+    ) -> None:
         """Cumulative counters: what exceeds the largest so far (by key) is added to the quality
-        cell's `sent`; a repeated or overtaken one adds nothing, a lost one heals with the next."""
+        cell; a repeated or overtaken one adds nothing, a lost one heals with the next."""
         seen = dict(largest)
-        for sent in counters:
-            key = counter_key(sent)
-            more = sent.sent - seen.get(key, 0)
+        for one in counters:
+            key = counter_key(one)
+            more = one.count - seen.get(key, 0)
             if more > 0:
-                seen[key] = sent.sent
+                seen[key] = one.count
                 self.add(key, {COUNT: more})
-                self.quality([sent_cell(sent, more)])
+                self.quality([counted_cell(one, more)])
 
     def histograms(self, cells: Iterable[LatencyCell]) -> None:
         """Latencies of records that are new."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import force_setattr
 
-from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
 from ingest.store.hbase import aggregates, columns, keys, tables
 from ingest.store.hbase.aggregates import AggregateUpdates
 from ingest.store.hbase.columns import CELL, ENTRY, IndexEntry
@@ -61,11 +61,14 @@ class TouchedCells(NamedTuple):
 
 
 def write_cells(
-    hbase: HbaseConnection, attempt: Ledger, updates: AggregateUpdates, counters: Sequence[Sent]
+    hbase: HbaseConnection,
+    attempt: Ledger,
+    updates: AggregateUpdates,
+    counters: Sequence[CumulativeCount],
 ) -> TouchedCells:
     """Add up. All changes of one cell must be in the same part, and the counters of a quality cell
     with it."""
-    largest = _held(hbase, list({aggregates.counter_key(sent) for sent in counters}))
+    largest = _held(hbase, list({aggregates.counter_key(one) for one in counters}))
     updates.counters(
         counters,
         {key: value(cell, attempt).get(aggregates.COUNT, 0) for key, cell in largest.items()},

@@ -60,7 +60,7 @@ class HbaseStore(HbaseReader):
                 stored_at_ms=self._now_ms(), already_applied=True,
             )  # fmt: skip
         written = write_rows(self._hbase, attempt, batch)
-        latency, quality = write_cells(self._hbase, attempt, written.updates, batch.sent)
+        latency, quality = write_cells(self._hbase, attempt, written.updates, batch.counters)
         self.commit(attempt, positions)
         return replace(written.applied, latency=latency, quality=quality)
 

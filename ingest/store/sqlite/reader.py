@@ -120,7 +120,7 @@ class SqliteReader:
         cells = self._rows(
             Statement(
                 "SELECT minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid,"
-                f" partly_read, stored FROM quality {where}"
+                f" partly_read, stored, accepted FROM quality {where}"
                 " ORDER BY minute_ms, kind, camera_ip, recognizer_ip",
                 values,
             )
@@ -197,7 +197,8 @@ def _struct(kind: type[_Row], values: Sequence[Any]) -> _Row:
 
 def quality_cell(row: tuple[Any, ...], rejected: dict[str, int], attempt: int = 0) -> QualityCell:
     """A cell of its row, its rejections, and the number of the batch that made it so."""
-    minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read, stored = row
+    minute_ms, kind, camera_ip, recognizer_ip = row[:4]
+    sent, arrived, valid, partly_read, stored, accepted = row[4:]
     return QualityCell(
         kind=kind,
         camera_ip=camera_ip,
@@ -209,5 +210,6 @@ def quality_cell(row: tuple[Any, ...], rejected: dict[str, int], attempt: int = 
         rejected=rejected,
         partly_read=partly_read,
         stored=stored,
+        accepted=accepted,
         attempt=attempt,
     )

@@ -45,6 +45,7 @@ _OLDEST_REJECTED = "SELECT stored_at_ms, id FROM rejected ORDER BY id LIMIT ?"
 _BOOKS = {
     "quality": ("minute_ms", "kind", "camera_ip", "recognizer_ip"),
     "sent": ("minute_ms", "kind", "camera_ip", "recognizer_ip", "producer", "epoch"),
+    "accepted": ("minute_ms", "kind", "camera_ip", "recognizer_ip", "producer", "epoch"),
     "latency_cells": ("minute_ms", "kind", "district_id", "camera_ip"),
 }
 _RARER = tuple(kind.value for kind in RecordKind if kind.value != COMMON_STORED)

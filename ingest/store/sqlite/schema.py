@@ -16,7 +16,7 @@ import sqlite3
 
 from ingest.store.port import StoreError
 
-VERSION = 4
+VERSION = 5
 
 # 16 KiB pages and a write-ahead log of 64 MiB: measured 1.4 times the throughput of 4 KiB and 4
 # MiB, because index pages are then written once per checkpoint and not once per batch.
@@ -167,8 +167,23 @@ ALTER TABLE cameras ADD COLUMN last_hour INTEGER NOT NULL DEFAULT 0;
 UPDATE cameras SET last_hour = (SELECT coalesce(max(hour), 0) FROM hours);
 """
 
+# What edges took, beside what senders say. In an older file no edge has told it.
+_VERSION_5 = """
+ALTER TABLE quality ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE accepted (
+    minute_ms INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    camera_ip TEXT NOT NULL,
+    recognizer_ip TEXT NOT NULL,
+    producer TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    accepted INTEGER NOT NULL,
+    PRIMARY KEY (minute_ms, kind, camera_ip, recognizer_ip, producer, epoch)
+) WITHOUT ROWID;
+"""
+
 # One script per version; a file of version n runs the scripts after the n-th.
-_MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

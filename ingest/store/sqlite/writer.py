@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import astuple, force_setattr
 
 from bus import wall_clock
-from bus.contracts.meters import LatencyCell, QualityCell, Sent
+from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
 from bus.lock_file import hold_lock_file
 from bus.retention import RetentionSettings
 from bus.sqlite_transaction import immediate_transaction
@@ -33,7 +33,7 @@ from ingest.store.port import (
     StoreUnavailable,
 )
 from ingest.store.positions import was_applied
-from ingest.store.quality_cells import merged_cells, sent_cell, stored_cells
+from ingest.store.quality_cells import counted_cell, merged_cells, stored_cells
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import (
     FACET_CHECKPOINT,
@@ -82,12 +82,13 @@ ON CONFLICT DO UPDATE SET count = count + excluded.count
 """
 _ADD_QUALITY = """
 INSERT INTO quality (minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read,
-    stored)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    stored, accepted)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET sent = sent + excluded.sent, arrived = arrived + excluded.arrived,
     valid = valid + excluded.valid, partly_read = partly_read + excluded.partly_read,
-    stored = stored + excluded.stored
-RETURNING minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read, stored
+    stored = stored + excluded.stored, accepted = accepted + excluded.accepted
+RETURNING minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read, stored,
+    accepted
 """
 _REJECTED_OF_CELL = """
 SELECT reason, count FROM quality_rejected
@@ -98,14 +99,20 @@ _ADD_QUALITY_REJECTED = """
 INSERT INTO quality_rejected (minute_ms, kind, camera_ip, recognizer_ip, reason, count)
 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count
 """
-_SENT_BEFORE = """
-SELECT sent FROM sent WHERE minute_ms = ? AND kind = ? AND camera_ip = ? AND recognizer_ip = ?
+_COUNTED_BEFORE = """
+SELECT {number} FROM {number}
+WHERE minute_ms = ? AND kind = ? AND camera_ip = ? AND recognizer_ip = ?
     AND producer = ? AND epoch = ?
 """
-_PUT_SENT = """
-INSERT INTO sent (minute_ms, kind, camera_ip, recognizer_ip, producer, epoch, sent)
-VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET sent = excluded.sent
+_PUT_COUNTED = """
+INSERT INTO {number} (minute_ms, kind, camera_ip, recognizer_ip, producer, epoch, {number})
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET {number} = excluded.{number}
 """
+_COUNTERS = {
+    number: (_COUNTED_BEFORE.format(number=number), _PUT_COUNTED.format(number=number))
+    for number in ("sent", "accepted")
+}
+"""By the number of a quality cell that they add to, which is the name of their table."""
 _CELL = """
 SELECT buckets FROM latency_cells
 WHERE minute_ms = ? AND kind = ? AND district_id = ? AND camera_ip = ?
@@ -185,7 +192,7 @@ class SqliteStore(SqliteReader):
         rejected = self._put_rejected(batch.rejected, now_ms)
         cells = batch.latency(new) if batch.latency and new else ()
         latency = [self._merge_cell(cell, attempt) for cell in cells]
-        changes = merged_cells([*batch.quality, *stored_cells(new), *self._more_sent(batch.sent)])
+        changes = merged_cells([*batch.quality, *stored_cells(new), *self._counted(batch.counters)])
         quality = [self._add_quality(cell, attempt) for cell in changes]
         self._db.executemany(_PUT_POSITION, (astuple(p)[:6] for p in positions))
         return Applied(
@@ -279,23 +286,27 @@ class SqliteStore(SqliteReader):
     def _add_quality(self, cell: QualityCell, attempt: int) -> QualityCell:
         """Add increments to a cell; the whole of it comes back."""
         key = (cell.minute_ms, cell.kind, cell.camera_ip, cell.recognizer_ip)
-        numbers = (cell.sent, cell.arrived, cell.valid, cell.partly_read, cell.stored)
+        numbers = (
+            cell.sent, cell.arrived, cell.valid, cell.partly_read, cell.stored, cell.accepted,
+        )  # fmt: skip
         row = self._db.execute(_ADD_QUALITY, (*key, *numbers)).fetchone()
         reasons = [(*key, reason, count) for reason, count in cell.rejected.items()]
         self._db.executemany(_ADD_QUALITY_REJECTED, reasons)
         rejected = dict(self._db.execute(_REJECTED_OF_CELL, key).fetchall())
         return quality_cell(row, rejected, attempt)
 
-    def _more_sent(self, counters: Iterable[Sent]) -> Iterator[QualityCell]:
+    def _counted(self, counters: Iterable[CumulativeCount]) -> Iterator[QualityCell]:
         """Cumulative counters: a repeated or overtaken one adds nothing, a lost one heals with the
         next. What each adds, as an increment."""
-        for s in counters:
-            key = (s.minute_ms, s.kind, s.camera_ip, s.recognizer_ip, s.producer, s.epoch)
-            row = self._db.execute(_SENT_BEFORE, key).fetchone()
-            more = s.sent - (row[0] if row else 0)
+        for one in counters:
+            before, put = _COUNTERS[one.adds_to]
+            cell = (one.minute_ms, one.kind, one.camera_ip, one.recognizer_ip)
+            key = (*cell, one.source, one.epoch)
+            row = self._db.execute(before, key).fetchone()
+            more = one.count - (row[0] if row else 0)
             if more > 0:
-                self._db.execute(_PUT_SENT, (*key, s.sent))
-                yield sent_cell(s, more)
+                self._db.execute(put, (*key, one.count))
+                yield counted_cell(one, more)
 
 
 def _only_writer(path: Path) -> IO[str]:

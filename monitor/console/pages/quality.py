@@ -26,6 +26,7 @@ from monitor.console.rows import column, place_field
 
 REFRESH_SECONDS = 30.0
 MAX_DEVICES = 500
+NUMBERS = ("sent", "entered", "valid", "in_flight", "missing", "stored", "duplicates")
 
 
 def build(view: View) -> None:
@@ -91,17 +92,16 @@ class QualityPage:
             return  # the notice on top says it, and the last picture stays
         slot = slot_ms(begin, end)
         self._draw(with_gaps(quality_curve(cells, slot), slot))
-        totals = quality_totals(cells)
+        totals = quality_totals(cells, end)
         self._totals.set_text(
             self._view.t(
                 "quality.total",
-                sent=f"{totals['sent']:,}",
-                arrived=f"{totals['arrived']:,}",
-                valid=f"{totals['valid']:,}",
+                **{name: f"{totals[name]:,}" for name in NUMBERS},
+                rejected=f"{sum(totals['rejected'].values()):,}",
                 partly=f"{totals['partly_read']:,}",
             )
         )
-        devices = quality_devices(cells, self._view.services.register.read())[:MAX_DEVICES]
+        devices = quality_devices(cells, self._view.services.register.read(), end)[:MAX_DEVICES]
         rows = [{"id": f"{d['kind']}|{d['camera_ip']}|{d['recognizer_ip']}", **d} for d in devices]
         self._grid.run_grid_method("setGridOption", "rowData", rows)
 
@@ -121,7 +121,12 @@ class QualityPage:
             column(t, "recognizer", "recognizer_ip", width=130, sortable=True),
             column(t, "checkpoint", place_field(t), flex=2, minWidth=140, sortable=True),
             column(t, "sent", "sent", renderer="number", number=True, width=90, sortable=True),
-            column(t, "valid", "valid", renderer="number", number=True, width=90, sortable=True),
+            *(
+                column(t, name, name, renderer="number", number=True, width=90, sortable=True)
+                for name in ("entered", "valid", "stored")
+            ),
+            column(t, "missing_records", "missing", renderer="number", width=90, sortable=True)
+            | {":cellClass": "p => ['num', 'ag-right-aligned-cell', p.value > 0 ? 'bad' : 'ok']"},
             column(t, "gap", "gap", renderer="number", width=90, sortable=True, sort="desc")
             | {":cellClass": "p => ['num', 'ag-right-aligned-cell', p.value > 0 ? 'bad' : 'ok']"},
             column(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.contracts.meters import QualityCell, Sent
+from bus.contracts.meters import Arrived, QualityCell, Sent
 from ingest.store.port import Position, RecordRow, RejectedRow
 
 MINUTE = 1_503_566_700_000
@@ -60,3 +60,8 @@ def sent(count: int, epoch: int = 1) -> Sent:
         minute_ms=MINUTE,
         sent=count,
     )
+
+
+def accepted(count: int, epoch: int = 1) -> Arrived:
+    return Arrived(edge="e", epoch=epoch, kind="vehicle", camera_ip="10.0.0.1", minute_ms=MINUTE,
+                   arrived=count)  # fmt: skip

@@ -15,7 +15,7 @@ from ingest.store.port import (
     RecordStore,
     StoreBatch,
 )
-from tests.ingest.store.made import MINUTE, position, quality, rejected, row, sent
+from tests.ingest.store.made import MINUTE, accepted, position, quality, rejected, row, sent
 
 
 def test_rows_come_back_as_they_were_with_the_store_time(store: RecordStore):
@@ -85,7 +85,7 @@ def test_touched_quality_cells_come_back_whole_under_a_number_that_grows(store: 
     other = quality(arrived=1, valid=1, minute_ms=MINUTE + 60_000)
     first = store.apply(
         StoreBatch(rows=[row(1, recognizer_ip="")], quality=[quality(arrived=2, valid=1,
-                   rejected={"not-json": 1}), other], sent=[sent(5)]),
+                   rejected={"not-json": 1}), other], counters=[sent(5)]),
         [position(2, 0)],
     )  # fmt: skip
     one = {cell.minute_ms: cell for cell in first.quality}[MINUTE]
@@ -136,9 +136,24 @@ def test_quality_increments_add_up_per_cell(store: RecordStore):
 
 def test_cumulative_sent_counters_heal_after_a_lost_or_repeated_message(store: RecordStore):
     """Only what exceeds the stored maximum of an epoch is added."""
-    store.apply(StoreBatch(sent=[sent(3), sent(3), sent(9), sent(8)]), [position(4)])
-    store.apply(StoreBatch(sent=[sent(2, epoch=2), sent(10)]), [position(6)])
+    store.apply(StoreBatch(counters=[sent(3), sent(3), sent(9), sent(8)]), [position(4)])
+    store.apply(StoreBatch(counters=[sent(2, epoch=2), sent(10)]), [position(6)])
     assert [cell.sent for cell in store.quality(from_ms=0, until_ms=0)] == [12]
+
+
+def test_what_edges_took_is_counted_apart_from_what_senders_say(store: RecordStore) -> None:
+    """By the largest number of each epoch too; what the bus has less is missing."""
+    batch = StoreBatch(
+        counters=[accepted(3), sent(9), accepted(2), accepted(4, epoch=2)],
+        quality=[quality(arrived=5, valid=5)],
+    )
+    (told,) = store.apply(batch, [position(4)]).quality
+    (cell,) = store.quality(from_ms=0, until_ms=0)
+    assert (cell.sent, cell.accepted, cell.arrived, cell.missing) == (9, 7, 5, 2)
+    assert (told.accepted, told.missing) == (7, 2)
+    store.apply(StoreBatch(quality=[quality(arrived=3, valid=3)]), [position(5)])
+    (cell,) = store.quality(from_ms=0, until_ms=0)
+    assert (cell.accepted, cell.arrived, cell.missing) == (7, 8, 0)
 
 
 def test_every_counter_that_the_contract_lets_through_can_be_stored(store: RecordStore):
@@ -154,7 +169,7 @@ def test_every_counter_that_the_contract_lets_through_can_be_stored(store: Recor
     ]  # fmt: skip
     decoder = msgspec.json.Decoder(Sent)
     counters = [decoder.decode(msgspec.json.encode(counter)) for counter in extremes]
-    assert store.apply(StoreBatch(sent=counters), [position(4)])
+    assert store.apply(StoreBatch(counters=counters), [position(4)])
     cells = store.quality(from_ms=MAX_WHOLE, until_ms=MAX_WHOLE + 1)
     assert [cell.sent for cell in cells] == [2 * MAX_SENT]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT, METER_SENT
 from monitor.live.live_consumer import LiveBatch, _event
 from monitor.live.rule_table import (
     MATCHABLE,
@@ -127,7 +127,7 @@ def test_what_is_no_message_is_passed_over_by_every_reader_of_our_own_topics(num
     console, the dispatcher and two streams for good."""
     value = POISON[number]
     assert decode_command(value) is None
-    assert counters_of([value]) == []
+    assert counters_of([value], METER_SENT) == []
     assert list(decoded([value], DECODER)) == []
     for topic in (CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT):
         batch = LiveBatch()

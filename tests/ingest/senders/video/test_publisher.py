@@ -86,7 +86,7 @@ def _counted(folder: Path, batches: Sequence[Sequence[Sent]]) -> list[int]:
     for number, batch in enumerate(batches, 1):
         where = Position(application="quality", cluster_id="", topic=METER_SENT, topic_id="",
                          partition=0, end_offset=number)  # fmt: skip
-        store.apply(StoreBatch(sent=batch), [where])
+        store.apply(StoreBatch(counters=batch), [where])
         counted.append(sum(cell.sent for cell in store.quality(from_ms=0, until_ms=0)))
     store.close()
     return counted

@@ -57,7 +57,7 @@ class SimulatedTopic:
             rows=[row(int(m.record_id[3:]), recognizer_ip="") for m in rows],
             rejected=[rejected(int(m.record_id[4:])) for m in bad],
             quality=[quality(arrived=len(some), valid=len(rows), rejected={"not-json": len(bad)})],
-            sent=[sent(end)],
+            counters=[sent(end)],
             latency=_latency,
         )
 

@@ -25,7 +25,7 @@ from ingest.store.port import (
 )
 from ingest.store.sqlite.retention import REST_MS, ROUND_MS
 from ingest.store.sqlite.writer import MAX_SLICE_ROWS, MIN_SLICE_ROWS, SqliteStore
-from tests.ingest.store.made import MINUTE, position, quality, rejected, row, sent
+from tests.ingest.store.made import MINUTE, accepted, position, quality, rejected, row, sent
 
 VERSION_2 = Path(__file__).with_name("records_version_2.zip")
 KEEP = RetentionSettings(
@@ -157,7 +157,8 @@ def test_books_and_rejections_leave_after_their_own_days(kept: StoreWithRetentio
     cell = LatencyCell(kind="vehicle", district_id="", camera_ip="c", minute_ms=MINUTE,
                        buckets={1: 1})  # fmt: skip
     kept.write(StoreBatch(
-        rows=[row(1)], rejected=[rejected(1)], sent=[sent(3)], latency=lambda new: [cell],
+        rows=[row(1)], rejected=[rejected(1)], latency=lambda new: [cell],
+        counters=[sent(3), accepted(2)],
         quality=[quality(arrived=2, valid=1, rejected={"not-json": 1})],
     ))  # fmt: skip
     store, everything = kept.store, PageRequest()
@@ -169,7 +170,7 @@ def test_books_and_rejections_leave_after_their_own_days(kept: StoreWithRetentio
     kept.write(StoreBatch())
     assert store.quality(from_ms=0, until_ms=0) == []
     assert store.latency_cells(from_ms=0, until_ms=0) == []
-    for table in ("quality_rejected", "sent"):
+    for table in ("quality_rejected", "sent", "accepted"):
         assert store._db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     assert store.count(Query(kind="vehicle")) == 1
     assert store.counts().rejected == {"vehicle": {"not-json": 1}}
@@ -226,7 +227,7 @@ def test_a_file_of_version_2_is_brought_up_to_date_and_then_forgets(tmp_path: Pa
     with closing(open_store(f"sqlite://{tmp_path}/records.db")) as reader:
         assert reader.count(Query()) == 0, "a reader waits for the writer to bring it up to date"
     kept = StoreWithRetention(tmp_path)
-    assert kept.store._db.execute("PRAGMA user_version").fetchone() == (4,)
+    assert kept.store._db.execute("PRAGMA user_version").fetchone() == (5,)
     assert [p.end_offset for p in kept.store.positions("ingest")] == [21]
     assert kept.store.counts().stored == {"vehicle": 17, "face": 4}
     assert len(all_rows(kept.store)) == 21

@@ -1,0 +1,129 @@
+"""Tells on `meter.arrived` what the edge took: per device and slot, once the bus has it.
+
+Reads the spool a second time, up to where the forwarder is, and counts by what each message says of
+itself. A count is a function of its segment: after a `kill -9` the segments that are left are
+counted again, and the same numbers come out. A segment is kept until its counts are on the bus.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+
+import msgspec
+
+from bus.client.kafka.errors import DeliveryError
+from bus.client.kafka.producer import DeliveryReport, OnDelivery, Producer
+from bus.contracts import headers, topics
+from bus.contracts.meters import Arrived
+from bus.errors import BusError
+from bus.settings import BusSettings
+from ingest.edge.slot_counts import SlotCounts
+from ingest.spool import Spool
+
+log = logging.getLogger(__name__)
+
+TELL_S = 15.0
+"""Between two messages of a slot: what it needs of the bus and of ingest falls with it."""
+READ_MESSAGES = 500
+CLIENT_ID = "databus-edge-arrivals"
+_FLUSH_S = 10.0  # then what is not acknowledged counts as not told
+_STOP_FLUSH_S = 3.0
+
+
+class ArrivalMeter:
+    """The shell: one thread, one producer, one `SlotCounts` for the segment that is being read."""
+
+    def __init__(self, spool: Spool, bus: BusSettings, edge: str) -> None:
+        self._spool = spool
+        self._bus = bus
+        self._edge = edge
+        self._reader = spool.second_reader()
+        self._counts = self._new_counts()
+        self._producer: Producer | None = None
+        self._headers = [
+            (headers.SCHEMA, topics.TOPICS[topics.METER_ARRIVED].schema.encode()),
+            (headers.SITE, edge.encode()),
+        ]
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
+
+    def start(self) -> None:
+        """Begin to count and to tell."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell once more, waiting a little; after the forwarder has stopped."""
+        self._stopping.set()
+        self._thread.join()
+        self._reader.close()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(TELL_S):
+            self._round(_FLUSH_S)
+        self._round(_STOP_FLUSH_S)
+        if self._producer is not None:
+            self._producer.close(0)
+
+    def _round(self, flush_s: float) -> None:
+        """Count what the bus has by now and tell it; a fault leaves it for the next round."""
+        try:
+            while self._count() and self._tell(flush_s) and self._reader.enter_next():
+                self._counts = self._new_counts()
+                self._spool.keep_from(self._reader.segment.first_sequence)
+            self._tell(flush_s)
+        except OSError as error:
+            log.warning("the spool cannot be read, what arrived is told later: %s", error)
+        except BusError as error:
+            log.warning("the producer failed, what arrived is told by the next: %s", error)
+            if self._producer is not None:
+                self._producer.close(0)
+            self._producer = None
+
+    def _count(self) -> bool:
+        """Everything of this segment that the bus has; whether that is all of a whole segment."""
+        while (left := self._left()) > 0:
+            found = self._reader.read(min(left, READ_MESSAGES), within_segment=True)
+            if not found:
+                break
+            for _, entry in found:
+                if entry.slot is not None:
+                    self._counts.add(entry.slot)
+        return self._reader.sequence >= self._reader.segment.end_sequence
+
+    def _left(self) -> int:
+        end = min(self._spool.drained_sequence, self._reader.segment.end_sequence)
+        return end - self._reader.sequence
+
+    def _tell(self, flush_s: float) -> bool:
+        """Send the slots that have grown; whether all are acknowledged."""
+        grown = self._counts.grown()
+        if not grown:
+            return True
+        acknowledged: deque[Arrived] = deque()  # filled by the producer's thread
+        producer = self._producer = self._producer or Producer(self._bus, client_id=CLIENT_ID)
+        for message in grown:
+            producer.send(
+                topics.METER_ARRIVED,
+                msgspec.json.encode(message),
+                key=message.camera_ip.encode(),
+                headers=self._headers,
+                on_delivery=_when_delivered(acknowledged, message),
+            )
+        producer.flush(flush_s)
+        while acknowledged:
+            self._counts.told(acknowledged.popleft())
+        return not self._counts.grown()
+
+    def _new_counts(self) -> SlotCounts:
+        segment = self._reader.segment
+        return SlotCounts(edge=f"{self._edge}/{segment.spool}", epoch=segment.epoch)
+
+
+def _when_delivered(acknowledged: deque[Arrived], message: Arrived) -> OnDelivery:
+    def delivered(outcome: DeliveryReport) -> None:
+        if not isinstance(outcome, DeliveryError):
+            acknowledged.append(message)
+
+    return delivered
