@@ -113,7 +113,7 @@ class ArrivalMeter:
             )
         producer.flush(flush_s)
         while acknowledged:
-            self._counts.told(acknowledged.popleft())
+            self._counts.acknowledge(acknowledged.popleft())
         return not self._counts.grown()
 
     def _new_counts(self) -> SlotCounts:

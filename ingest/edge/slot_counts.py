@@ -36,7 +36,7 @@ class SlotCounts:
             if self._told.get(slot, 0) < count
         ]  # fmt: skip
 
-    def told(self, message: Arrived) -> None:
+    def acknowledge(self, message: Arrived) -> None:
         """The bus has this one."""
         slot = (message.kind, message.camera_ip, message.recognizer_ip, message.minute_ms)
         self._told[slot] = max(self._told.get(slot, 0), message.arrived)

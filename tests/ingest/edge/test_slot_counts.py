@@ -34,11 +34,11 @@ def test_the_largest_number_told_of_a_slot_is_its_count_once_all_is_acknowledged
         for message, is_acknowledged in zip(counts.grown(), acknowledged, strict=False):
             told[slot_of(message)] = max(told[slot_of(message)], message.arrived)
             if is_acknowledged:
-                counts.told(message)
+                counts.acknowledge(message)
         assert all(told[slot] <= messages[slot] for slot in told)
     for message in counts.grown():
         assert (message.edge, message.epoch) == ("edge", 7)
         told[slot_of(message)] = message.arrived
-        counts.told(message)
+        counts.acknowledge(message)
     assert told == messages
     assert counts.grown() == []
