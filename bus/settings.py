@@ -17,6 +17,8 @@ from bus.java_config import PKCS8_BEGIN, java_config
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 """A TCP port to listen on."""
+PageOfMetrics = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
+"""A TCP port to show metrics on; 0: any that is free, -1: none."""
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 """A number of things, bytes or time units of which none would make no sense."""
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]

@@ -9,6 +9,7 @@ import msgspec
 
 from bus.settings import (
     Name,
+    PageOfMetrics,
     Port,
     Positive,
     Seconds,
@@ -66,6 +67,8 @@ class WatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     probe_interval_s: Annotated[float, msgspec.Meta(ge=0.1, le=10)] = 5.0
     probe_timeout_s: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 3.0
     file: str = ""  # incidents, notices, habits; empty: watch/watch.db of the data directory
+    metrics_host: Name = "127.0.0.1"
+    metrics_port: PageOfMetrics = 8653
     health: dict[str, str] = {}  # name -> URL that must answer; empty: edge and console
 
     def file_path(self, site: SiteSettings) -> Path:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+from prometheus_client import Histogram
+
 from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, start_offsets
 from bus.client.model import ClusterIdentity, TopicAndPartition
 from bus.contracts.alarms import Incident
@@ -73,6 +75,7 @@ class Context:
     publisher: EventPublisher
     register: RegisterFile
     stopping: threading.Event
+    commit_seconds: Histogram
     groups: list[GroupPositions] = field(default_factory=list)
     lost: list[LostRecords] = field(default_factory=list)
     replaced: set[tuple[str, str]] = field(default_factory=set)

@@ -32,6 +32,7 @@ from pyspark.sql.streaming import StreamingQuery
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_INCIDENT
 from bus.errors import BusError
+from bus.metrics_server import MetricsServer
 from bus.register_file import RegisterFile
 from ingest.store.port import StoreError
 from spark_apps.application import Application, SharedQuery
@@ -40,10 +41,12 @@ from spark_apps.apps.latency import Latency
 from spark_apps.apps.quality import Quality
 from spark_apps.apps.watchlist import Watchlist
 from spark_apps.context import Context
+from spark_apps.metrics import StreamsMetrics
+from spark_apps.progress_listener import ProgressListener
 from spark_apps.publisher import EventPublisher
 from spark_apps.query import open_cursor, start
 from spark_apps.session import SessionError, open_session
-from spark_apps.settings import JobSettings, read_settings
+from spark_apps.settings import JobSettings, StreamsSettings, read_settings
 from spark_apps.sink import Sink
 from spark_apps.source import connector_security
 
@@ -72,6 +75,7 @@ class Driver:
         self._settings = settings
         self._names = [name for name in APPLICATIONS if name in applications]
         self._stopping = threading.Event()
+        self._metrics = StreamsMetrics()
         self._queries: list[StreamingQuery] = []
         self._sinks: list[Sink] = []
         self._failure = False
@@ -88,11 +92,17 @@ class Driver:
         except (BusError, ClusterUnavailable, SessionError, StoreError) as error:
             log.error("streams: cannot start: %s", error)
             return 2
+        streams = self._settings.streams
+        self._metrics.bound(streams.max_offsets_per_batch)
+        port = metrics_port(streams, self._names)
+        page = MetricsServer(streams.metrics_host, port, self._metrics.registry)
         try:
+            session.streams.addListener(ProgressListener(self._metrics))
             self._start(session, context)
             log.info("streams: ready after %.1f s: %s", time.monotonic() - began, self._names)
             return self._watch(context)
         finally:
+            page.close()
             self._close(session, context)
 
     def _open(self) -> tuple[SparkSession, Context]:
@@ -113,6 +123,7 @@ class Driver:
             publisher=EventPublisher(settings.bus, settings.site.name),
             register=RegisterFile(settings.site.data_path / "register.json"),
             stopping=self._stopping,
+            commit_seconds=self._metrics.commit_seconds,
         )
         if not WITHOUT_STORE.issuperset(self._names):
             _ = context.store  # opened while the JVM starts
@@ -167,6 +178,13 @@ class Driver:
             sink.close()
         context.close()
         guard.cancel()
+
+
+def metrics_port(streams: StreamsSettings, names: Sequence[str]) -> int:
+    """Several drivers may share a machine: one application alone has a port of its own."""
+    base = streams.metrics_port
+    alone = len(names) == 1 and base > 0
+    return base + 1 + list(APPLICATIONS).index(names[0]) if alone else base
 
 
 def _cause(query: StreamingQuery) -> str:

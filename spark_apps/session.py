@@ -27,6 +27,16 @@ UNSAID_MASTER, SUBMITTED_FILE = "local[*]", "driver.py"
 
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
+_SHOWN = MappingProxyType(
+    {
+        # Beside Spark's own pages: /metrics/prometheus and /metrics/executors/prometheus.
+        "spark.ui.prometheus.enabled": "true",
+        "spark.metrics.conf.*.sink.prometheusServlet.class":
+            "org.apache.spark.metrics.sink.PrometheusServlet",
+        "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
+        "spark.sql.streaming.metricsEnabled": "true",
+    }
+)  # fmt: skip
 
 
 class SessionError(Exception):
@@ -71,7 +81,8 @@ def configuration(
     `spark-submit` over `[streams.conf]` over ours."""
     said = {**settings.conf, **given}
     master = said.get("spark.master") or settings.wanted_master or f"local[{slots(queries)}]"
-    return {**_own_configuration(settings, jars, master), **said}
+    shown = _SHOWN if said.get("spark.ui.enabled", "").lower() == "true" else EMPTY
+    return {**_own_configuration(settings, jars, master), **shown, **said}
 
 
 def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) -> dict[str, str]:

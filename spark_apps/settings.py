@@ -11,7 +11,16 @@ from typing import Literal
 import msgspec
 
 from bus.retention import RetentionSettings
-from bus.settings import BusSettings, NotNegative, Positive, Seconds, Share, SiteSettings
+from bus.settings import (
+    BusSettings,
+    Name,
+    NotNegative,
+    PageOfMetrics,
+    Positive,
+    Seconds,
+    Share,
+    SiteSettings,
+)
 from ingest.settings import StoreSettings
 
 ApplicationName = Literal["watchlist", "ingest", "latency", "quality"]
@@ -44,6 +53,8 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     quality_gap_share: Share = 0.2  # of what a device sent in a minute (Q-2)
     quality_gap_minutes: Positive = 2
     stop_timeout_s: Seconds = 10.0
+    metrics_host: Name = "127.0.0.1"
+    metrics_port: PageOfMetrics = 8654  # an application alone: one to four more, in their order
 
     def __post_init__(self) -> None:
         """Raises `ValueError`, the key first: two drivers have something to do each."""

@@ -16,6 +16,7 @@ from contextlib import closing
 from alarm.dispatch.alarm_topic import AlarmTopic
 from alarm.dispatch.decide import raised
 from alarm.dispatch.earlier_version import hand_over_position, publish_outbox
+from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from alarm.rules import RuleSet
@@ -65,7 +66,9 @@ class OperationsRecorder:
         settings: DispatcherSettings,
         notices: NoticeSettings,
         stopping: threading.Event,
+        metrics: DispatcherMetrics,
     ) -> None:
+        self._metrics = metrics
         self._site = site
         self._bus = bus
         self._settings = settings
@@ -87,12 +90,14 @@ class OperationsRecorder:
                 operations = await self._open(plan)
                 if operations is None:
                     continue
+                self._metrics.records_here.set(1)
                 try:
                     await self._record_and_deliver(operations, configured)
                 except* StoreError as errors:
                     log.error("alarms go on, but are not stored: %s", errors.exceptions[0])
                     await asyncio.to_thread(self._stopping.wait, RETRY_S)
                 finally:
+                    self._metrics.records_here.set(0)
                     operations.close()
         finally:
             for notifier in configured:
@@ -122,6 +127,7 @@ class OperationsRecorder:
             NoticeDelivery(
                 operations.notices, one, self._notices.give_up_ms, StoreError,
                 acknowledged.who if one.name in self._notices.escalate_to else None,
+                metrics=self._metrics.notices,
             )
             for one in configured
         ]
@@ -172,6 +178,7 @@ class OperationsRecorder:
                 messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
                 if messages:
                     operations.apply(self._changes(messages, rules, cluster))
+                    self._metrics.records.inc(len(messages))
                     wake()
 
     def _changes(

@@ -10,9 +10,11 @@ import asyncio
 import signal
 import threading
 
+from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.recorder import OperationsRecorder
 from alarm.dispatch.worker import AlarmWorker
 from alarm.settings import DispatcherSettings
+from bus.metrics_server import MetricsServer
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import watch
@@ -29,8 +31,14 @@ class AlarmDispatcher:
         notices: NoticeSettings,
     ) -> None:
         self._stopping = threading.Event()
-        self._recorder = OperationsRecorder(site, bus, settings, notices, self._stopping)
-        self._worker = AlarmWorker(site, bus, settings, self._recorder.settled, self._stopping)
+        self._settings = settings
+        self._metrics = DispatcherMetrics()
+        self._recorder = OperationsRecorder(
+            site, bus, settings, notices, self._stopping, self._metrics
+        )
+        self._worker = AlarmWorker(
+            site, bus, settings, self._recorder.settled, self._stopping, self._metrics
+        )
 
     def stop(self) -> None:
         """Asks `run` to return."""
@@ -38,12 +46,15 @@ class AlarmDispatcher:
 
     async def run(self) -> None:
         """Runs until stopped. Raises when the bus fails permanently, for a restart."""
+        settings = self._settings
+        page = MetricsServer(settings.metrics_host, settings.metrics_port, self._metrics.registry)
         try:
             async with asyncio.TaskGroup() as tasks:
                 # Watched: the group reports a failure only when its other tasks have ended.
                 watch(tasks.create_task(self._recorder.run(), name="recorder"))
                 watch(tasks.create_task(asyncio.to_thread(self._worker.run), name="worker"))
         finally:
+            page.close()
             self._stopping.set()  # a wait in a thread must not outlast this object
 
 

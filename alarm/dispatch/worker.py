@@ -19,6 +19,7 @@ from contextlib import closing
 
 from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, AlarmTopic
 from alarm.dispatch.decide import decide
+from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.settings import DispatcherSettings
 from alarm.topic_reader import CatchUpTimeout
 from alarm.watchlist_reader import WatchlistReader
@@ -67,6 +68,7 @@ class AlarmWorker:
         settings: DispatcherSettings,
         may_begin: threading.Event,
         stopping: threading.Event,
+        metrics: DispatcherMetrics,
     ) -> None:
         """`may_begin` is set when nothing of an earlier version waits any more."""
         self._site = site
@@ -74,6 +76,7 @@ class AlarmWorker:
         self._settings = settings
         self._may_begin = may_begin
         self._stopping = stopping
+        self._metrics = metrics
         self._rebalances = 0
         self._assigned: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}
@@ -132,6 +135,8 @@ class AlarmWorker:
         records = self._consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
         if self._rebalances != before:  # what was read may be of an assignment that has ended
             log.info("dispatcher: %s", "works" if self._assigned else "stands by")
+            self._metrics.rebalances.inc()
+            self._metrics.works.set(bool(self._assigned))
             self._give_up_place()
         if time.monotonic() - self._caught_up_s > CATCH_UP_S:
             self._catch_up()
@@ -189,6 +194,8 @@ class AlarmWorker:
             self._is_member(_starts(records)) and self._alarms.publish(new, self._member_until_s)
         ):
             return False
+        self._metrics.candidates.inc(len(records))
+        self._metrics.alarms.inc(len(new))
         self._next |= {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
         self._commit({place: end for place, end in self._next.items() if end >= 0})
         return True

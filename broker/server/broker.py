@@ -30,7 +30,6 @@ from broker.log.errors import LogError, is_device_failure
 from broker.log.log_dir_files import KRAFT_VERSION, ZOOKEEPER_VERSION
 from broker.log.manager import LogManager
 from broker.metadata.image import Endpoint
-from broker.metrics.exporter import MetricsConnection
 from broker.metrics.registry import Metrics
 from broker.network.connection import Connection
 from broker.network.limits import SWEEP_S, ConnectionLimits
@@ -49,6 +48,7 @@ from broker.server.listeners import ListenerAddress, advertised
 from broker.server.roles import roles_of
 from broker.settings import ProcessSettings
 from bus.errors import BusError, CloseConnection
+from bus.metrics_page import MetricsConnection
 from bus.protocol.frames import request_header
 from bus.protocol.wire import ProtocolError
 

@@ -9,7 +9,9 @@ from contextlib import suppress
 from typing import Protocol
 
 from bus import wall_clock
+from bus.notify import notice_metrics
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
+from bus.notify.notice_metrics import ACKNOWLEDGED, FAILED, GIVEN_UP, NoticeMetrics
 from bus.notify.notice_table import SENT, Notice
 from bus.notify.notifiers import Notifier
 
@@ -49,6 +51,8 @@ class NoticeDelivery:
         give_up_ms: int,
         unavailable: type[Exception],
         acknowledged: Callable[[str], str] | None = None,
+        *,
+        metrics: NoticeMetrics,
     ) -> None:
         """`unavailable`: what `queue` raises while its file cannot be read or written.
         `acknowledged`, for one that is told only what nobody has taken in hand: who has."""
@@ -57,6 +61,7 @@ class NoticeDelivery:
         self._give_up_ms = give_up_ms
         self._unavailable = unavailable
         self._acknowledged = acknowledged
+        self._metrics = metrics
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -83,6 +88,7 @@ class NoticeDelivery:
             by_whom = self._acknowledged_by(notice)
             if by_whom:
                 self._queue.mark_done(notice, f"acknowledged by {by_whom}")
+                self._metrics.count(self._notifier.name, ACKNOWLEDGED)
                 return
             await self._notifier.send(notice.subject, notice.body)
         except self._unavailable:
@@ -91,6 +97,7 @@ class NoticeDelivery:
             self._failed(notice, str(error) or type(error).__name__)
         else:
             self._queue.mark_done(notice, SENT)
+            self._metrics.count(self._notifier.name, notice_metrics.SENT)
 
     def _acknowledged_by(self, notice: Notice) -> str:
         """Empty also where it cannot be read: rather told once too often."""
@@ -106,6 +113,8 @@ class NoticeDelivery:
         if now_ms - notice.made_at_ms >= self._give_up_ms:
             log.error("%s gave up sending %s: %s", name, notice.subject[:200], why)
             self._queue.mark_done(notice, f"given up: {why}"[:200])
+            self._metrics.count(name, GIVEN_UP)
             return
         log.warning("%s could not send %s, tries again: %s", name, notice.subject[:200], why)
+        self._metrics.count(name, FAILED)
         self._queue.reschedule(notice, now_ms + pause_after_ms(notice.attempts + 1))

@@ -20,6 +20,7 @@ from bus.client.model import TopicAndPartition
 from bus.client.wire.ports import Address
 from bus.contracts.alarms import Incident
 from bus.contracts.groups import application_group
+from bus.metrics_server import MetricsServer
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.delivery import NoticeDelivery
 from bus.register_file import RegisterFile
@@ -33,6 +34,7 @@ from monitor.watch.heartbeat import write_heartbeat
 from monitor.watch.incident_file import IncidentFile, IncidentFileError
 from monitor.watch.incident_publisher import IncidentPublisher
 from monitor.watch.judge import EDGE, UsedSpace, WatchJudge, positions_of
+from monitor.watch.metrics import WatchMetrics
 from monitor.watch.ports import WatchPorts
 from monitor.watch.probe import Probe
 from monitor.watch.progress import StageOffsets
@@ -85,10 +87,12 @@ class WatchService:
         self._senders = SenderConsumer(bus, settings.probe_timeout_s)
         self._publisher = IncidentPublisher(self._file, bus, site.name)
         acknowledged = Acknowledgements(site)
+        self._metrics = WatchMetrics()
         self._deliveries = [
             NoticeDelivery(
                 self._file.notices, one, ports.give_up_ms, IncidentFileError,
                 acknowledged.who if one.name in ports.plan.escalations else None,
+                metrics=self._metrics.notices,
             )
             for one in ports.notifiers
         ]
@@ -119,6 +123,8 @@ class WatchService:
 
     async def run(self) -> None:
         """Until stopped."""
+        settings = self._settings
+        page = MetricsServer(settings.metrics_host, settings.metrics_port, self._metrics.registry)
         self._resume()
         self._senders.start()
         self._start_probes()
@@ -129,6 +135,7 @@ class WatchService:
         try:
             await self._tick_until_stopped()
         finally:
+            page.close()
             await self._close()
 
     # -- the clock ---------------------------------------------------------------------------
@@ -154,6 +161,9 @@ class WatchService:
         self._judge.on_blindness(self.blindness)
         self._judge.silence.seen(self._senders.pop_sightings())
         changes = self._judge.tick(wall_clock.now_ms())
+        self._metrics.changed(changes)
+        self._metrics.open(self._judge.open_incidents())
+        self._metrics.senders.set(len(self._judge.silence.senders.by_key))
         for one in changes:
             log.warning("incident %s %s: %s", one.incident_id, one.state, one.detail)
             members = self._judge.silence.members(one.incident_id)
@@ -291,8 +301,12 @@ class WatchService:
         on_answer: Callable[[Any], None],
         on_fault: Callable[[str], None] | None = None,
     ) -> None:
+        def answered(answer: Any) -> None:
+            self._metrics.answered(name)
+            on_answer(answer)
+
         probe: Probe[Any] = Probe(
-            name, ask, on_answer, on_fault or partial(self._unanswered, name),
+            name, ask, answered, on_fault or partial(self._unanswered, name),
             interval_s=self._settings.probe_interval_s, timeout_s=self._settings.probe_timeout_s,
         )  # fmt: skip
         self._spawn(f"probe {name}", probe.run)

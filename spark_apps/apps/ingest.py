@@ -94,7 +94,8 @@ class Ingest:
         register = self._register.current(frame.sparkSession)
         if isinstance(context.store.reader, StagedStore):
             places = positions(self.name, context.cluster, offsets)
-            executor_writer.write_batch(context, frame, places, register, store_batch)
+            with context.commit_seconds.labels(self.name).time():
+                executor_writer.write_batch(context, frame, places, register, store_batch)
             self._group.publish(ends_of(offsets))
             return
         work = executor_writer.judging(register, context.settings.site)
@@ -105,7 +106,9 @@ class Ingest:
         """Store; then the meters, of what is committed."""
         context = self._context
         batch = store_batch(judged.records, judged.counters)
-        applied = context.store.writer.apply(batch, positions(self.name, context.cluster, offsets))
+        with context.commit_seconds.labels(self.name).time():
+            places = positions(self.name, context.cluster, offsets)
+            applied = context.store.writer.apply(batch, places)
         context.cells.touch(applied.latency, applied.quality)
         self._group.publish(ends_of(offsets))
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 import uvloop
 
-from broker.metrics.exporter import respond
 from broker.network.connection import Connection
 from broker.network.limits import READ_BUFFER_BYTES, ConnectionLimits
 from broker.network.listener import Listener
@@ -17,6 +16,7 @@ from broker.network.port import ListenError
 from broker.network.real import RealNetwork
 from broker.network.responses import ResponseSlot
 from bus.errors import CloseConnection
+from bus.metrics_page import respond
 
 LIMITS = ConnectionLimits(100_000, 60_000, 3, 2, 1_000_000)
 BIG = 4_000_000

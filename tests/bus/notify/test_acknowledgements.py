@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bus.notify.acknowledgements import KEEP_MS, Acknowledgements, AcknowledgementsUnavailable
 from bus.notify.delivery import NoticeDelivery
+from bus.notify.notice_metrics import NoticeMetrics
 from bus.notify.notice_plan import NoticePlan
 from bus.settings import SiteSettings
 from deploy.paths import PROJECT_ROOT
@@ -79,7 +81,7 @@ async def test_what_is_acknowledged_is_not_escalated(
     acknowledgements.add("r:1", "Wang", NOW_MS)
     acknowledgements.add("i", "Li", NOW_MS)
     one = ListedNotices("sms")
-    delivery = NoticeDelivery(file.notices, one, 1, sqlite3.Error, acknowledgements.who)
+    delivery = NoticeDelivery(file.notices, one, 1, sqlite3.Error, acknowledgements.who, metrics=NoticeMetrics(CollectorRegistry()))
     task = asyncio.create_task(delivery.run())
     await until(lambda: file.due_at(1 << 60) == [])
     task.cancel()
@@ -98,7 +100,7 @@ async def test_a_file_that_cannot_be_read_holds_back_nothing(
     file = NoticeFile(tmp_path / "n.db", NoticePlan(("sms",), {}, frozenset({"sms"}), 0))
     file.add("r:1", NOW_MS)
     one = ListedNotices("sms")
-    delivery = NoticeDelivery(file.notices, one, 1, sqlite3.Error, acknowledgements.who)
+    delivery = NoticeDelivery(file.notices, one, 1, sqlite3.Error, acknowledgements.who, metrics=NoticeMetrics(CollectorRegistry()))
     task = asyncio.create_task(delivery.run())
     await until(lambda: one.sent == ["r:1"])
     task.cancel()

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bus import wall_clock
 from bus.notify import delivery
 from bus.notify.delivery import LONGEST_PAUSE_MS, NoticeDelivery, pause_after_ms
+from bus.notify.notice_metrics import NoticeMetrics
 from bus.notify.notice_plan import NoticePlan
 from tests.bus.notify.notice_file import NoticeFile
 
@@ -55,7 +57,7 @@ async def delivered(
     for name in "ab":
         file.add(f"{name}:open", wall_clock.now_ms() - age_ms)
     running = [
-        asyncio.create_task(NoticeDelivery(file.notices, one, give_up_ms, sqlite3.Error).run())
+        asyncio.create_task(NoticeDelivery(file.notices, one, give_up_ms, sqlite3.Error, metrics=NoticeMetrics(CollectorRegistry())).run())
         for one in notifiers
     ]
     await until(condition)

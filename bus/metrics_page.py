@@ -1,6 +1,7 @@
 """Serves `GET /metrics` (Prometheus text) and `GET /healthz` ("ok") on the metrics port.
 
-No request bodies, no keep-alive: it is not a web server; pages are the console's.
+No request bodies, no keep-alive: it is not a web server; pages are the console's. Who sends no
+request is cut off after `REQUEST_S`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import cast
 
 MAX_HEAD_BYTES = 8 * 1024
 """A scraper's request head; anything longer is not one."""
+
+REQUEST_S = 10.0
+"""How long a scraper may take to send its request and to take the answer."""
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -25,6 +29,12 @@ class MetricsConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport for the response."""
         self._transport = cast(asyncio.Transport, transport)
+        loop = asyncio.get_running_loop()
+        self._cut_off = loop.call_later(REQUEST_S, self._transport.abort)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It has ended."""
+        self._cut_off.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Respond as soon as the head is complete."""
