@@ -1,0 +1,1 @@
+"""Boards for Grafana, made from a table: `python -m deploy.grafana.boards`."""
