@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from bus.contracts.register import Register, decode_register
 
 log = logging.getLogger(__name__)
+
+
+class RegisterSource(Protocol):
+    """Where a register comes from: a file, or the bus (`bus.client.register_follower`)."""
+
+    @property
+    def version(self) -> int:
+        """Changes when the register does."""
+
+    def read(self) -> Register:
+        """The register now."""
 
 
 class RegisterFile:

@@ -15,7 +15,7 @@ from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, start_offs
 from bus.client.model import ClusterIdentity, TopicAndPartition
 from bus.contracts.alarms import Incident
 from bus.contracts.topics import EVENT_INCIDENT
-from bus.register_file import RegisterFile
+from bus.register_file import RegisterSource
 from bus.wall_clock import now_ms
 from ingest.store import open_store
 from ingest.store.port import (
@@ -73,7 +73,7 @@ class Context:
     cluster: ClusterIdentity
     admin: AdminClient
     publisher: EventPublisher
-    register: RegisterFile
+    register: RegisterSource
     stopping: threading.Event
     commit_seconds: Histogram
     groups: list[GroupPositions] = field(default_factory=list)

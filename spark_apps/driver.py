@@ -30,10 +30,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_INCIDENT
+from bus.client.register_follower import RegisterFollower
+from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, EVENT_INCIDENT
 from bus.errors import BusError
 from bus.metrics_server import MetricsServer
-from bus.register_file import RegisterFile
 from ingest.store.port import StoreError
 from spark_apps.application import Application, SharedQuery
 from spark_apps.apps.ingest import Ingest
@@ -62,10 +62,11 @@ APPLICATIONS: dict[str, Callable[[Context], Application]] = {
 # These read the same records: one micro-batch serves both, the watch list first.
 SHARED_QUERIES = {Watchlist.name: "records", Ingest.name: "records"}
 WITHOUT_STORE = {Watchlist.name, Latency.name, Quality.name}
-_TOPICS = {CONTROL_WATCHLIST, EVENT_INCIDENT}.union(
+_TOPICS = {CONTROL_REGISTER, CONTROL_WATCHLIST, EVENT_INCIDENT}.union(
     *(kind.topics for kind in (Watchlist, Ingest, Latency, Quality))
 )
 _WATCH_INTERVAL_S = 0.5
+REGISTER_S = 10.0  # a start waits so long for the register
 
 
 class Driver:
@@ -79,6 +80,7 @@ class Driver:
         self._queries: list[StreamingQuery] = []
         self._sinks: list[Sink] = []
         self._failure = False
+        self._register: RegisterFollower | None = None
 
     def stop(self) -> None:
         """Ask `run` to end; safe from a signal handler and from other threads."""
@@ -116,12 +118,17 @@ class Driver:
         settings = self._settings
         connector_security(settings.bus)  # what it refuses is said before anything has started
         admin = admin_client(settings.bus)
+        cluster = wait_for_topics(admin, sorted(_TOPICS), self._stopping)
+        path = settings.site.data_path / "register.json"
+        register = self._register = RegisterFollower(settings.bus, path, "streams-register").start()
+        if not register.wait_until_read(REGISTER_S):
+            log.warning("streams: the register could not be read yet; places come with it")
         context = Context(
             settings=settings,
-            cluster=wait_for_topics(admin, sorted(_TOPICS), self._stopping),
+            cluster=cluster,
             admin=admin,
             publisher=EventPublisher(settings.bus, settings.site.name),
-            register=RegisterFile(settings.site.data_path / "register.json"),
+            register=register,
             stopping=self._stopping,
             commit_seconds=self._metrics.commit_seconds,
         )
@@ -177,6 +184,8 @@ class Driver:
         for sink in self._sinks:
             sink.close()
         context.close()
+        if self._register is not None:
+            self._register.close()
         guard.cancel()
 
 

@@ -11,7 +11,17 @@ import typer
 
 def mount(app: typer.Typer) -> None:
     """Add what reads and writes (`produce`, `consume`) and what runs a cluster (the others)."""
-    from bus.cli import brokers, configs, groups, leaders, quorum, reassign, records, topics
+    from bus.cli import (
+        brokers,
+        configs,
+        groups,
+        leaders,
+        quorum,
+        reassign,
+        records,
+        register,
+        topics,
+    )
 
     app.add_typer(topics.app, name="topics")
     app.add_typer(reassign.app, name="reassign")
@@ -20,5 +30,6 @@ def mount(app: typer.Typer) -> None:
     app.add_typer(quorum.app, name="quorum")
     app.add_typer(configs.app, name="configs")
     app.add_typer(groups.app, name="groups")
+    app.add_typer(register.app, name="register")
     app.command("produce")(records.produce)
     app.command("consume")(records.consume)

@@ -14,11 +14,13 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
 from bus.contracts.headers import Reason
 from bus.contracts.meters import Arrived, LatencyCell, QualityCell, Sent
+from bus.contracts.register_entry import RegisterEntry
 
 FOLDER = Path(__file__).parent / "schemas"
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_WATCHLIST: WatchCommand,
+    topics.CONTROL_REGISTER: RegisterEntry,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
     topics.EVENT_INCIDENT: Incident,
@@ -70,6 +72,9 @@ def _of_struct(topic: str, struct: type[msgspec.Struct]) -> dict[str, Any]:
     (_,), found = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
     schema = dict(found[struct.__name__])
     schema["description"] = " ".join(str(schema.get("description", "")).split())
+    parts = {name: part for name, part in sorted(found.items()) if name != struct.__name__}
+    if parts:
+        schema["$defs"] = parts
     return {"$schema": DRAFT, "$id": f"urn:databus:{topics.TOPICS[topic].schema}", **schema}
 
 

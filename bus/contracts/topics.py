@@ -19,6 +19,7 @@ DATA_VEHICLE = "data.vehicle"
 DATA_FACE = "data.face"
 DATA_VIDEO = "data.video"
 CONTROL_WATCHLIST = "control.watchlist"
+CONTROL_REGISTER = "control.register"
 CONTROL_STATISTICS = "control.statistics"
 CONTROL_VIDEO = "control.video"
 EVENT_CANDIDATE = "event.candidate"
@@ -84,6 +85,8 @@ _ALL = (
     Topic(DATA_VIDEO, Flow.DATA, "video/1", "the device", 2,
           "bursts from films under analysis", 7 * DAY_MS, "as data.vehicle"),
     Topic(CONTROL_WATCHLIST, Flow.CONTROL, "watchlist/1", "the rule id", 1, _ONE, -1, _STATE, True),
+    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/1", "kind and id of the entry", 1, _ONE,
+          -1, _STATE, True),
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
           _STATE, True),
     Topic(CONTROL_VIDEO, Flow.CONTROL, "video-order/1", "the order id", 1, _ONE, -1, _STATE, True),

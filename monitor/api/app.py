@@ -80,12 +80,14 @@ def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncCon
             tasks.spawn(services.watch.run(), name="console-watch"),
         ]
         services.background.extend(work)
+        services.register.start()
         try:
             yield
         finally:
             for task in work:
                 task.cancel()
             await asyncio.wait(work)  # what they end with has been reported
+            await asyncio.to_thread(services.register.close)
             services.commands.close()
             services.records.close()
             services.alarms.close()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
-from bus.register_file import RegisterFile
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import RequestFailures
 from bus.wall_clock import now_ms
@@ -59,7 +59,7 @@ class ConsoleServices:
     passwords: PasswordCheck
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
-    register: RegisterFile
+    register: RegisterFollower
     hub: LiveHub
     kpis: KpiPoll
     latency_totals: LatencyTotals
@@ -118,7 +118,7 @@ def build_services(
         passwords=PasswordCheck(account_store, limiter, now_ms),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
-        register=RegisterFile(data_path / "register.json"),
+        register=RegisterFollower(bus, data_path / "register.json", "databus-console-register"),
         hub=LiveHub(
             bus,
             site.tz,

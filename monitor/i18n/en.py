@@ -255,7 +255,7 @@ TEXTS: dict[str, str] = {
     "map.targets": "Trajectories of targets",
     "map.no_targets": "No target has been seen",
     "map.follow": "Follow the newest alarm",
-    "map.no_register": "The deployment register is empty (register.json).",
+    "map.no_register": "The deployment register is empty (databus register import).",
     "map.clear": "Clear",
     "map.hits": "{count} hits",
     "map.fit": "Whole map",

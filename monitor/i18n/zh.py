@@ -255,7 +255,7 @@ TEXTS: dict[str, str] = {
     "map.targets": "布控目标轨迹",
     "map.no_targets": "暂无命中的目标",
     "map.follow": "跟随最新告警",
-    "map.no_register": "部署登记表为空（register.json）。",
+    "map.no_register": "部署登记表为空（databus register import）。",
     "map.clear": "清除轨迹",
     "map.hits": "{count} 次命中",
     "map.fit": "全图",

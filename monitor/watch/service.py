@@ -17,13 +17,13 @@ from typing import Any
 
 from bus import wall_clock
 from bus.client.model import TopicAndPartition
+from bus.client.register_follower import RegisterFollower
 from bus.client.wire.ports import Address
 from bus.contracts.alarms import Incident
 from bus.contracts.groups import application_group
 from bus.metrics_server import MetricsServer
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.delivery import NoticeDelivery
-from bus.register_file import RegisterFile
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import spawn
 from ingest.store.port import Position
@@ -81,7 +81,8 @@ class WatchService:
         self._settings = settings
         self._ports = ports
         self._stopping = asyncio.Event()
-        self._register = RegisterFile(site.data_path / "register.json")
+        path = site.data_path / "register.json"
+        self._register = RegisterFollower(bus, path, "databus-watch-register")
         self._file = IncidentFile(settings.file_path(site), ports.plan)
         self._judge = WatchJudge(wall_clock.now_ms(), site.tz, bounds_of(settings))
         self._senders = SenderConsumer(bus, settings.probe_timeout_s)
@@ -127,6 +128,7 @@ class WatchService:
         page = MetricsServer(settings.metrics_host, settings.metrics_port, self._metrics.registry)
         self._resume()
         self._senders.start()
+        self._register.start()
         self._start_probes()
         self._spawn("publisher", self._publisher.run)
         for notifier, delivery in zip(self._ports.notifiers, self._deliveries, strict=True):
@@ -215,6 +217,7 @@ class WatchService:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.to_thread(self._senders.stop)
+        await asyncio.to_thread(self._register.close)
         for close in self._closers:
             await asyncio.to_thread(close)
         await self._save()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,9 @@ import msgspec
 import pytest
 
 from bus.contracts.meters import Arrived, Sent
-from bus.contracts.topics import METER_ARRIVED, METER_SENT
+from bus.contracts.register import Checkpoint, District
+from bus.contracts.topics import CONTROL_REGISTER, METER_ARRIVED, METER_SENT
+from bus.domain.register_changes import entries_from
 from ingest.store.port import PageRequest, Query
 from tests.spark_apps.ways import WAYS, drawn_ways
 
@@ -68,6 +72,32 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
     cells = driver.reader().quality(from_ms=0, until_ms=0)
     assert sum(cell.arrived for cell in cells) == 312
     assert sum(cell.valid for cell in cells) == 310
+
+
+@OURS
+@TWO_WAYS
+def test_an_edit_of_the_register_reaches_a_running_driver(driver: DriverProcess) -> None:
+    """The next records of a checkpoint are stored in its new district."""
+    place = Checkpoint(checkpoint_id="c0", name="", name_en="", district_id="west", latitude=30.0,
+                       longitude=120.0)  # fmt: skip
+    district = District(district_id="west", name="", name_en="")
+    for number, moved in enumerate(("west", "east")):
+        entries = entries_from([district, msgspec.structs.replace(place, district_id=moved)])
+        for entry in entries:
+            driver.send(CONTROL_REGISTER, msgspec.json.encode(entry), key=entry.key)
+        driver.flush()
+        if not number:
+            driver.start()
+        sent = itertools.count(7 * 1000 * (number + 1), 7)  # of checkpoint c0
+
+        def is_there(moved: str = moved, sent: Iterator[int] = sent) -> bool:
+            """One more record each time: it is the newest that says where it belongs."""
+            driver.send_vehicle(next(sent))
+            driver.flush()
+            return driver.reader().count(Query(district_id=moved)) > 0
+
+        driver.until(is_there, True)
+    assert driver.stop() == 0
 
 
 @OURS

@@ -27,12 +27,13 @@ _TYPES: dict[str, Any] = {
 _SILENT = {"$schema", "$id", "title", "description", "default", "$defs"}
 
 
-def fits(value: Any, schema: dict[str, Any]) -> bool:
+def fits(value: Any, schema: dict[str, Any], whole: dict[str, Any] | None = None) -> bool:
     """Validation by the keywords our schemas use; an unknown keyword is an error, not a pass."""
-    return all(_keyword(value, name, schema) for name in schema if name not in _SILENT)
+    whole = schema if whole is None else whole
+    return all(_keyword(value, name, schema, whole) for name in schema if name not in _SILENT)
 
 
-def _keyword(value: Any, name: str, schema: dict[str, Any]) -> bool:
+def _keyword(value: Any, name: str, schema: dict[str, Any], whole: dict[str, Any]) -> bool:
     rule = schema[name]
     is_object, is_text = isinstance(value, dict), isinstance(value, str)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -46,12 +47,12 @@ def _keyword(value: Any, name: str, schema: dict[str, Any]) -> bool:
         case "required":
             return not is_object or all(key in value for key in rule)
         case "properties":
-            return not is_object or all(fits(value[k], s) for k, s in rule.items() if k in value)
+            return not is_object or all(fits(value[k], s, whole) for k, s in rule.items() if k in value)
         case "additionalProperties":
             others = value.keys() - schema.get("properties", {}).keys() if is_object else ()
-            return rule is True or all(fits(value[key], rule) for key in others)
+            return rule is True or all(fits(value[key], rule, whole) for key in others)
         case "items":
-            return not isinstance(value, list) or all(fits(item, rule) for item in value)
+            return not isinstance(value, list) or all(fits(item, rule, whole) for item in value)
         case "pattern":
             return not is_text or re.search(rule, value) is not None
         case "minLength":
@@ -67,9 +68,11 @@ def _keyword(value: Any, name: str, schema: dict[str, Any]) -> bool:
         case "enum":
             return value in rule
         case "anyOf":
-            return any(fits(value, one) for one in rule)
+            return any(fits(value, one, whole) for one in rule)
+        case "$ref":
+            return fits(value, whole["$defs"][rule.removeprefix("#/$defs/")], whole)
         case "not":
-            return not fits(value, rule)
+            return not fits(value, rule, whole)
     raise AssertionError(f"keyword {name} is not understood")
 
 

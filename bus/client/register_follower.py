@@ -1,0 +1,137 @@
+"""The deployment register as it stands on `control.register`, followed in a thread.
+
+Reads the topic from its beginning; while nothing stands there, the site's own file is the register
+(`RegisterFile`). A bus that is away leaves the last register in force.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.model import ConsumedRecord, TopicPartition
+from bus.contracts.register import Register
+from bus.contracts.register_entry import RegisterEntry
+from bus.contracts.topics import CONTROL_REGISTER
+from bus.domain.register_changes import Entries, apply_entry, register_of
+from bus.errors import BusError
+from bus.register_file import RegisterFile
+from bus.settings import BusSettings
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.5
+MAX_POLLED = 2_000
+RETRY_S = 5.0
+# A register is small and changes seldom; sixty megabytes are all that the watch has.
+_OVERRIDES = {
+    "queued.max.messages.kbytes": 4096,
+    # That the end is reached is known by an answer without records: a start waits for one.
+    "fetch.wait.max.ms": 150,
+    "log_level": 0,
+    "reconnect.backoff.max.ms": 1000,
+}
+_entries = msgspec.json.Decoder(RegisterEntry)
+
+
+class RegisterFollower:
+    """Invariant: `_entries` is what the topic said up to where it was read; a register is made of
+    it when somebody asks after a change."""
+
+    def __init__(self, bus: BusSettings, path: Path, client_id: str = "register") -> None:
+        """`path`: the file that holds while the topic is empty."""
+        self._bus = bus
+        self._client_id = client_id
+        self._file = RegisterFile(path)
+        self._lock = threading.Lock()
+        self._entries: Entries = {}
+        self._changes = 0
+        self._made: tuple[int, Register] = (0, Register())
+        self._at_end = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="register", daemon=True)
+
+    def start(self) -> RegisterFollower:
+        """Begin to follow."""
+        self._thread.start()
+        return self
+
+    def wait_until_read(self, timeout_s: float) -> bool:
+        """Whether the topic has been read to its end once."""
+        return self._at_end.wait(timeout_s)
+
+    def read(self) -> Register:
+        """The register now."""
+        with self._lock:
+            if not self._changes:
+                return self._file.read()
+            if self._made[0] != self._changes:
+                self._made = self._changes, register_of(self._entries)
+            return self._made[1]
+
+    @property
+    def version(self) -> int:
+        """Changes when the register does; pages use it in the address they load it from."""
+        with self._lock:
+            return self._changes or self._file.version
+
+    def entries(self) -> Entries:
+        """A copy of what stands on the topic."""
+        with self._lock:
+            return dict(self._entries)
+
+    def close(self) -> None:
+        """Stop following; what was read stays."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except BusError as error:
+                log.warning("the register is not followed just now: %s", error)
+                self._stopping.wait(RETRY_S)
+
+    def _follow(self) -> None:
+        """From the beginning: a topic that was made anew says everything again."""
+        with Consumer(self._bus, client_id=self._client_id, overrides=_OVERRIDES) as consumer:
+            consumer.assign({TopicPartition(CONTROL_REGISTER, 0): BEGINNING})
+            fresh: Entries | None = {}  # until the end was reached once, the former register holds
+            while not self._stopping.is_set():
+                found = list(_readable(consumer.poll(MAX_POLLED, POLL_S)))
+                if fresh is None:
+                    self._apply(found)
+                    continue
+                for entry in found:
+                    apply_entry(fresh, entry)
+                if consumer.at_end:
+                    self._replace(fresh)
+                    fresh = None
+                    self._at_end.set()
+
+    def _apply(self, found: list[RegisterEntry]) -> None:
+        with self._lock:
+            for entry in found:
+                apply_entry(self._entries, entry)
+            self._changes += len(found)
+
+    def _replace(self, fresh: Entries) -> None:
+        with self._lock:
+            if fresh != self._entries:
+                self._entries = fresh
+                self._changes += 1
+
+
+def _readable(records: Iterable[ConsumedRecord]) -> Iterable[RegisterEntry]:
+    """Those that are entries; anybody may write to a topic."""
+    for record in records:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            yield _entries.decode(record.value or b"")

@@ -1,0 +1,311 @@
+"""The register as files that people make: CSV, GeoJSON, JSON. Pure; docs/register.md.
+
+In: text or a register. Out: parts with the number of their line, or faults with it. Never: files.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bus.contracts.register import Checkpoint, Device, District, Register, Road, decode_register
+from bus.contracts.register_entry import RegisterEntry
+from bus.domain.register_changes import Entries, entries_from, entries_of
+
+Part = District | Checkpoint | Device | Road
+COLUMNS = (
+    "kind", "id", "name", "name_en", "district", "checkpoint", "latitude", "longitude",
+    "device_kind", "server", "line",
+)  # fmt: skip
+"""Of the CSV; `line` is a road's places, `latitude longitude; latitude longitude; …`."""
+FORMATS = ("csv", "geojson", "json")
+MAX_BYTES = 64 << 20  # ten thousand devices are two megabytes
+
+
+class LineFault(NamedTuple):
+    """What is wrong in a line (CSV) or feature (GeoJSON), counted from one; 0: the whole file."""
+
+    line: int
+    text: str
+    text_zh: str
+
+
+class ReadFile(NamedTuple):
+    """What a file holds. `lines`: in which line each key stands."""
+
+    entries: Entries
+    lines: dict[str, int]
+    faults: list[LineFault]
+
+
+def read_file(data: bytes, form: str) -> ReadFile:
+    """A file in one of `FORMATS`; whatever is in it, only its faults are told."""
+    read = ReadFile({}, {}, [])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        why = f"not UTF-8 at byte {error.start}"
+        return read._replace(faults=[LineFault(0, why, "文件不是 UTF-8 编码")])
+    if form == "json":
+        return _read_json(text, read)
+    parts = _csv_parts(text) if form == "csv" else _geojson_parts(text)
+    for line, found in parts:
+        if isinstance(found, LineFault):
+            read.faults.append(found)
+            continue
+        _add(read, line, found)
+    return read
+
+
+def write_file(register: Register, form: str) -> str:
+    """The register in one of `FORMATS`; `read_file` gives it back."""
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(register), indent=1).decode() + "\n"
+    return _csv_text(register) if form == "csv" else _geojson_text(register)
+
+
+def _add(read: ReadFile, line: int, entry: RegisterEntry) -> None:
+    before = read.lines.get(entry.key)
+    if before is not None:
+        text = f"{entry.key} stands in line {before} already: keep one of the two"
+        read.faults.append(LineFault(line, text, f"{entry.key} 已在第 {before} 行出现，请保留其一"))
+        return
+    read.entries[entry.key] = entry
+    read.lines[entry.key] = line
+
+
+def _read_json(text: str, read: ReadFile) -> ReadFile:
+    try:
+        entries = entries_of(decode_register(text))
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+        read.faults.append(LineFault(0, f"not a register: {error}", f"不是登记表：{error}"))
+        return read
+    return read._replace(entries=entries, lines=dict.fromkeys(entries, 0))
+
+
+# --- CSV ---
+
+Found = tuple[int, RegisterEntry | LineFault]
+
+
+def _csv_parts(text: str) -> Iterator[Found]:
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
+    try:
+        missing = {"kind", "id"} - set(rows.fieldnames or ())
+        unknown = [name for name in rows.fieldnames or () if name not in COLUMNS]
+        if missing or unknown:
+            known = ", ".join(COLUMNS)
+            text, text_zh = f"the first line names the columns: {known}", f"首行应为列名：{known}"
+            yield 1, LineFault(1, text, text_zh)
+            return
+        for row in rows:
+            found = _csv_part(row, rows.line_num)
+            if found is not None:
+                yield rows.line_num, found
+    except csv.Error as error:
+        yield rows.line_num, LineFault(rows.line_num, f"no CSV: {error}", f"不是 CSV：{error}")
+
+
+def _csv_part(row: dict[str, Any], line: int) -> RegisterEntry | LineFault | None:
+    """None: a line that says nothing."""
+    if "" in row:
+        return LineFault(line, "more cells than columns", "单元格多于列数")
+    cells = {name: (value or "").strip() for name, value in row.items()}
+
+    def cell(name: str) -> str:
+        return cells.get(name, "")
+
+    if cell("kind") == "site":
+        return next(entries_from([], cell("name") or cell("id")), None)
+    make = _CSV_KINDS.get(cell("kind"))
+    if make is None:
+        known = ", ".join(("site", *_CSV_KINDS))
+        text = f"kind is one of {known}, not {cell('kind')!r}"
+        return LineFault(line, text, f"kind 应为 {known}")
+    try:
+        return make(cell)
+    except ValueError as error:
+        return LineFault(line, str(error), f"数值有误：{error}")
+
+
+Cell = Callable[[str], str]
+
+
+def _degrees(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{name}: {text[:40]!r} is no number of degrees") from None
+
+
+def _line_of(text: str) -> tuple[tuple[float, float], ...]:
+    places = []
+    for place in filter(None, (one.strip() for one in text.split(";"))):
+        numbers = place.split()
+        if len(numbers) != 2:
+            raise ValueError(f"line: {place[:40]!r} is not `latitude longitude`")
+        places.append((_degrees(numbers[0], "line"), _degrees(numbers[1], "line")))
+    return tuple(places)
+
+
+def _only(part: Part) -> RegisterEntry:
+    return next(entries_from([part]))
+
+
+_CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry]] = {
+    "district": lambda cell: _only(
+        District(district_id=cell("id"), name=cell("name"), name_en=cell("name_en"))
+    ),
+    "checkpoint": lambda cell: _only(
+        Checkpoint(
+            checkpoint_id=cell("id"), name=cell("name"), name_en=cell("name_en"),
+            district_id=cell("district"), latitude=_degrees(cell("latitude"), "latitude"),
+            longitude=_degrees(cell("longitude"), "longitude"),
+        )
+    ),
+    "device": lambda cell: _only(
+        Device(
+            camera_ip=cell("id"), checkpoint_id=cell("checkpoint"),
+            kind=cell("device_kind") or "vehicle", recognizer_ip=cell("server"),
+        )
+    ),
+    "road": lambda cell: _only(
+        Road(name=cell("id"), name_en=cell("name_en"), line=_line_of(cell("line")))
+    ),
+}  # fmt: skip
+
+
+def _csv_text(register: Register) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerow({"kind": "site", "name": register.site})
+    for one in register.districts:
+        writer.writerow({"kind": "district", "id": one.district_id, "name": one.name,
+                         "name_en": one.name_en})  # fmt: skip
+    for at in register.checkpoints:
+        writer.writerow({"kind": "checkpoint", "id": at.checkpoint_id, "name": at.name,
+                         "name_en": at.name_en, "district": at.district_id,
+                         "latitude": at.latitude, "longitude": at.longitude})  # fmt: skip
+    for device in register.devices:
+        writer.writerow({"kind": "device", "id": device.camera_ip,
+                         "checkpoint": device.checkpoint_id, "device_kind": device.kind,
+                         "server": device.recognizer_ip})  # fmt: skip
+    for road in register.roads:
+        line = "; ".join(f"{latitude} {longitude}" for latitude, longitude in road.line)
+        writer.writerow({"kind": "road", "id": road.name, "name_en": road.name_en, "line": line})
+    return out.getvalue()
+
+
+# --- GeoJSON (RFC 7946): longitude before latitude ---
+
+
+def _geojson_parts(text: str) -> Iterator[Found]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        yield 0, LineFault(0, f"no JSON: {error}", f"不是 JSON：{error}")
+        return
+    features = found.get("features") if isinstance(found, dict) else None
+    if not isinstance(features, list):
+        yield 0, LineFault(0, "no FeatureCollection", "不是 FeatureCollection")
+        return
+    if isinstance(found.get("site"), str):
+        yield from ((0, entry) for entry in entries_from([], found["site"]))
+    for number, feature in enumerate(features, 1):
+        try:
+            entries = list(entries_from(_of_feature(feature)))
+        except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
+            yield number, LineFault(number, f"feature: {error}", f"要素有误：{error}")
+            continue
+        for entry in entries:
+            yield number, entry
+
+
+class _DeviceOfPoint(msgspec.Struct):
+    address: str
+    kind: str = "vehicle"
+    server: str = ""
+
+
+class _Properties(msgspec.Struct):
+    id: str = ""
+    name: str = ""
+    name_en: str = ""
+    district: str = ""
+    devices: list[_DeviceOfPoint] = []
+
+
+class _Geometry(msgspec.Struct):
+    type: str
+    coordinates: list[Any]
+
+
+class _Feature(msgspec.Struct):
+    properties: _Properties
+    geometry: _Geometry | None = None
+
+
+def _of_feature(feature: Any) -> Iterator[Part]:
+    read = msgspec.convert(feature, _Feature)
+    about, shape = read.properties, read.geometry
+    if shape is None or shape.type in ("Polygon", "MultiPolygon"):
+        yield District(district_id=about.id, name=about.name, name_en=about.name_en)
+    elif shape.type == "Point":
+        latitude, longitude = _place(shape.coordinates)
+        yield Checkpoint(
+            checkpoint_id=about.id, name=about.name, name_en=about.name_en,
+            district_id=about.district, latitude=latitude, longitude=longitude,
+        )  # fmt: skip
+        for one in about.devices:
+            yield Device(camera_ip=one.address, checkpoint_id=about.id, kind=one.kind,
+                         recognizer_ip=one.server)  # fmt: skip
+    elif shape.type == "LineString":
+        line = tuple(_place(one) for one in shape.coordinates)
+        yield Road(name=about.id or about.name, name_en=about.name_en, line=line)
+    else:
+        raise ValueError(f"a {shape.type[:40]} is none of Point, LineString, Polygon")
+
+
+def _place(coordinates: Any) -> tuple[float, float]:
+    numbers = msgspec.convert(coordinates, list[float])
+    if len(numbers) < 2:
+        raise ValueError("a place is [longitude, latitude]")
+    return numbers[1], numbers[0]
+
+
+def _geojson_text(register: Register) -> str:
+    at: dict[str, list[dict[str, str]]] = {}
+    for device in register.devices:
+        told = {"address": device.camera_ip, "kind": device.kind, "server": device.recognizer_ip}
+        at.setdefault(device.checkpoint_id, []).append(told)
+    features: list[dict[str, Any]] = [
+        _feature(None, id=one.district_id, name=one.name, name_en=one.name_en)
+        for one in register.districts
+    ]
+    features += [
+        _feature(
+            {"type": "Point", "coordinates": [one.longitude, one.latitude]},
+            id=one.checkpoint_id, name=one.name, name_en=one.name_en, district=one.district_id,
+            devices=at.get(one.checkpoint_id, []),
+        )
+        for one in register.checkpoints
+    ]  # fmt: skip
+    features += [
+        _feature(
+            {"type": "LineString", "coordinates": [[east, north] for north, east in road.line]},
+            id=road.name, name=road.name, name_en=road.name_en,
+        )
+        for road in register.roads
+    ]  # fmt: skip
+    whole = {"type": "FeatureCollection", "site": register.site, "features": features}
+    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+
+
+def _feature(geometry: dict[str, Any] | None, **properties: Any) -> dict[str, Any]:
+    return {"type": "Feature", "properties": properties, "geometry": geometry}
