@@ -23,6 +23,7 @@ from bus.contracts import headers
 from bus.contracts.register import Checkpoint, Device, District
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER, TOPICS
+from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.domain.register_changes import (
     Entries,
     changes,
@@ -42,6 +43,7 @@ CLIENT_ID = "databus-register"
 READ_S = 60.0
 SEND_S = 60.0
 _SHOWN = 50  # of the changes; more are counted
+KINDS_TOLD = ", ".join(KINDS)
 _FORM = "csv, geojson or json; else by the file's name."
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, write nothing.")]
@@ -145,7 +147,7 @@ def edit_device(
     ctx: typer.Context,
     name_of: Annotated[str, typer.Argument(metavar="ADDRESS")],
     checkpoint: Annotated[str | None, typer.Option(help="Where it stands.")] = None,
-    kind: Annotated[str | None, typer.Option(help="vehicle, face or video.")] = None,
+    kind: Annotated[str | None, typer.Option(help=f"{KINDS_TOLD}.")] = None,
     server: Annotated[str | None, typer.Option(help="Its recognition server.")] = None,
     remove: Remove = False,
     dry_run: DryRun = False,
@@ -153,7 +155,7 @@ def edit_device(
 ) -> None:
     """A camera, by its address."""
     given = {"checkpoint_id": checkpoint, "kind": kind, "recognizer_ip": server}
-    unset = Device(camera_ip=name_of, checkpoint_id="", kind="vehicle")
+    unset = Device(camera_ip=name_of, checkpoint_id="", kind=COMMON_KIND)
     _edit(ctx, f"device/{name_of}", "device", unset, given,
           remove=remove, dry_run=dry_run, as_json=as_json)  # fmt: skip
 

@@ -12,11 +12,12 @@ import msgspec
 
 from bus.contracts.register import Checkpoint, Device, District, Register, Road
 from bus.contracts.register_entry import RegisterEntry
+from bus.domain.kinds import KINDS
 
 Entries = dict[str, RegisterEntry]
 """By key."""
 MAX_CHARACTERS = 256  # of an id or a name: they end up in row keys and on pages
-DEVICE_KINDS = ("vehicle", "face", "video")
+DEVICE_KINDS = tuple(KINDS)
 
 
 class RegisterFault(NamedTuple):

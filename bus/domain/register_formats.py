@@ -6,7 +6,6 @@ In: text or a register. Out: parts with the number of their line, or faults with
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import msgspec
 
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, decode_register
 from bus.contracts.register_entry import RegisterEntry
+from bus.domain.kinds import COMMON_KIND
 from bus.domain.register_changes import Entries, entries_from, entries_of
 
 Part = District | Checkpoint | Device | Road
@@ -94,7 +94,8 @@ Found = tuple[int, RegisterEntry | LineFault]
 
 
 def _csv_parts(text: str) -> Iterator[Found]:
-    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
+    lines = (f"{line}\n" for line in text.split("\n"))
+    rows = csv.DictReader(lines, restkey="", strict=True)
     try:
         missing = {"kind", "id"} - set(rows.fieldnames or ())
         unknown = [name for name in rows.fieldnames or () if name not in COLUMNS]
@@ -171,7 +172,7 @@ _CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry]] = {
     "device": lambda cell: _only(
         Device(
             camera_ip=cell("id"), checkpoint_id=cell("checkpoint"),
-            kind=cell("device_kind") or "vehicle", recognizer_ip=cell("server"),
+            kind=cell("device_kind") or COMMON_KIND, recognizer_ip=cell("server"),
         )
     ),
     "road": lambda cell: _only(
@@ -180,8 +181,14 @@ _CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry]] = {
 }  # fmt: skip
 
 
+class _Lines(list[str]):
+    """What `csv` writes to."""
+
+    write = list.append
+
+
 def _csv_text(register: Register) -> str:
-    out = io.StringIO()
+    out = _Lines()
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerow({"kind": "site", "name": register.site})
@@ -199,7 +206,7 @@ def _csv_text(register: Register) -> str:
     for road in register.roads:
         line = "; ".join(f"{latitude} {longitude}" for latitude, longitude in road.line)
         writer.writerow({"kind": "road", "id": road.name, "name_en": road.name_en, "line": line})
-    return out.getvalue()
+    return "".join(out)
 
 
 # --- GeoJSON (RFC 7946): longitude before latitude ---
@@ -229,7 +236,7 @@ def _geojson_parts(text: str) -> Iterator[Found]:
 
 class _DeviceOfPoint(msgspec.Struct):
     address: str
-    kind: str = "vehicle"
+    kind: str = COMMON_KIND
     server: str = ""
 
 
