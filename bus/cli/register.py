@@ -28,6 +28,7 @@ from bus.domain.register_changes import (
     Entries,
     changes,
     entries_from,
+    entries_of,
     faults,
     merged,
     register_of,
@@ -64,7 +65,7 @@ def import_file(
 ) -> None:
     """Bring the entries of a file into the register; nothing is written if one is wrong."""
     read = read_file(_bytes_of(file), _form_of(file, form))
-    with _current(ctx) as before:
+    with _current(ctx) as (on_topic, before):
         after = dict(read.entries) if replace else merged(before, read.entries)
         wrong = list(read.faults)
         if not wrong:
@@ -74,7 +75,7 @@ def import_file(
             ]
         if wrong:
             _refuse(wrong, as_json)
-        _write(ctx, changes(before, after), dry_run=dry_run, as_json=as_json)
+        _write(ctx, changes(on_topic, after), dry_run=dry_run, as_json=as_json)
 
 
 @app.command("export")
@@ -84,8 +85,8 @@ def export_file(
     file: Annotated[Path, typer.Argument(help="Where to; - writes standard output.")],
     form: Form = "",
 ) -> None:
-    """Write the register as it stands on the bus."""
-    with _current(ctx) as entries:
+    """Write the register that is in force."""
+    with _current(ctx) as (_, entries):
         text = write_file(register_of(entries), _form_of(file, form))
     if str(file) == "-":
         sys.stdout.write(text)
@@ -171,7 +172,7 @@ def _edit(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    with _current(ctx) as before:
+    with _current(ctx) as (on_topic, before):
         after = dict(before)
         if remove:
             if after.pop(key, None) is None:
@@ -188,19 +189,20 @@ def _edit(
         ]
         if wrong:
             _refuse(wrong, as_json)
-        _write(ctx, changes(before, after), dry_run=dry_run, as_json=as_json)
+        _write(ctx, changes(on_topic, after), dry_run=dry_run, as_json=as_json)
 
 
 @contextmanager
-def _current(ctx: typer.Context) -> Iterator[Entries]:
-    """The entries on the bus."""
+def _current(ctx: typer.Context) -> Iterator[tuple[Entries, Entries]]:
+    """What stands on the topic, and what is in force: the same, or, while the topic is empty, the
+    site's own file, which the first change brings along whole."""
     client = admin(ctx, CLIENT_ID)
     client.ensure_topics([TOPICS[CONTROL_REGISTER]])
     path = ctx.obj.site.data_path / "register.json"
     with closing(RegisterFollower(ctx.obj.bus, path, CLIENT_ID).start()) as follower:
         if not follower.wait_until_read(READ_S):
             raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{CONTROL_REGISTER} could not be read")
-        yield follower.entries()
+        yield follower.entries(), entries_of(follower.read())
 
 
 def _write(ctx: typer.Context, planned: Entries, *, dry_run: bool, as_json: bool) -> None:

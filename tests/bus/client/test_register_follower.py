@@ -35,11 +35,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 @pytest.fixture
 def command(broker: RunningBroker, tmp_path: Path) -> Callable[..., Any]:
     """`databus register WORDS` → its result."""
+    return _command(broker, tmp_path)
+
+
+def _command(broker: RunningBroker, folder: Path) -> Callable[..., Any]:
     app = typer.Typer()
     mount(app)
     settings = SimpleNamespace(
         bus=BusSettings(bootstrap_servers=broker.bootstrap),
-        site=SiteSettings(data_dir=str(tmp_path)),
+        site=SiteSettings(data_dir=str(folder)),
     )
 
     def run(*words: str) -> Any:
@@ -137,3 +141,20 @@ def test_an_empty_topic_leaves_the_file_in_force_and_an_unreachable_bus_too(tmp_
     assert away.version
     assert not away.wait_until_read(0.1)
     away.close()
+
+
+def test_the_first_edit_of_a_site_with_a_file_brings_the_whole_file_along(tmp_path: Path) -> None:
+    """Else one entry on the topic would put all others out of force."""
+    broker = start_broker(tmp_path / "broker")
+    try:
+        run = _command(broker, tmp_path)
+        (tmp_path / "register.json").write_bytes(encode_register(city(10)))
+        assert run("export", "-", "--format", "csv").output.count("\ndevice,") == 10
+        done = json.loads(run("edit", "device", "10.0.0.9", "--remove", "--json").output)
+        assert len(done["changes"]) == 1 + 1 + 2 + 9
+        bus = BusSettings(bootstrap_servers=broker.bootstrap)
+        with closing(RegisterFollower(bus, tmp_path / "register.json").start()) as follower:
+            assert follower.wait_until_read(READ_S)
+            assert len(follower.read().devices) == 9
+    finally:
+        broker.stop()
