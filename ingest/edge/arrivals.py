@@ -39,7 +39,7 @@ class ArrivalMeter:
         self._spool = spool
         self._bus = bus
         self._edge = edge
-        self._reader = spool.second_reader()
+        self._reader = spool.slot_reader()
         self._counts = self._new_counts()
         self._producer: Producer | None = None
         self._headers = [
@@ -87,9 +87,9 @@ class ArrivalMeter:
             found = self._reader.read(min(left, READ_MESSAGES), within_segment=True)
             if not found:
                 break
-            for _, entry in found:
-                if entry.slot is not None:
-                    self._counts.add(entry.slot)
+            for _, slot in found:
+                if slot is not None:
+                    self._counts.add(slot)
         return self._reader.sequence >= self._reader.segment.end_sequence
 
     def _left(self) -> int:

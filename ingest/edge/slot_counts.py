@@ -6,9 +6,7 @@ In: slots, one for each message; what was acknowledged. Out: `Arrived` messages.
 from __future__ import annotations
 
 from bus.contracts.meters import Arrived
-
-Slot = tuple[str, str, str, int]
-"""Kind, device, server, minute (ms), as ingest will count the message."""
+from ingest.spool.frame import Slot
 
 
 class SlotCounts:

@@ -19,9 +19,13 @@ PREFIX_BYTES = _PREFIX.size
 MAX_FRAME_BYTES = 64 << 20
 
 
+Slot = tuple[str, str, str, int]
+"""Kind, device, server, minute (ms): where a message is counted."""
+
+
 class SpoolEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message for the bus. `tally` is what it counts as (`vehicle/accepted`); `slot` is where
-    it is counted: kind, device, server, minute (ms). None: nowhere."""
+    it is counted. None: nowhere."""
 
     topic: str
     key: bytes | None
@@ -29,11 +33,18 @@ class SpoolEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: list[tuple[str, bytes]]
     timestamp_ms: int
     tally: str
-    slot: tuple[str, str, str, int] | None = None
+    slot: Slot | None = None
+
+
+class _OnlySlot(msgspec.Struct, gc=False):
+    """Of an entry; the rest is skipped."""
+
+    slot: Slot | None = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(SpoolEntry)
+_SLOTS = msgspec.msgpack.Decoder(_OnlySlot)
 
 
 def frame(payload: bytes) -> bytes:
@@ -49,6 +60,11 @@ def encode(entry: SpoolEntry) -> bytes:
 def decode(payload: bytes | memoryview) -> SpoolEntry:
     """The message of a payload whose checksum was right."""
     return _DECODER.decode(payload)
+
+
+def decode_slot(payload: bytes | memoryview) -> Slot | None:
+    """Of the same, only where it is counted: a fifth of the work."""
+    return _SLOTS.decode(payload).slot
 
 
 def payloads(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[memoryview, int]]:

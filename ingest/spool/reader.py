@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
 
-from ingest.spool.frame import SpoolEntry, decode, payloads
+from ingest.spool.frame import payloads
 from ingest.spool.segment import SpoolSegment
 from ingest.spool.writer import SpoolWriter
 
@@ -20,11 +22,18 @@ log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 20
 
 
-class SpoolReader:
+Read = TypeVar("Read")
+
+
+class SpoolReader(Generic[Read]):
     """Invariant: the next message has number `sequence` and begins at `offset` of `segment`."""
 
-    def __init__(self, writer: SpoolWriter, sequence: int) -> None:
+    def __init__(
+        self, writer: SpoolWriter, sequence: int, decode: Callable[[memoryview], Read]
+    ) -> None:
+        """`decode`: what is wanted of each message."""
         self.damaged = 0
+        self._decode = decode
         self._writer = writer
         self._fd = -1
         self.seek(sequence)
@@ -38,10 +47,10 @@ class SpoolReader:
 
     def read(
         self, max_messages: int, *, within_segment: bool = False
-    ) -> list[tuple[int, SpoolEntry]]:
+    ) -> list[tuple[int, Read]]:
         """Up to `max_messages` of what is durable; empty when all of it was read, or, within the
         segment, when that was."""
-        messages: list[tuple[int, SpoolEntry]] = []
+        messages: list[tuple[int, Read]] = []
         while len(messages) < max_messages:
             data = self._read_chunk()
             if not data:
@@ -89,7 +98,7 @@ class SpoolReader:
         return os.pread(self._fd, min(left, self._chunk_bytes), self._offset) if left > 0 else b""
 
     def _decode_chunk(
-        self, data: bytes, messages: list[tuple[int, SpoolEntry]], max_messages: int
+        self, data: bytes, messages: list[tuple[int, Read]], max_messages: int
     ) -> None:
         """Messages of a chunk that ends anywhere."""
         start = self._offset
@@ -105,9 +114,9 @@ class SpoolReader:
         else:
             self._chunk_bytes = _READ_BYTES
 
-    def _decode_one(self, payload: memoryview, messages: list[tuple[int, SpoolEntry]]) -> None:
+    def _decode_one(self, payload: memoryview, messages: list[tuple[int, Read]]) -> None:
         try:
-            messages.append((self._sequence, decode(payload)))
+            messages.append((self._sequence, self._decode(payload)))
         except msgspec.MsgspecError as error:  # whole, but no message: it would be none ever after
             self.damaged += 1
             log.error("message %d in %s is none: %s", self._sequence, self._segment.path, error)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from bus.lock_file import hold_lock_file
-from ingest.spool.frame import SpoolEntry, encode
+from ingest.spool.frame import Slot, SpoolEntry, decode, decode_slot, encode
 from ingest.spool.reader import SpoolReader
 from ingest.spool.segment import create, load
 from ingest.spool.writer import Append, SpoolWriter
@@ -47,7 +47,7 @@ class Spool:
 
     Invariant: `drained_sequence` ≤ read so far ≤ `end_sequence`; every message below `end_sequence`
     is durable; a segment is deleted once it lies below `drained_sequence` and, where there is a
-    second reader, below what that one keeps.
+    slot reader, below what that one keeps.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Spool:
         )
         end = segments[-1].end_sequence
         self._drained = min(max(drained, segments[0].first_sequence), end)
-        self._reader = SpoolReader(self._writer, self._drained)
+        self._reader = SpoolReader(self._writer, self._drained, decode)
         self._kept_from: int | None = None
         self._free_checked_at, self._disk_is_full = 0.0, False
 
@@ -135,15 +135,15 @@ class Spool:
 
     # --- the counting side; one thread ---
 
-    def second_reader(self) -> SpoolReader:
-        """One that begins with the oldest message there is. From now on only segments before
-        `keep_from` are deleted."""
+    def slot_reader(self) -> SpoolReader[Slot | None]:
+        """One of slots alone that begins with the oldest message there is. From now on only
+        segments before `keep_from` are deleted."""
         with self._writer.lock:
             self._kept_from = self._writer.segments[0].first_sequence
-        return SpoolReader(self._writer, self._kept_from)
+        return SpoolReader(self._writer, self._kept_from, decode_slot)
 
     def keep_from(self, sequence: int) -> None:
-        """The second reader needs nothing before this; it is in no segment that ends there."""
+        """The slot reader needs nothing before this; it is in no segment that ends there."""
         self._kept_from = sequence
 
     # --- figures ---

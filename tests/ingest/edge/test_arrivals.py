@@ -24,8 +24,8 @@ from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder
-from ingest.edge.slot_counts import Slot
 from ingest.spool import Spool, SpoolEntry
+from ingest.spool.frame import Slot
 from ingest.store import open_store
 from monitor.watch.missing import MissingJudge
 from monitor.watch.questions import MinutesQuestion

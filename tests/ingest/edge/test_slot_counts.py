@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.contracts.meters import Arrived
-from ingest.edge.slot_counts import Slot, SlotCounts
+from ingest.edge.slot_counts import SlotCounts
+from ingest.spool.frame import Slot
 
 SLOTS = st.tuples(
     st.sampled_from(["vehicle", "face"]), st.sampled_from("ab"), st.just(""), st.integers(0, 2)
