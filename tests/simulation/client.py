@@ -54,6 +54,8 @@ class ClientSurroundings:
     trace: Callable[[str], None]
     complain: Callable[[str], None]
     """Reports an answer that no client of a correct cluster may get."""
+    deleted_before: Callable[[str, int], int]
+    """Records of a topic's partition below this offset were deleted, or may be; 0 if none were."""
 
 
 class Client:

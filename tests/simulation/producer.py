@@ -70,8 +70,8 @@ class ProducerKind:
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """One batch in flight. `offset`: the offset in a dropped acknowledgement; -1 if none was
-    dropped."""
+    """One batch in flight. `offset`: the base offset that was acknowledged, also if the
+    acknowledgement was dropped; -1 if none is known."""
 
     topic: str
     partition: int
@@ -92,12 +92,14 @@ class Line:
 
     Invariant: at most `in_flight` of them; `broken`: one has failed, later ones may be out of
     order. `begun`: one is acknowledged. Before that a broker does not know the producer and accepts
-    any sequence as its first (KIP-360, as Kafka does), so only one may be in flight.
+    any sequence as its first (KIP-360, as Kafka does), so only one may be in flight. `last_offset`:
+    the highest base offset of the batches before those in flight, -1 if none is known.
     """
 
     sendings: deque[Sending] = field(default_factory=deque)
     broken: bool = False
     begun: bool = False
+    last_offset: int = -1
 
     def is_next(self, sending: Sending) -> bool:
         """Whether all batches before it are acknowledged: then no sequence can be out of order."""
@@ -106,7 +108,7 @@ class Line:
     def forget_decided(self) -> None:
         """Removes decided batches up to the first undecided one."""
         while self.sendings and self.sendings[0].decided.done():
-            self.sendings.popleft()
+            self.last_offset = max(self.last_offset, self.sendings.popleft().offset)
 
 
 class AckLost(WireError):
@@ -289,7 +291,7 @@ class SimProducer:
         """Whether the batch may be retried after this error."""
         sending.error = code.name
         if code in OUT_OF_ORDER:
-            if is_next:
+            if is_next and not self._may_be_forgotten(sending, line):
                 self.around.complain(
                     f"{self.name} heard {code.name} for {sending.topic}-{sending.partition}, "
                     f"sequence {sending.sequence}, and all before it is acknowledged"
@@ -297,6 +299,13 @@ class SimProducer:
             return not is_next and not line.broken
         sending.tried = sending.tried or code not in REFUSED
         return code in REFUSED or code in UNDECIDED
+
+    def _may_be_forgotten(self, sending: Sending, line: Line) -> bool:
+        """Whether all that was acknowledged is deleted. A replica copied anew after that knows
+        nothing of the producer, as in Apache Kafka: as a leader it takes whichever of several
+        batches in flight comes first as the producer's first (KIP-360)."""
+        deleted = self.around.deleted_before(sending.topic, sending.partition)
+        return 0 <= line.last_offset < deleted
 
     async def _pause(self, span_s: tuple[float, float]) -> None:
         low, high = span_s
@@ -317,6 +326,7 @@ class SimProducer:
 
     def _acknowledge(self, sending: Sending, line: Line, offset: int) -> None:
         line.begun = True
+        sending.offset = max(sending.offset, offset)
         self.acknowledged += len(sending.ops)
         for index, op in enumerate(sending.ops):
             found = offset + index if offset >= 0 else -1

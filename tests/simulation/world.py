@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from tests.checker.history import HistoryEvent, to_line
+from tests.checker.history import Deleted, HistoryEvent, to_line
 from tests.simulation.client import ClientSurroundings
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import Killed
@@ -82,6 +82,12 @@ class SimWorld:
         if self.show is not None:
             self.show(f"{self.now_s:10.4f} {line.decode().rstrip()}")
 
+    def deleted_before(self, topic: str, partition: int) -> int:
+        """The offset below which records were deleted on purpose, or may be; 0 if none were."""
+        place = topic, partition
+        deletions = (event for event in self.history if isinstance(event, Deleted))
+        return max((e.before for e in deletions if (e.topic, e.partition) == place), default=0)
+
     def complain(self, text: str) -> None:
         """Records a violation."""
         self.trace(f"COMPLAINT {text}")
@@ -131,6 +137,7 @@ class SimWorld:
             next_op=self.next_op,
             trace=self.trace,
             complain=self.complain,
+            deleted_before=self.deleted_before,
         )
 
     # --- running ---------------------------------------------------------------------------------
