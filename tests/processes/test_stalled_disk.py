@@ -1,4 +1,4 @@
-"""A real broker whose every fsync takes three seconds: only what waits for the device waits."""
+"""A real broker whose device answers no fsync: only what waits for the device waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slow_fsync import CannotTrace, check_strace, slow_fsync
 from deploy.testservers.databus import RunningBroker, start_broker
 
 pytestmark = pytest.mark.slow
-STALL_MS = 3000
+STALL_MS = 120_000  # longer than the rounds take; it ends with the block
 ROUNDS = 20
 BOUND_S = 60.0
 FORCED, FREE = "forced", "free"
@@ -80,7 +80,6 @@ def test_a_stalled_device_holds_up_only_what_waits_for_it(broker: RunningBroker)
     assert read(member).value() == read(reader).value() == b"first"
 
     acknowledged: list[KafkaError | None] = []
-    rounds_before_it = 0
     with slow_fsync(broker.pid, STALL_MS):
         forced.produce(FORCED, b"slow", on_delivery=lambda error, _: acknowledged.append(error))
         for number in range(ROUNDS):
@@ -90,10 +89,9 @@ def test_a_stalled_device_holds_up_only_what_waits_for_it(broker: RunningBroker)
             assert read(reader).value() == read(member).value() == value
             assert FREE in admin.list_topics().topics
             forced.poll(0)
-            rounds_before_it += not acknowledged
-        assert forced.flush(BOUND_S) == 0
+        assert acknowledged == [], "acknowledged before its flush"
+    assert forced.flush(BOUND_S) == 0
     assert acknowledged == [None]
-    assert rounds_before_it >= ROUNDS // 4, "all stood still while one flush was under way"
     assert revoked == []
     member.close()
     reader.close()

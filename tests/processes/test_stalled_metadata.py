@@ -15,7 +15,7 @@ from tests.processes.slow_fsync import CannotTrace, check_strace, slow_fsync
 pytestmark = pytest.mark.slow
 TOPIC = "flow"
 STALL_MS = 3000
-ENOUGH = 20
+ENOUGH = 5
 """Round trips during one creation of a topic; a loop that waits for the device makes one or two."""
 PATIENCE_S = 60.0
 

@@ -62,11 +62,14 @@ def everything(bus: BusSettings, name: str, count: int) -> list[StreamMessage]:
     places = [TopicPartition(topics.METER_ARRIVED, 0)]
     places += [TopicPartition(topics.DATA_VEHICLE, number) for number in range(4)]
     consumer.assign(dict.fromkeys(places, BEGINNING))
+    ends = {place: consumer.bounds(place)[1] for place in places}
     found: list[StreamMessage] = []
-    while some := consumer.poll(1_000, 2.0):
+    deadline = time.monotonic() + PATIENCE_S
+    while any(end > consumer.positions().get(place, 0) for place, end in ends.items()):
+        assert time.monotonic() < deadline, consumer.positions()
         found += [
             StreamMessage(one.topic, one.partition, one.offset, 1, one.value)
-            for one in some
+            for one in consumer.poll(1_000, 0.2)
             if (one.header("site") or b"").decode() == name
         ]
     consumer.close()
