@@ -100,8 +100,9 @@ class Traffic:
         return passes
 
     def _vehicles(self, end_ms: int) -> Iterator[Pass]:
-        """Starts and arrivals strictly by time, so that it does not matter how time is cut."""
-        while True:
+        """Starts and arrivals strictly by time, so that it does not matter how time is cut. Where
+        no vehicle is asked for, the watched ones stand, too."""
+        while self._trips_per_ms:
             arrival_ms = self._queue[0][0] if self._queue else math.inf
             if min(arrival_ms, self._next_trip_ms) >= end_ms:
                 return

@@ -36,6 +36,13 @@ def test_night_is_quiet() -> None:
     assert night < 0.25 * len(traffic(rate=20).until(START_MS + 60_000))
 
 
+def test_at_rate_0_nothing_moves_not_even_a_watched_car() -> None:
+    still = traffic(rate=0)
+    crossings = tuple(range(len(WORLD.graph.crossings)))
+    still.release(make_vehicle(WORLD.seed, 7, len(crossings)), crossings, pace=1.0)
+    assert still.until(START_MS + 600_000) == []
+
+
 def test_density_has_two_humps_and_no_jumps() -> None:
     steps = [density(minute * 60_000) for minute in range(24 * 60 + 1)]
     assert max(abs(a - b) for a, b in pairwise(steps)) < 0.01
