@@ -95,7 +95,7 @@ class Driver:
             log.error("streams: cannot start: %s", error)
             return 2
         streams = self._settings.streams
-        self._metrics.bound(streams.max_offsets_per_batch)
+        self._metrics.bound(streams.max_offsets_per_batch, streams.max_batch_bytes)
         port = metrics_port(streams, self._names)
         page = MetricsServer(streams.metrics_host, port, self._metrics.registry)
         try:

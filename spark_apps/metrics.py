@@ -43,24 +43,28 @@ class StreamsMetrics:
             "last_batch_timestamp_seconds", "When the newest batch ended.", "query"
         )
         self._bound = self._gauge("batch_bound_records", "Records that a batch has at most.")
+        self._bound_bytes = self._gauge(
+            "batch_bound_bytes", "Bytes of values that a batch, or a slice of one, has at most."
+        )
         self.commit_seconds = Histogram(
             "databus_streams_commit_seconds",
             "From the begin of writing a batch to the return of its commit.",
             ["application"], buckets=_COMMIT_S, registry=self.registry,
         )  # fmt: skip
 
-    def bound(self, records: int) -> None:
+    def bound(self, records: int, value_bytes: int) -> None:
         """As the settings say."""
         self._bound.set(records)
+        self._bound_bytes.set(value_bytes)
 
     def observe(self, batch: BatchProgress) -> None:
         """One batch that has ended."""
         query = batch.name
-        self._rows.labels(query).inc(batch.num_input_rows)
+        self._rows.labels(query).inc(batch.records)
         self._batches.labels(query).inc()
         self._input.labels(query).set(batch.input_rows_per_second)
         self._processed.labels(query).set(batch.processed_rows_per_second)
-        self._batch_rows.labels(query).set(batch.num_input_rows)
+        self._batch_rows.labels(query).set(batch.records)
         self._last.labels(query).set(time.time())
         for part, duration_ms in batch.duration_ms.items():
             self._seconds.labels(query, part).set(duration_ms / 1000)

@@ -14,6 +14,7 @@ Offsets = dict[str, dict[str, int]]
 
 
 class _Source(msgspec.Struct, rename="camel"):
+    start_offset: Offsets | None = None
     end_offset: Offsets | None = None
     latest_offset: Offsets | None = None
 
@@ -28,6 +29,16 @@ class BatchProgress(msgspec.Struct, rename="camel"):
     processed_rows_per_second: float = 0.0
     duration_ms: dict[str, int] = {}
     sources: list[_Source] = []
+
+    @property
+    def records(self) -> int:
+        """Spark does not count those of a batch that is read slice by slice; its offsets do."""
+        return self.num_input_rows or sum(
+            end - (source.start_offset or {}).get(topic, {}).get(number, end)
+            for source in self.sources
+            for topic, ends in (source.end_offset or {}).items()
+            for number, end in ends.items()
+        )
 
     @property
     def backlog(self) -> Mapping[str, int]:

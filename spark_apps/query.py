@@ -12,7 +12,7 @@ import uuid
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from bus.client.kafka.cluster import start_offsets
@@ -22,9 +22,11 @@ from spark_apps.context import Context
 from spark_apps.lost_records import LostRecords
 from spark_apps.offset_log import OffsetLog
 from spark_apps.positions import resolve_positions, starting_offsets
+from spark_apps.record_sizes import RecordSizes
 from spark_apps.settings import JobSettings, StreamsSettings
 from spark_apps.sink import DriverSink, ExecutorSink, Failed, Sink
-from spark_apps.source import read
+from spark_apps.slicer import Slicer
+from spark_apps.source import read, read_range
 
 MEMORY = Path("/dev/shm")
 
@@ -59,22 +61,32 @@ def start(
     starts = _starts(context, query, lost)
     folder = checkpoint(context.settings, query.name)
     offset_log = OffsetLog(folder, starts, lost)
+    bus, client_id = context.settings.bus, f"streams-{query.name}"
+
+    def select(messages: DataFrame) -> DataFrame:
+        return query.transform(messages).coalesce(_tasks(session, streams))
+
+    slicer = Slicer(
+        RecordSizes(bus, client_id, streams.max_batch_bytes),
+        streams.max_batch_bytes,
+        lambda offsets: select(read_range(session, offsets, bus=bus, client_id=client_id)),
+    )
     sink: Sink
     if streams.work_in == "driver":
-        sink = DriverSink(query.name, offset_log, lost, query.on_batch, failed)
+        sink = DriverSink(query.name, offset_log, slicer, lost, query.on_batch, failed)
     else:
-        sink = ExecutorSink(offset_log, partial(context.check, lost), query.on_frame, failed)
+        check = partial(context.check, lost)
+        sink = ExecutorSink(offset_log, slicer, check, query.on_frame, failed)
     messages = read(
         session,
-        bus=context.settings.bus,
+        bus=bus,
         topics=query.topics,
         starting_offsets=starting_offsets(starts),
         max_offsets=streams.max_offsets_per_batch,
-        client_id=f"streams-{query.name}",
+        client_id=client_id,
     )
     running = (
-        query.transform(messages)
-        .coalesce(_tasks(session, streams))
+        select(messages)
         .writeStream.queryName(query.name)
         .foreachBatch(sink)
         .option("checkpointLocation", _location(folder))

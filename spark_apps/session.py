@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from spark_apps.settings import StreamsSettings
 
 MIN_SLOTS = 4
+ARROW_BYTES = 16 << 20  # of records on their way between Java and Python; a task has a few of them
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -103,6 +104,7 @@ def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) 
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
         "spark.driver.extraJavaOptions": java_options(settings),
     }
     local = master.startswith("local")

@@ -48,6 +48,7 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     share_reading: bool = True  # watch list and ingest in one query: half the micro-batches
     tasks_per_batch: Positive = 2  # a task more costs more than it reads, until a backlog is there
     max_offsets_per_batch: Positive = 50_000  # two batches at a time: about 200 MB in the driver
+    max_batch_bytes: Positive = 64 << 20  # of values; what has more is read slice by slice
     latency_threshold_ms: Positive = 10_000  # p95 of a minute; opens an incident (L-3)
     latency_minutes: Positive = 3
     quality_gap_share: Share = 0.2  # of what a device sent in a minute

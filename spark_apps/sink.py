@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from spark_apps.lost_records import LostRecords
 from spark_apps.message import OffsetRanges, StreamMessage, messages_of
 from spark_apps.offset_log import OffsetLog
+from spark_apps.slicer import Slicer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,17 +35,19 @@ class Sink(Protocol):
 
 
 class DriverSink:
-    """Invariant: at most one batch is being worked on."""
+    """Invariant: at most one batch, or slice of one, is being worked on."""
 
     def __init__(
         self,
         name: str,
         offset_log: OffsetLog,
+        slicer: Slicer,
         lost: LostRecords,
         serve: Callable[[Sequence[StreamMessage], OffsetRanges], None],
         failed: Failed,
     ) -> None:
         self._offset_log = offset_log
+        self._slicer = slicer
         self._lost = lost
         self._serve = serve
         self._failed = failed
@@ -54,15 +57,14 @@ class DriverSink:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Fetch; hand over when the batch before is done. Raises what that one raised."""
         try:
-            offsets = self._offset_log.ranges(batch_id)
-            table = batch.toArrow()
+            for part, offsets in self._slicer.parts(batch, self._offset_log.ranges(batch_id)):
+                table = part.toArrow()
+                self.wait()
+                self._lost.read(offsets, table.num_rows)
+                self._working = self._worker.submit(self._work, table, offsets)
         except BaseException as error:
             self._failed(error)  # here and not only by Spark, whose message may itself fail
             raise
-        self.wait()
-        self._lost.read(offsets, table.num_rows)
-        if offsets:
-            self._working = self._worker.submit(self._work, table, offsets)
 
     def wait(self) -> None:
         """Until no batch is being worked on. Raises what the last one raised."""
@@ -72,6 +74,7 @@ class DriverSink:
     def close(self) -> None:
         """Let the batch under way end; nothing is taken any more."""
         self._worker.shutdown()
+        self._slicer.close()
 
     def _work(self, table: pa.Table, offsets: OffsetRanges) -> None:
         try:
@@ -87,11 +90,13 @@ class ExecutorSink:
     def __init__(
         self,
         offset_log: OffsetLog,
+        slicer: Slicer,
         check: Callable[[OffsetRanges], None],
         serve: Callable[[DataFrame, OffsetRanges], None],
         failed: Failed,
     ) -> None:
         self._offset_log = offset_log
+        self._slicer = slicer
         self._check = check
         self._serve = serve
         self._failed = failed
@@ -99,13 +104,13 @@ class ExecutorSink:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Plan and run the batch's action. Raises what it raised."""
         try:
-            offsets = self._offset_log.ranges(batch_id)
-            if offsets:
+            for part, offsets in self._slicer.parts(batch, self._offset_log.ranges(batch_id)):
                 self._check(offsets)  # its records are nowhere counted by partition
-                self._serve(batch, offsets)
+                self._serve(part, offsets)
         except BaseException as error:
             self._failed(error)
             raise
 
     def close(self) -> None:
         """Nothing goes on between two calls."""
+        self._slicer.close()

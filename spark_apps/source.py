@@ -3,6 +3,7 @@ store's."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bus.java_config import NotTranslatable, java_config
 from bus.settings import BusSettings
+from spark_apps.message import OffsetRanges, ends_of
+from spark_apps.positions import starting_offsets
 from spark_apps.session import SessionError
 
 FETCH_MAX_WAIT_MS = 5
@@ -29,21 +32,43 @@ def read(
     """Records with headers. What retention cut is reported by the caller, not a failure here."""
     return (
         session.readStream.format("kafka")
-        .options(**connector_security(bus))
-        .option("kafka.bootstrap.servers", bus.bootstrap_servers)
-        .option("kafka.client.id", client_id)
+        .options(**_options(bus, client_id))
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", starting_offsets)
         .option("maxOffsetsPerTrigger", max_offsets)
-        .option("includeHeaders", "true")
-        .option("failOnDataLoss", "false")
-        .option("kafka.isolation.level", "read_committed")
+        .load()
+    )
+
+
+def read_range(
+    session: SparkSession, offsets: OffsetRanges, *, bus: BusSettings, client_id: str
+) -> DataFrame:
+    """The records of these ranges, which have passed through `read` without being looked at."""
+    nested = json.loads(starting_offsets(ends_of(offsets)))
+    firsts = {partition: first for partition, (first, _) in offsets.items()}
+    return (
+        session.read.format("kafka")
+        .options(**_options(bus, client_id))
+        .option("assign", json.dumps({t: list(map(int, some)) for t, some in nested.items()}))
+        .option("startingOffsets", starting_offsets(firsts))
+        .option("endingOffsets", json.dumps(nested))
+        .load()
+    )
+
+
+def _options(bus: BusSettings, client_id: str) -> dict[str, str]:
+    return {
+        **connector_security(bus),
+        "kafka.bootstrap.servers": bus.bootstrap_servers,
+        "kafka.client.id": client_id,
+        "includeHeaders": "true",
+        "failOnDataLoss": "false",
+        "kafka.isolation.level": "read_committed",
         # The connector asks for offsets over the connection on which a fetch may be waiting for
         # records: with Kafka's 500 ms a batch of a sparse topic took 1.6 s. It fetches only while a
         # task runs, so that a short wait costs nothing in between.
-        .option("kafka.fetch.max.wait.ms", FETCH_MAX_WAIT_MS)
-        .load()
-    )
+        "kafka.fetch.max.wait.ms": str(FETCH_MAX_WAIT_MS),
+    }
 
 
 def connector_security(bus: BusSettings) -> dict[str, str]:

@@ -65,6 +65,12 @@ class DriverProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self._producer = Producer(self.bus, client_id="test")
 
+    def set_streams(self, **changed: object) -> None:
+        """Settings of `[streams]` from the next start on."""
+        content = json.loads(self._settings.read_text(encoding="utf-8"))
+        content["streams"] |= changed
+        self._settings.write_text(json.dumps(content), encoding="utf-8")
+
     def start(self, *applications: str) -> None:
         """Start (these applications only, if any are named) and wait until every query runs."""
         before = (

@@ -125,7 +125,33 @@ def test_a_killed_driver_leaves_the_store_equal_to_the_truth(
     driver.until(driver.stored, number)
     driver.until(lambda: set(driver.candidates()), watched)
     assert driver.stop() == 0
+    check_stored_once(driver, number)
 
+
+@OURS
+@TWO_WAYS
+def test_a_batch_too_large_is_read_in_slices_and_a_killed_driver_goes_on_behind_the_last(
+    driver: DriverProcess,
+) -> None:
+    """kill -9 in the midst of a batch, which began with positions and ends with others."""
+    number = 3000
+    for one in range(number):
+        driver.send_vehicle(one)
+    driver.flush()
+    driver.set_streams(max_batch_bytes=20_000, applications=["ingest"])
+    driver.start()
+    driver.until(lambda: 0 < driver.stored() < number, True)
+    driver.kill()
+    assert 0 < driver.stored() < number, "the kill came too late"
+    driver.start()
+    driver.until(driver.stored, number)
+    assert driver.stop() == 0
+    assert "slices" in driver.log.read_text(encoding="utf-8")
+    check_stored_once(driver, number)
+
+
+def check_stored_once(driver: DriverProcess, number: int) -> None:
+    """So many records, each once, and nothing was seen twice."""
     reader = driver.reader()
     ids, cursor = [], ""
     while True:

@@ -1,0 +1,99 @@
+"""How large the records of a batch are, before it is read.
+
+Asks the bus for a few records at both ends of each partition's range. In: the offsets of a batch.
+Out: bytes of a record, by partition. Never: a whole batch; that costs some milliseconds, and is
+done only where the batch may be large.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from bus.client.kafka.consumer import Consumer
+from bus.client.model import TopicAndPartition, TopicPartition
+from bus.errors import BusError
+from bus.settings import BusSettings
+from spark_apps.batch_slices import RecordBytes, bytes_of
+from spark_apps.message import OffsetRanges
+
+log = logging.getLogger(__name__)
+
+LARGEST_BYTES = 1 << 20
+"""A record whose size nobody knows: `message.max.bytes` of a broker, if nobody has raised it."""
+UNASKED = 1_000
+"""A batch of no more records is judged by the sizes of those before it."""
+TIMEOUT_S = 2.0
+_SAMPLE = MappingProxyType(
+    {
+        "fetch.wait.max.ms": 5,
+        "fetch.message.max.bytes": 64 << 10,  # of each partition; of a larger record all the same
+        "queued.min.messages": 1,
+        "queued.max.messages.kbytes": 1 << 10,
+        "isolation.level": "read_committed",
+    }
+)
+_SAMPLED = 1_000  # records
+
+
+class RecordSizes:
+    """Of one query's partitions; for its thread. Invariant: `_known` is the newest answer."""
+
+    def __init__(self, bus: BusSettings, client_id: str, max_bytes: int) -> None:
+        self._bus = bus
+        self._client_id = client_id
+        self._max_bytes = max_bytes
+        self._known: dict[TopicAndPartition, int] = {}
+        self._consumer: Consumer | None = None
+
+    def of(self, offsets: OffsetRanges) -> RecordBytes:
+        """Bytes of a record of each partition; far too many rather than too few where the bus does
+        not answer."""
+        count = sum(end - first for first, end in offsets.values())
+        largest = dict.fromkeys(offsets, LARGEST_BYTES)
+        if bytes_of(offsets, largest) <= self._max_bytes:
+            return largest
+        if count > UNASKED or not self._fits(offsets):
+            self._known |= largest | self._ask(offsets)
+        return {place: self._known[place] for place in offsets}
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def _fits(self, offsets: OffsetRanges) -> bool:
+        """Whether the batch is small, as far as sizes are known."""
+        known = self._known
+        return offsets.keys() <= known.keys() and bytes_of(offsets, known) <= self._max_bytes
+
+    def _ask(self, offsets: OffsetRanges) -> dict[TopicAndPartition, int]:
+        """The larger one of both ends."""
+        found: dict[TopicAndPartition, int] = {}
+        firsts = {place: first for place, (first, _) in offsets.items()}
+        lasts = {place: end - 1 for place, (_, end) in offsets.items()}
+        try:
+            for starts in (firsts, lasts):
+                for place, size in self._sample(starts).items():
+                    found[place] = max(size, found.get(place, 0))
+        except BusError as error:
+            log.warning("how large the records of a batch are, the bus does not say: %s", error)
+        return found
+
+    def _sample(self, starts: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
+        """What a few records from there on have on average."""
+        consumer = self._consumer = self._consumer or Consumer(
+            self._bus, client_id=self._client_id, overrides=_SAMPLE
+        )
+        consumer.assign({TopicPartition(*place): first for place, first in starts.items()})
+        sizes: dict[TopicAndPartition, list[int]] = defaultdict(list)
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(sizes) < len(starts) and not consumer.at_end and time.monotonic() < deadline:
+            for record in consumer.poll(_SAMPLED, 0.1):
+                size = len(record.value or b"") + len(record.key or b"")
+                sizes[record.topic, record.partition].append(size)
+        consumer.assign({})
+        return {place: max(1, sum(some) // len(some)) for place, some in sizes.items()}

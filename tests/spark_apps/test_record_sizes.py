@@ -1,0 +1,88 @@
+"""A real broker is asked how large records are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.producer import Producer
+from bus.settings import BusSettings
+from deploy.testservers.databus import RunningBroker, start_broker
+from spark_apps.batch_slices import bytes_of
+from spark_apps.message import OffsetRanges
+from spark_apps.record_sizes import LARGEST_BYTES, UNASKED, RecordSizes
+
+pytestmark = pytest.mark.slow
+MAX_BYTES = 8 * LARGEST_BYTES
+MANY = UNASKED + 200
+FEW = MAX_BYTES // LARGEST_BYTES
+SMALL, LARGE, MIXED = ("small", 0), ("large", 0), ("mixed", 0)
+
+
+@pytest.fixture(scope="module")
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
+    """Three topics: small records, large ones, small ones before large ones."""
+    running: RunningBroker = start_broker(tmp_path_factory.mktemp("broker"))
+    settings = BusSettings(bootstrap_servers=running.bootstrap)
+    admin = Admin(settings, client_id="test")
+    producer = Producer(settings, client_id="test")
+    try:
+        for topic, _ in (SMALL, LARGE, MIXED):
+            admin.create_topic(topic, 1)
+        for number in range(MANY):
+            producer.send(SMALL[0], b"s" * 100)
+            producer.send(MIXED[0], b"m" * (100 if number < MANY - 20 else 300_000))
+        for _ in range(FEW + 1):
+            producer.send(LARGE[0], b"l" * 500_000)
+        assert producer.flush() == 0
+        yield settings
+    finally:
+        producer.close()
+        admin.close()
+        running.stop()
+
+
+@pytest.fixture
+def sizes(bus: BusSettings) -> Iterator[RecordSizes]:
+    asked = RecordSizes(bus, "test-sizes", MAX_BYTES)
+    yield asked
+    asked.close()
+
+
+def whole(*places: tuple[str, int]) -> OffsetRanges:
+    return {place: (0, FEW + 1 if place == LARGE else MANY) for place in places}
+
+
+def test_the_larger_end_of_a_range_counts(sizes: RecordSizes) -> None:
+    found = sizes.of(whole(SMALL, LARGE, MIXED))
+    assert found[SMALL] == 100
+    assert found[LARGE] == 500_000
+    assert found[MIXED] == 300_000
+
+
+def test_few_records_are_never_asked_for(sizes: RecordSizes) -> None:
+    """However large each of them is, they fit."""
+    found = sizes.of({SMALL: (0, FEW)})
+    assert bytes_of({SMALL: (0, FEW)}, found) <= MAX_BYTES
+
+
+def test_what_is_known_to_be_small_is_not_asked_for_again(
+    sizes: RecordSizes, bus: BusSettings
+) -> None:
+    """Each batch of an even flow would wait for an answer; a large one asks again."""
+    sizes.of(whole(MIXED))
+    within = {MIXED: (0, 100)}
+    assert sizes.of(within)[MIXED] == 100, "what seemed too large is asked for"
+    assert sizes.of({MIXED: (MANY - 10, MANY)})[MIXED] == 100
+    assert sizes.of(whole(MIXED))[MIXED] == 300_000
+
+
+def test_a_bus_that_does_not_answer_makes_small_slices() -> None:
+    """Too many rather than too few."""
+    away = RecordSizes(BusSettings(bootstrap_servers="127.0.0.1:9"), "test-away", MAX_BYTES)
+    try:
+        assert away.of(whole(SMALL)) == {SMALL: LARGEST_BYTES}
+    finally:
+        away.close()
