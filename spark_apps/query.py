@@ -20,6 +20,7 @@ from bus.client.model import TopicAndPartition
 from spark_apps.application import AppCursor, Application, SharedQuery
 from spark_apps.context import Context
 from spark_apps.lost_records import LostRecords
+from spark_apps.message import OffsetRanges
 from spark_apps.offset_log import OffsetLog
 from spark_apps.positions import resolve_positions, starting_offsets
 from spark_apps.record_sizes import RecordSizes
@@ -66,11 +67,11 @@ def start(
     def select(messages: DataFrame) -> DataFrame:
         return query.transform(messages).coalesce(_tasks(session, streams))
 
-    slicer = Slicer(
-        RecordSizes(bus, client_id, streams.max_batch_bytes),
-        streams.max_batch_bytes,
-        lambda offsets: select(read_range(session, offsets, bus=bus, client_id=client_id)),
-    )
+    def read_slice(offsets: OffsetRanges, record_bytes: int) -> DataFrame:
+        return select(read_range(session, offsets, record_bytes, bus=bus, client_id=client_id))
+
+    sizes = RecordSizes(bus, client_id, streams.max_batch_bytes)
+    slicer = Slicer(sizes, streams.max_batch_bytes, read_slice)
     sink: Sink
     if streams.work_in == "driver":
         sink = DriverSink(query.name, offset_log, slicer, lost, query.on_batch, failed)

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Mapping
 from types import MappingProxyType
 
 from bus.client.kafka.consumer import Consumer
-from bus.client.model import TopicAndPartition, TopicPartition
+from bus.client.model import ConsumedRecord, TopicAndPartition, TopicPartition
 from bus.errors import BusError
 from bus.settings import BusSettings
 from spark_apps.batch_slices import RecordBytes, bytes_of
@@ -26,17 +24,16 @@ LARGEST_BYTES = 1 << 20
 """A record whose size nobody knows: `message.max.bytes` of a broker, if nobody has raised it."""
 UNASKED = 1_000
 """A batch of no more records is judged by the sizes of those before it."""
-TIMEOUT_S = 2.0
+TIMEOUT_S = 5.0  # for all partitions of a batch
 _SAMPLE = MappingProxyType(
     {
         "fetch.wait.max.ms": 5,
         "fetch.message.max.bytes": 64 << 10,  # of each partition; of a larger record all the same
-        "queued.min.messages": 1,
         "queued.max.messages.kbytes": 1 << 10,
         "isolation.level": "read_committed",
     }
 )
-_SAMPLED = 1_000  # records
+_SAMPLED = 100  # records
 
 
 class RecordSizes:
@@ -73,27 +70,27 @@ class RecordSizes:
     def _ask(self, offsets: OffsetRanges) -> dict[TopicAndPartition, int]:
         """The larger one of both ends."""
         found: dict[TopicAndPartition, int] = {}
-        firsts = {place: first for place, (first, _) in offsets.items()}
-        lasts = {place: end - 1 for place, (_, end) in offsets.items()}
+        deadline = time.monotonic() + TIMEOUT_S
         try:
-            for starts in (firsts, lasts):
-                for place, size in self._sample(starts).items():
-                    found[place] = max(size, found.get(place, 0))
+            for place, (first, end) in offsets.items():
+                ends = (self._sample(place, offset, deadline) for offset in (first, end - 1))
+                known = [size for size in ends if size]
+                if known:
+                    found[place] = max(known)
         except BusError as error:
             log.warning("how large the records of a batch are, the bus does not say: %s", error)
         return found
 
-    def _sample(self, starts: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
-        """What a few records from there on have on average."""
+    def _sample(self, place: TopicAndPartition, offset: int, deadline: float) -> int:
+        """What a few records from there on have on average; 0 without an answer. One partition at a
+        time: of several, librdkafka fetches those again that have answered, and others wait."""
         consumer = self._consumer = self._consumer or Consumer(
             self._bus, client_id=self._client_id, overrides=_SAMPLE
         )
-        consumer.assign({TopicPartition(*place): first for place, first in starts.items()})
-        sizes: dict[TopicAndPartition, list[int]] = defaultdict(list)
-        deadline = time.monotonic() + TIMEOUT_S
-        while len(sizes) < len(starts) and not consumer.at_end and time.monotonic() < deadline:
-            for record in consumer.poll(_SAMPLED, 0.1):
-                size = len(record.value or b"") + len(record.key or b"")
-                sizes[record.topic, record.partition].append(size)
+        consumer.assign({TopicPartition(*place): offset})
+        records: list[ConsumedRecord] = []
+        while not records and not consumer.at_end and time.monotonic() < deadline:
+            records = consumer.poll(_SAMPLED, 0.1)
         consumer.assign({})
-        return {place: max(1, sum(some) // len(some)) for place, some in sizes.items()}
+        sizes = [len(record.value or b"") + len(record.key or b"") for record in records]
+        return max(1, sum(sizes) // len(sizes)) if sizes else 0

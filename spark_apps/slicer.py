@@ -24,8 +24,9 @@ class Slicer:
     """Of one query."""
 
     def __init__(
-        self, sizes: RecordSizes, max_bytes: int, read: Callable[[OffsetRanges], DataFrame]
+        self, sizes: RecordSizes, max_bytes: int, read: Callable[[OffsetRanges, int], DataFrame]
     ) -> None:
+        """`read` is told how large a record may be."""
         self._sizes = sizes
         self._max_bytes = max_bytes
         self._read = read
@@ -36,13 +37,14 @@ class Slicer:
         """Records with their offsets, in order; nothing for a batch of none."""
         if not offsets:
             return
-        slices = slices_of(offsets, self._sizes.of(offsets), self._max_bytes)
+        sizes = self._sizes.of(offsets)
+        slices = slices_of(offsets, sizes, self._max_bytes)
         if len(slices) == 1:
             yield batch, offsets
             return
         log.info("streams: a batch is read in %d slices for its size", len(slices))
         for one in slices:
-            yield self._read(one), one
+            yield self._read(one, max(sizes.values())), one
 
     def close(self) -> None:
         """No batch comes any more."""

@@ -16,6 +16,7 @@ from spark_apps.positions import starting_offsets
 from spark_apps.session import SessionError
 
 FETCH_MAX_WAIT_MS = 5
+POLL_BYTES = 4 << 20  # of large records that a task's consumer hands out at once
 # In the order of `StreamMessage`'s first fields.
 _COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "value")
 
@@ -41,14 +42,22 @@ def read(
 
 
 def read_range(
-    session: SparkSession, offsets: OffsetRanges, *, bus: BusSettings, client_id: str
+    session: SparkSession,
+    offsets: OffsetRanges,
+    record_bytes: int,
+    *,
+    bus: BusSettings,
+    client_id: str,
 ) -> DataFrame:
-    """The records of these ranges, which have passed through `read` without being looked at."""
+    """The records of these ranges, which have passed through `read` without being looked at.
+    `record_bytes`: of a large one."""
     nested = json.loads(starting_offsets(ends_of(offsets)))
     firsts = {partition: first for partition, (first, _) in offsets.items()}
     return (
         session.read.format("kafka")
         .options(**_options(bus, client_id))
+        # A fetch is bounded as it is on the wire: 500 compressed records were 250 MB of heap.
+        .option("kafka.max.poll.records", min(500, max(1, POLL_BYTES // record_bytes)))
         .option("assign", json.dumps({t: list(map(int, some)) for t, some in nested.items()}))
         .option("startingOffsets", starting_offsets(firsts))
         .option("endingOffsets", json.dumps(nested))

@@ -62,6 +62,7 @@ class Consumer:
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets (or BEGINNING, END)."""
+        self._at_end.clear()
         self._consumer.assign([_at(place, offset) for place, offset in positions.items()])
 
     def subscribe(
