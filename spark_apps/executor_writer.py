@@ -10,6 +10,7 @@ of devices reaches the driver. A task that runs twice, at once or late, writes t
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -52,7 +53,6 @@ CHANGES_SCHEMA = "cell binary, changed binary, change binary"
 whose growth only that task can tell; `change`: the numbers, or the counter."""
 TOTALS_SCHEMA = "name string, kind string, reason string, count bigint"
 RETRY_S = 20.0  # how long a task waits for a store that is away; then the driver begins again
-_PAUSE_S = 0.5
 
 _encode = msgspec.msgpack.Encoder().encode
 _numbers = msgspec.msgpack.Decoder(dict[str, int])
@@ -178,14 +178,14 @@ def rows_written(judged: pa.Table, job: Job, to_batch: ToBatch) -> list[tuple[by
         return changes
     hbase = worker_cache.hbase(job.url)
 
-    updates = _again_while_away(lambda: write_rows(hbase, job.attempt, to_batch(records)).updates)
+    updates = _retried(lambda: write_rows(hbase, job.attempt, to_batch(records)).updates)
     return changes + [(key, key, _encode(numbers)) for key, numbers in updates.numbers.items()]
 
 
 def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[Total]:
     """One part of the cells, added up, written and published; the totals among them."""
     hbase = worker_cache.hbase(job.url)
-    updates, touched = _again_while_away(lambda: _put_cells(hbase, job, changes))
+    updates, touched = _retried(lambda: _put_cells(hbase, job, changes))
     with worker_cache.publisher(job.bus, job.site.name) as publisher:
         cells: list[PublishedCell] = [*touched.latency, *touched.quality]
         for cell in cells:
@@ -211,14 +211,7 @@ def _put_cells(
     return updates, write_cells(hbase, job.attempt, updates, counters)
 
 
-def _again_while_away(work: Callable[[], Done]) -> Done:
-    """The same part again, which changes nothing, until the store takes it."""
-    deadline = time.monotonic() + RETRY_S
-    while True:
-        try:
-            return work()
-        except StoreUnavailable as error:
-            if time.monotonic() >= deadline:
-                raise
-            log.warning("%s; the task tries again", error)
-        time.sleep(_PAUSE_S)
+def _retried(work: Callable[[], Done]) -> Done:
+    """The same part again, which changes nothing, until the store takes it. A task that Spark no
+    longer wants is killed, not asked."""
+    return retry(work, threading.Event(), "store", RETRY_S)

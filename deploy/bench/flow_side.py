@@ -17,6 +17,7 @@ from typing import Any
 
 from alarm.dispatch.reader import OperationsReader
 from deploy.bench.backlog import produce_backlog
+from deploy.bench.flow_times import ROWS, percentile_s, stored_rows
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, broker_flags, role, wait_for_port
@@ -35,12 +36,10 @@ LONG, SHORT = "100s", "15s"
 WARM_UP_MS = (
     40_000  # until Java has compiled what it runs; the figures are those of a day, not a start
 )
-ROWS = 10_000  # per page of the store
 DEMO_TIMEOUT_S = 600
 BACKLOG_RECORDS = 1_000_000
 BACKLOG_TIMEOUT_S = 600
 POLL_S = 0.05
-ENOUGH = 100  # for a p99 that is not just the worst one
 
 
 def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
@@ -75,20 +74,16 @@ def _warm_percentiles(folder: Path) -> dict[str, float]:
     since_ms = min(captured_at_ms for captured_at_ms, _ in stored) + WARM_UP_MS
     raised = _raised(folder)
     return {
-        name: _p99([end - captured for captured, end in times if captured >= since_ms]) / 1000
+        name: percentile_s([end - captured for captured, end in times if captured >= since_ms], 99)
         for name, times in (("stored", stored), ("alarm", raised))
     }
 
 
 def _stored(folder: Path) -> Iterator[tuple[int, int]]:
     """(captured, stored) of every vehicle."""
-    reader, cursor = open_store(f"sqlite://{folder / 'store' / 'records.db'}"), ""
-    while True:
-        rows, cursor = reader.query(Query(kind="vehicle"), PageRequest(limit=ROWS, cursor=cursor))
-        yield from ((each.captured_at_ms, each.stored_at_ms) for each in rows)
-        if not cursor:
-            reader.close()
-            return
+    url = f"sqlite://{folder / 'store' / 'records.db'}"
+    rows = stored_rows(url, Query(kind="vehicle"))
+    return ((each.captured_at_ms, each.stored_at_ms) for each in rows)
 
 
 def _raised(folder: Path) -> list[tuple[int, int]]:
@@ -101,12 +96,6 @@ def _raised(folder: Path) -> list[tuple[int, int]]:
         if not cursor:
             reader.close()
             return found
-
-
-def _p99(times_ms: Sequence[int]) -> float:
-    if len(times_ms) < ENOUGH:
-        raise OperatorError(f"{len(times_ms)} records after the warm-up make no percentile")
-    return sorted(times_ms)[len(times_ms) * 99 // 100]
 
 
 def _demo(folder: Path, flags: Sequence[str], how_long: str) -> dict[str, Any]:

@@ -99,11 +99,11 @@ def test_answers_that_nobody_reads_neither_fill_the_memory_nor_stop_others(
         connection = connect_unread(host, int(port))
         connection.sendall(fetches(UNREAD_FETCHES, topic, 0))
         held.append(connection)
-        assert admin.list_topics(timeout=5).brokers
+        assert admin.list_topics(timeout=30).brokers
         most = max(most, process.memory_info().rss - before)
     for _ in range(20):
         producer.produce(topic, b"others go on")
-        assert producer.flush(5) == 0
+        assert producer.flush(30) == 0
         most = max(most, process.memory_info().rss - before)
     assert most < MOST_GROWTH_BYTES
     for connection in held:

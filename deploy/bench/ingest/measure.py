@@ -15,6 +15,7 @@ from functools import partial
 
 from deploy.bench.backlog import produce_backlog
 from deploy.bench.flow_side import catch_up
+from deploy.bench.flow_times import percentile_s, stored_rows
 from deploy.bench.ingest import edge_load, plates
 from deploy.bench.ingest.devices import WANTED_PLATE
 from deploy.bench.ingest.product import Arrangement, Product, running
@@ -26,16 +27,14 @@ from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.settings_sources import unknown
 from ingest.store import open_store
-from ingest.store.port import PageRequest, Query, RecordRow
+from ingest.store.port import Query
 
 PREFIX = "ingest-"
 WARM_UP_S, MEASURED_S = 40, 60
-ROWS = 10_000
 CATCH_UP_IN_HBASE = 200_000
 CATCH_UP_TIMEOUT_S = 900.0
 GAP_RATE = 10  # planted hits a second
 GAP_BEFORE_S, GAP_AFTER_S = 30, 90
-ENOUGH = 100
 
 
 def chosen(words: str) -> list[str]:
@@ -69,16 +68,16 @@ def latencies(arrangement: Arrangement, rate: int) -> dict[str, float]:
             since_ms = _feed(product, rate, WARM_UP_S + MEASURED_S)
         stored = [
             moment - row.captured_at_ms
-            for row in _rows(product.store_url)
+            for row in stored_rows(product.store_url, Query())
             if row.captured_at_ms >= since_ms
             and (moment := moment_of(seen, row.stored_at_ms)) is not None
         ]
         told = [moment - captured for captured, moment in raised if captured >= since_ms]
     name = f"{PREFIX}{arrangement.value}"
     return {
-        f"{name}-stored-{rate}": _percentile(stored, 99),
-        f"{name}-alarm-{rate}-p50": _percentile(told, 50),
-        f"{name}-alarm-{rate}-p99": _percentile(told, 99),
+        f"{name}-stored-{rate}": percentile_s(stored, 99),
+        f"{name}-alarm-{rate}-p50": percentile_s(told, 50),
+        f"{name}-alarm-{rate}-p99": percentile_s(told, 99),
     }
 
 
@@ -166,24 +165,6 @@ def _stored(url: str) -> int:
         return sum(reader.counts().stored.values())
     finally:
         reader.close()
-
-
-def _rows(url: str) -> Iterator[RecordRow]:
-    reader, cursor = open_store(url), ""
-    try:
-        while True:
-            rows, cursor = reader.query(Query(), PageRequest(limit=ROWS, cursor=cursor))
-            yield from rows
-            if not cursor:
-                return
-    finally:
-        reader.close()
-
-
-def _percentile(times_ms: Sequence[int], percent: int) -> float:
-    if len(times_ms) < ENOUGH:
-        raise OperatorError(f"{len(times_ms)} records after the warm-up make no percentile")
-    return sorted(times_ms)[len(times_ms) * percent // 100] / 1000
 
 
 def _of(arrangement: Arrangement, rate: int) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def test_time_out_is_answered_once_and_not_early() -> None:
         expired: asyncio.Future[float] = loop.create_future()
         began = loop.time()
         purgatory.watch(["a"], 30, lambda: False, lambda: expired.set_result(loop.time()))
-        assert await asyncio.wait_for(expired, 5) - began >= 0.030
+        assert await asyncio.wait_for(expired, 60) - began >= 0.030
         assert purgatory.wake("a") == 0
         assert len(timer) == 0
         assert purgatory.expired == 1
@@ -156,7 +156,7 @@ def test_a_callback_that_fails_is_heard_by_the_loop() -> None:
             raise RuntimeError("as a buggy handler would")
 
         timer.add(1, fail)
-        assert str(await asyncio.wait_for(heard, 5)) == "as a buggy handler would"
+        assert str(await asyncio.wait_for(heard, 60)) == "as a buggy handler would"
 
     run(story())
 
