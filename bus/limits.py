@@ -51,6 +51,9 @@ CLIENT_DELIVERY_TIMEOUT_MS: Final = 120_000
 CLIENT_REQUEST_TIMEOUT_MS: Final = 30_000
 """One request to a broker, administration included."""
 
+CLIENT_CLOSE_TIMEOUT_MS: Final = 5_000
+"""To close a consumer: its last commit and its leaving the group; a stop waits no longer."""
+
 CLIENT_CONNECT_TIMEOUT_MS: Final = 5_000
 """To connect and learn what a node serves; a person waits for it, and the next node is tried."""
 

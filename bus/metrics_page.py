@@ -1,4 +1,5 @@
-"""Serves `GET /metrics` (Prometheus text) and `GET /healthz` ("ok") on the metrics port.
+"""Serves `GET /metrics` (Prometheus text), `GET /healthz` ("ok") and what else a process shows, as
+JSON, on the metrics port.
 
 No request bodies, no keep-alive: it is not a web server; pages are the console's. Who sends no
 request is cut off after `REQUEST_S`.
@@ -7,7 +8,7 @@ request is cut off after `REQUEST_S`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 MAX_HEAD_BYTES = 8 * 1024
@@ -17,13 +18,19 @@ REQUEST_S = 10.0
 """How long a scraper may take to send its request and to take the answer."""
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+JSON_TYPE = "application/json"
+
+JsonPages = Mapping[bytes, Callable[[], str]]
+"""By path, what a process shows besides: JSON."""
+NO_PAGES: JsonPages = {}
 
 
 class MetricsConnection(asyncio.Protocol):
     """One scrape: reads a request head, writes a response, closes."""
 
-    def __init__(self, render: Callable[[], str]) -> None:
+    def __init__(self, render: Callable[[], str], pages: JsonPages = NO_PAGES) -> None:
         self._render = render
+        self._pages = pages
         self._head = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -40,13 +47,13 @@ class MetricsConnection(asyncio.Protocol):
         """Respond as soon as the head is complete."""
         self._head += data
         if b"\r\n\r\n" in self._head:
-            self._transport.write(respond(self._head, self._render))
+            self._transport.write(respond(self._head, self._render, self._pages))
             self._transport.close()
         elif len(self._head) > MAX_HEAD_BYTES:
             self._transport.abort()
 
 
-def respond(head: bytes, render: Callable[[], str]) -> bytes:
+def respond(head: bytes, render: Callable[[], str], pages: JsonPages = NO_PAGES) -> bytes:
     """The response to one request head."""
     method, _, rest = head.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
@@ -56,6 +63,8 @@ def respond(head: bytes, render: Callable[[], str]) -> bytes:
         return _response("200 OK", render(), METRICS_TYPE)
     if path == b"/healthz":
         return _response("200 OK", "ok\n")
+    if path in pages:
+        return _response("200 OK", pages[path](), JSON_TYPE)
     return _response("404 Not Found", "try /metrics\n")
 
 

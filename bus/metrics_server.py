@@ -13,7 +13,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from bus.metrics_page import MetricsConnection
+from bus.metrics_page import NO_PAGES, JsonPages, MetricsConnection
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,14 @@ START_S = 5.0
 class MetricsServer:
     """One page. `port` is where it is; `NO_PORT` where it is not."""
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
-        """`port` 0: any that is free; `NO_PORT`: none is wanted."""
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, pages: JsonPages = NO_PAGES
+    ) -> None:
+        """`port` 0: any that is free; `NO_PORT`: none is wanted. `pages` are called in a thread."""
         self.port = NO_PORT
         self._loop = asyncio.new_event_loop()
         self._render = partial(_text, registry)
+        self._pages = pages
         self._ready = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(host, port), name="metrics", daemon=True
@@ -46,7 +49,9 @@ class MetricsServer:
     def _run(self, host: str, port: int) -> None:
         try:
             server = self._loop.run_until_complete(
-                self._loop.create_server(lambda: MetricsConnection(self._render), host, port)
+                self._loop.create_server(
+                    lambda: MetricsConnection(self._render, self._pages), host, port
+                )
             )
         except OSError as error:
             log.warning("no page of metrics at %s:%d: %s", host, port, error.strerror)

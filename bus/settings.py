@@ -15,6 +15,7 @@ import msgspec
 
 from bus.java_config import PKCS8_BEGIN, java_config
 
+PLAINTEXT = "plaintext"
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 """A TCP port to listen on."""
 PageOfMetrics = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
@@ -53,6 +54,9 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     data_dir: Name = "var"
     # A capture further ahead of its arrival is a clock fault; cameras drift by seconds a day.
     clock_ahead_minutes: NotNegative = 10
+    # A clock that is behind by this or more is corrected once minutes agree on it; 0: never. Raise
+    # it where even the quickest records need longer to arrive.
+    clock_behind_seconds: NotNegative = 30
     # A capture older than this is a clock fault too; 0: what the store says it keeps.
     keep_days: NotNegative = 0
 
@@ -83,6 +87,11 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # Keys of librdkafka for all our clients; those of security are said to Spark's connector too.
     librdkafka: dict[str, Secret] = {}
     java: dict[str, Secret] = {}  # keys of Kafka's Java client, for Spark's connector as they are
+
+    @property
+    def security_protocol(self) -> str:
+        """As librdkafka names it, in small letters."""
+        return self.librdkafka.get("security.protocol", PLAINTEXT).lower()
 
     def __post_init__(self) -> None:
         """Refuse what Spark's connector could not be told; files are read by those who connect."""

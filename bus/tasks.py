@@ -35,7 +35,7 @@ END_TIMEOUT_S = 10.0
 """How long a failed process may take for its `finally` blocks and threads; then it is cut off."""
 
 OURS = frozenset(
-    {"bus", "broker", "ingest", "alarm", "monitor", "spark_apps", "deploy", "__main__"}
+    {"bus", "broker", "ingest", "alarm", "monitor", "dr_mirror", "spark_apps", "deploy", "__main__"}
 )
 """Packages whose frames in a trace make it a failure of this process."""
 

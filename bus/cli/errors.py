@@ -63,7 +63,8 @@ def admin(ctx: typer.Context, client_id: str) -> Admin:
 
 def sync_client(ctx: typer.Context, client_id: str) -> SyncClient:
     """A client that can ask certain nodes; nothing is connected yet."""
-    return SyncClient(ctx.obj.bus.bootstrap_servers, client_id)
+    bus = ctx.obj.bus
+    return SyncClient(bus.bootstrap_servers, client_id, security_protocol=bus.security_protocol)
 
 
 def report_errors(verb: Callable[P, None]) -> Callable[P, None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +17,9 @@ import typer
 
 from bus.cli.errors import admin, report_errors
 from bus.cli.show import AsJson, print_json, screen, show
-from bus.client.kafka.producer import Producer
 from bus.client.register_follower import RegisterFollower
-from bus.contracts import headers
+from bus.client.register_writer import send_entries
 from bus.contracts.register import Checkpoint, Device, District
-from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER, TOPICS
 from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.domain.register_changes import (
@@ -30,10 +28,10 @@ from bus.domain.register_changes import (
     entries_from,
     entries_of,
     faults,
-    merged,
     register_of,
 )
 from bus.domain.register_formats import FORMATS, MAX_BYTES, LineFault, read_file, write_file
+from bus.domain.register_import import plan_import
 from bus.errors import BusError, ErrorCode
 
 app = typer.Typer(
@@ -42,7 +40,6 @@ app = typer.Typer(
 
 CLIENT_ID = "databus-register"
 READ_S = 60.0
-SEND_S = 60.0
 _SHOWN = 50  # of the changes; more are counted
 KINDS_TOLD = ", ".join(KINDS)
 _FORM = "csv, geojson or json; else by the file's name."
@@ -66,16 +63,10 @@ def import_file(
     """Bring the entries of a file into the register; nothing is written if one is wrong."""
     read = read_file(_bytes_of(file), _form_of(file, form))
     with _current(ctx) as (on_topic, before):
-        after = dict(read.entries) if replace else merged(before, read.entries)
-        wrong = list(read.faults)
-        if not wrong:
-            wrong = [
-                LineFault(read.lines.get(one.key, 0), f"{one.key}: {one.text}", one.text_zh)
-                for one in faults(after)
-            ]
-        if wrong:
-            _refuse(wrong, as_json)
-        _write(ctx, changes(on_topic, after), dry_run=dry_run, as_json=as_json)
+        plan = plan_import(read, on_topic, before, replace=replace)
+        if plan.faults:
+            _refuse(plan.faults, as_json)
+        _write(ctx, plan.to_send, dry_run=dry_run, as_json=as_json)
 
 
 @app.command("export")
@@ -207,7 +198,8 @@ def _current(ctx: typer.Context) -> Iterator[tuple[Entries, Entries]]:
 
 def _write(ctx: typer.Context, planned: Entries, *, dry_run: bool, as_json: bool) -> None:
     if not dry_run:
-        _send(ctx, planned.values())
+        author = getpass.getuser()
+        send_entries(ctx.obj.site, ctx.obj.bus, planned.values(), author, CLIENT_ID)
     rows = [{"change": one.op, "entry": key} for key, one in planned.items()]
     if as_json:
         print_json({"changes": rows, "written": not dry_run})
@@ -217,32 +209,6 @@ def _write(ctx: typer.Context, planned: Entries, *, dry_run: bool, as_json: bool
     more = f" ({len(rows) - _SHOWN} more are not shown)" if len(rows) > _SHOWN else ""
     done = "would change" if dry_run else "changed"
     typer.echo(f"{len(rows)} entries {done}{more}")
-
-
-def _send(ctx: typer.Context, entries: Iterable[RegisterEntry]) -> None:
-    """All, or an error that says how many are not known to be there; the same command again is
-    safe."""
-    schema = TOPICS[CONTROL_REGISTER].schema.encode()
-    failed: list[Exception] = []
-    producer = Producer(ctx.obj.bus, client_id=CLIENT_ID)
-    author = getpass.getuser()
-
-    def delivered(outcome: object) -> None:
-        if isinstance(outcome, Exception):
-            failed.append(outcome)
-
-    for one in entries:
-        producer.send(
-            CONTROL_REGISTER,
-            msgspec.json.encode(msgspec.structs.replace(one, author=author)),
-            key=one.key.encode(),
-            headers=[(headers.SCHEMA, schema), (headers.SITE, ctx.obj.site.name.encode())],
-            on_delivery=delivered,
-        )
-    left = producer.close(SEND_S)
-    if left or failed:
-        why = f"{left + len(failed)} entries are not known to be written: repeat the command"
-        raise BusError(ErrorCode.REQUEST_TIMED_OUT, why)
 
 
 def _bytes_of(file: Path) -> bytes:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from bus.client.model import OffsetAndMetadata, TopicAndPartition, TopicPartition
+from bus.contracts.alarms import Incident
 
 
 def valid_offsets(
@@ -23,3 +26,14 @@ def valid_offsets(
         else:
             void.append(place)
     return valid, sorted(void)
+
+
+def void_position(application: str, topic: str, topic_id: str, now_ms: int) -> list[Incident]:
+    """Beginning and end at once, the same for every process: the position of an application is
+    void, because its topic was made anew. How much of the old one it had not read nobody knows."""
+    told = Incident(
+        incident_id=f"lost:{application}:{topic}:{topic_id}", kind="lost", state="open",
+        opened_at_ms=now_ms, severity="critical",
+        detail={"subject": application, "stage": application, "replaced": topic},
+    )  # fmt: skip
+    return [told, msgspec.structs.replace(told, state="closed", closed_at_ms=now_ms)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 POLL_S = 0.5
 MAX_POLLED = 2_000
 RETRY_S = 5.0
+CHANGE_POLL_S = 0.05
 # A register is small and changes seldom; sixty megabytes are all that the watch has.
 _OVERRIDES = {
     "queued.max.messages.kbytes": 4096,
@@ -65,6 +67,13 @@ class RegisterFollower:
     def wait_until_read(self, timeout_s: float) -> bool:
         """Whether the topic has been read to its end once."""
         return self._at_end.wait(timeout_s)
+
+    def wait_for_change(self, version: int, timeout_s: float) -> bool:
+        """Whether the register is another than that version now, or becomes so in time."""
+        deadline = time.monotonic() + timeout_s
+        while self.version == version and time.monotonic() < deadline:
+            self._stopping.wait(CHANGE_POLL_S)
+        return self.version != version
 
     def read(self) -> Register:
         """The register now."""

@@ -10,6 +10,10 @@ from typing import Literal
 
 import msgspec
 
+MAX_RECORD_CHARACTERS = 512 * 1024
+"""Of the record in an alarm: the edge takes no larger ones, and a message must stay below a
+mebibyte."""
+
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """`event.candidate`: a record that may match a rule; the dispatcher gives the verdict once.
@@ -29,7 +33,12 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     """`event.alarm`: one match of one rule by one record. `alarm_id` = rule_id + ":" +
-    record_id."""
+    record_id.
+
+    `record` is the device's own JSON as text, so that the alarm keeps its evidence when the store
+    forgets the record; empty where it is longer than `MAX_RECORD_CHARACTERS`. `copies` is filled
+    in the operations store only: a picture's address in the record -> where our copy is served.
+    """
 
     alarm_id: str
     rule_id: str
@@ -45,13 +54,20 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     camera_ip: str = ""
     picture_url: str = ""
     attributes: dict[str, str] = {}
+    record: str = ""
+    copies: dict[str, str] = {}
 
 
 IncidentKind = Literal[
     "latency", "quality", "backlog",
     # of the watch
-    "away", "standing", "filling", "silence", "curve", "lost", "missing",
+    "away", "standing", "filling", "silence", "curve", "lost", "missing", "differs",
+    "uncovered",
 ]  # fmt: skip
+
+
+BY_WATCH = "watch"
+"""The `notified_by` of the watch, whose incidents are nobody else's to go on with."""
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):

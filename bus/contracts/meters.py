@@ -108,7 +108,8 @@ class QualityCell(msgspec.Struct, frozen=True, kw_only=True):
 
     `arrived` are the messages on the bus, `accepted` those of which edges say that they took them
     (0 for a device that writes to the bus by itself). `stored` are the valid records that were new;
-    the other valid ones had been stored before.
+    `duplicates` are those that the store has found there already. Each is counted by itself: that
+    `valid` is `stored` and `duplicates` together is for the reader to see.
     `attempt` is the number of the batch that changed the cell last; the highest wins.
     """
 
@@ -123,6 +124,7 @@ class QualityCell(msgspec.Struct, frozen=True, kw_only=True):
     partly_read: _Count = 0
     stored: _Count = 0
     accepted: _Count = 0
+    duplicates: _Count = 0
     attempt: _Moment = 0
 
     @property
@@ -130,8 +132,3 @@ class QualityCell(msgspec.Struct, frozen=True, kw_only=True):
         """Records that an edge has handed to the bus and that nobody has found there, or not yet.
         A message that came twice hides one; that happens when an edge was killed."""
         return max(0, self.accepted - self.arrived)
-
-    @property
-    def duplicates(self) -> int:
-        """Valid records that changed nothing, because they had been stored before."""
-        return max(0, self.valid - self.stored)

@@ -14,6 +14,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
 from bus.contracts.headers import Reason
 from bus.contracts.meters import Arrived, LatencyCell, QualityCell, Sent
+from bus.contracts.mirror import MirrorConfirmed
 from bus.contracts.register_entry import RegisterEntry
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -21,6 +22,7 @@ FOLDER = Path(__file__).parent / "schemas"
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_WATCHLIST: WatchCommand,
     topics.CONTROL_REGISTER: RegisterEntry,
+    topics.CONTROL_MIRROR_CONFIRMED: MirrorConfirmed,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
     topics.EVENT_INCIDENT: Incident,

@@ -22,6 +22,7 @@ CONTROL_WATCHLIST = "control.watchlist"
 CONTROL_REGISTER = "control.register"
 CONTROL_STATISTICS = "control.statistics"
 CONTROL_VIDEO = "control.video"
+CONTROL_MIRROR_CONFIRMED = "control.mirror-confirmed"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
 EVENT_STATISTICS = "event.statistics"
@@ -48,7 +49,8 @@ class Flow(Enum):
 class Topic:
     """The contract of one topic.
 
-    `schema` is the value of the `schema` header (`vehicle/1`); `retention_ms` -1 keeps for ever.
+    `schema` is the value of the `schema` header (`vehicle/1`); `retention_ms` -1 keeps for ever;
+    `segment_ms` 0: as the brokers say.
     """
 
     name: str
@@ -60,15 +62,21 @@ class Topic:
     retention_ms: int
     retention_why: str
     compacted: bool = False
+    segment_ms: int = 0
 
     @property
     def configs(self) -> dict[str, str]:
-        """Topic configuration in Kafka's own names."""
-        return {
-            "cleanup.policy": "compact" if self.compacted else "delete",
+        """Topic configuration in Kafka's own names. A compacted topic with a retention is also cut
+        by age."""
+        policies = ["compact"] if self.compacted else []
+        if not self.compacted or self.retention_ms >= 0:
+            policies.append("delete")
+        found = {
+            "cleanup.policy": ",".join(policies),
             "retention.ms": str(self.retention_ms),
             "message.timestamp.before.max.ms": str(OLDEST_MS),
         }
+        return found | ({"segment.ms": str(self.segment_ms)} if self.segment_ms else {})
 
 
 _ONE = "a trickle; one partition keeps the total order"
@@ -90,6 +98,9 @@ _ALL = (
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
           _STATE, True),
     Topic(CONTROL_VIDEO, Flow.CONTROL, "video-order/1", "the order id", 1, _ONE, -1, _STATE, True),
+    Topic(CONTROL_MIRROR_CONFIRMED, Flow.CONTROL, "mirror-confirmed/1", "both sites and partition",
+          1, _ONE, DAY_MS, "the mirror repeats every value each minute; one of yesterday says "
+          "nothing about now", True, DAY_MS // 24),
     Topic(EVENT_CANDIDATE, Flow.EVENT, "candidate/1", "the rule id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_ALARM, Flow.EVENT, "alarm/1", "the rule id", 1, _ONE, 30 * DAY_MS,
           "other systems may read a month back"),

@@ -67,6 +67,17 @@ class Acknowledgements:
             raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error
         return str(rows[0][0]) if rows else ""
 
+    def all_names(self) -> dict[str, str]:
+        """Who, by the id of an alarm or an incident; of the last `KEEP_MS`."""
+        if not self._path.exists():
+            return {}
+        try:
+            with closing(self._connect(self._path)) as db:
+                rows = db.execute("SELECT id, by_whom FROM acknowledged").fetchall()
+        except sqlite3.Error as error:
+            raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error
+        return {str(name): str(by_whom) for name, by_whom in rows}
+
     @staticmethod
     def _connect(path: Path) -> sqlite3.Connection:
         return sqlite3.connect(path, timeout=BUSY_S)

@@ -16,6 +16,6 @@ class NoticeMetrics:
             ["notifier", "outcome"], registry=registry,
         )  # fmt: skip
 
-    def count(self, notifier: str, outcome: str) -> None:
-        """One attempt."""
-        self._notices.labels(notifier, outcome).inc()
+    def count(self, notifier: str, outcome: str, notices: int = 1) -> None:
+        """So many attempts."""
+        self._notices.labels(notifier, outcome).inc(notices)

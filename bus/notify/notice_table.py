@@ -7,9 +7,9 @@ what is due. Never: a connection of its own.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bus.contracts.alarms import Incident
 from bus.notify.notice_plan import NoticePlan
@@ -39,11 +39,21 @@ _INSERT = (
 class Notice:
     """A message that one notifier still has to send. `made_at_ms`: when it was to be sent first."""
 
-    id: int
+    notifier: str
     subject: str
     body: bytes
     made_at_ms: int
     attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeResult:
+    """What has become of a notice after its attempts so far: its `outcome`, or (where that is
+    empty) when it is tried next."""
+
+    notice: Notice
+    next_at_ms: int = 0
+    outcome: str = ""
 
 
 class NoticeTable:
@@ -103,24 +113,50 @@ class NoticeTable:
         """Notices of one notifier that are due, oldest first."""
         with self._transaction() as db:
             rows = db.execute(
-                "SELECT id, subject, body, made_at_ms, attempts FROM notices"
+                "SELECT notifier, subject, body, made_at_ms, attempts FROM notices"
                 " WHERE notifier = ? AND outcome = '' AND next_at_ms <= ? ORDER BY id LIMIT ?",
                 (notifier, now_ms, limit),
             ).fetchall()
         return [Notice(*row) for row in rows]
 
+    def give_up_oldest(self, notifier: str, keep: int) -> int:
+        """Of more than `keep` that wait; how many."""
+        with self._transaction() as db:
+            done = db.execute(
+                "UPDATE notices SET outcome = 'given up: too many wait'"
+                " WHERE notifier = :notifier AND outcome = '' AND id <= (SELECT id FROM notices"
+                " WHERE notifier = :notifier AND outcome = '' ORDER BY id DESC"
+                " LIMIT 1 OFFSET :keep)",
+                {"notifier": notifier, "keep": keep},
+            )
+        return done.rowcount
+
     def mark_done(self, notice: Notice, outcome: str) -> None:
         """It was sent, or given up; it is not tried again."""
-        with self._transaction() as db:
-            db.execute(
-                "UPDATE notices SET outcome = ?, attempts = attempts + 1 WHERE id = ?",
-                (outcome, notice.id),
-            )
+        self.record(after_attempt(notice, 0, outcome))
 
     def reschedule(self, notice: Notice, next_at_ms: int) -> None:
         """Try again at that time."""
+        self.record(after_attempt(notice, next_at_ms))
+
+    def record(self, result: NoticeResult) -> None:
+        """What has become of an attempt."""
         with self._transaction() as db:
-            db.execute(
-                "UPDATE notices SET attempts = attempts + 1, next_at_ms = ? WHERE id = ?",
-                (next_at_ms, notice.id),
-            )
+            self.take_over(db, [result])
+
+    def take_over(self, db: sqlite3.Connection, results: Iterable[NoticeResult]) -> None:
+        """What has become of notices, within a transaction."""
+        db.executemany(
+            "UPDATE notices SET outcome = ?, next_at_ms = ?, attempts = ?"
+            " WHERE subject = ? AND notifier = ?",
+            [
+                (one.outcome, one.next_at_ms, one.notice.attempts, one.notice.subject,
+                 one.notice.notifier)
+                for one in results
+            ],
+        )  # fmt: skip
+
+
+def after_attempt(notice: Notice, next_at_ms: int, outcome: str = "") -> NoticeResult:
+    """One attempt more."""
+    return NoticeResult(replace(notice, attempts=notice.attempts + 1), next_at_ms, outcome)

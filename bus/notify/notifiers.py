@@ -56,9 +56,17 @@ class LogNotifier:
 
     async def send(self, subject: str, body: bytes) -> None:
         """Append the line; the file may be moved away at any time (log rotation)."""
+        await asyncio.to_thread(self._append, body + b"\n")
+
+    def _append(self, line: bytes) -> None:
+        """In a thread, for the disk may hang. What a full disk took stays a line of its own."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
-            file.write(body + b"\n")
+        with self._path.open("a+b", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                line = b"\n" + line
+            if file.write(line) != len(line):
+                raise NotifierError(f"{self._path}: the disk is full")
 
     async def close(self) -> None:
         """Nothing is held."""

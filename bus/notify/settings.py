@@ -14,7 +14,8 @@ from bus.notify.notice_plan import NoticePlan
 from bus.settings import NotNegative, Port, Positive, Seconds, Secret, SiteSettings
 
 SEVERITIES = ("info", "warning", "critical")
-NAMES = ("log", "webhook", "mail", "sms", "command")
+WEBHOOK = "webhook"
+NAMES = ("log", WEBHOOK, "mail", "sms", "command")
 _SPAN = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _ADDRESS = re.compile(r"[^\s@<>]+@[^\s@<>]+")
 
@@ -41,6 +42,7 @@ class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     command: tuple[str, ...] = ()  # program and arguments, without a shell; the JSON is its stdin
     timeout_s: Seconds = 10.0  # of one attempt, whatever the way
     give_up_hours: Positive = 24  # a notice that could not be delivered for so long is given up
+    webhook_give_up_hours: NotNegative = 0  # the same of the webhook; 0: tried until delivered
     quiet_hours: dict[str, str] = {}  # severity -> "22:00-07:00" of the site's clock; log excepted
     escalate_to: tuple[str, ...] = ()  # ways that are told only what nobody has acknowledged
     escalate_after_minutes: NotNegative = 15
@@ -80,6 +82,10 @@ class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def give_up_ms(self) -> int:
         """The greatest age of a notice."""
         return self.give_up_hours * 3_600_000
+
+    def give_up_ms_of(self, notifier: str) -> int:
+        """The same for one way; 0: none."""
+        return self.webhook_give_up_hours * 3_600_000 if notifier == WEBHOOK else self.give_up_ms
 
     def plan(self, notifiers: Iterable[str], zone: tzinfo) -> NoticePlan:
         """Who of them is told what, and when."""

@@ -28,6 +28,7 @@ HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 LENGTH_AND_OFFSET_BYTES = 12  # what batch_length does not count
 MAGIC = 2
+EPOCH_AT, EPOCH_END = 12, 16  # the partition leader epoch, which the CRC does not cover
 CRC_FROM = 21  # the first byte the CRC covers
 
 COMPRESSION_MASK = 0x07
@@ -47,7 +48,6 @@ _ASSIGN_EPOCH = Struct(">i")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
 _CRC = Struct(">I")
-_EPOCH_AT = 12
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
@@ -215,7 +215,7 @@ def assign(
 ) -> None:
     """Write base offset and leader epoch into the batch at `offset`; the CRC stays right."""
     _ASSIGN_OFFSET.pack_into(buf, offset, base_offset)
-    _ASSIGN_EPOCH.pack_into(buf, offset + _EPOCH_AT, partition_leader_epoch)
+    _ASSIGN_EPOCH.pack_into(buf, offset + EPOCH_AT, partition_leader_epoch)
 
 
 def stamp_log_append_time(buf: bytearray | memoryview, offset: int, now_ms: int) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
 
@@ -22,24 +21,7 @@ import zstandard
 from bus.errors import ErrorCode
 from bus.limits import MAX_DECOMPRESSED_BYTES
 from bus.records.batch import Buffer, RecordsError
-
-
-class Compression(IntEnum):
-    """Codec numbers as in the attributes of a batch."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
-
-    @classmethod
-    def named(cls, name: str) -> Compression:
-        """The codec of Kafka's `compression.type` names; `uncompressed` is NONE."""
-        if name == "uncompressed":
-            return cls.NONE
-        return cls[name.upper()]
-
+from bus.records.codecs import Compression as Compression
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, compatible version

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka.admin import (
@@ -37,6 +37,8 @@ from bus.contracts.topics import Topic
 from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
 from bus.settings import BusSettings
+
+Value = TypeVar("Value")
 
 _TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
 _BROKER_DEFAULT = -1
@@ -193,27 +195,31 @@ class Admin:
 
     def describe_group(self, group: str) -> GroupDescription:
         """One group with members, committed offsets and lag."""
-        committed = self.committed(group)
+        described, committed = self._described_with_offsets(group)
         ends = self.end_offsets(committed)
-        described = self._described([group])[0]
         lag = {place: ends[place] - at for place, at in committed.items() if place in ends}
         return _group(described, committed, lag)
 
     def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]:
         """These groups with members and committed offsets, without lag."""
-        return [
-            _group(described, self.committed(described.group_id), {})
-            for described in self._described(list(groups))
-        ]
+        return [_group(*self._described_with_offsets(group), {}) for group in groups]
 
-    def _described(self, groups: list[str]) -> list[Any]:
-        if not groups:
-            return []
-        answers = self._client.describe_consumer_groups(groups, request_timeout=self._timeout_s)
-        return [self._wait(answer) for answer in answers.values()]
+    def _described_with_offsets(self, group: str) -> tuple[Any, dict[TopicPartition, int]]:
+        """In this order, for the reason that `_await_coordinator` gives."""
+        return self._retry(lambda: self._described(group)), self._offsets_of(group)
+
+    def _described(self, group: str) -> Any:
+        answers = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
+        return self._wait(answers[group])
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
-        """Committed offsets of a group."""
+        """Committed offsets of a group. Waits for a coordinator that is just coming up."""
+        self._await_coordinator(group)
+        return self._offsets_of(group)
+
+    def _offsets_of(self, group: str) -> dict[TopicPartition, int]:
+        """What the coordinator says, which has just answered something else: see
+        `_await_coordinator`."""
         request = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
         answers = self._client.list_consumer_group_offsets(request, request_timeout=self._timeout_s)
         places = self._wait(answers[group]).topic_partitions
@@ -222,16 +228,28 @@ class Admin:
     def set_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Let a group without members go on from these offsets. Waits for a coordinator that is
         just coming up."""
+        self._retry(lambda: self._alter_committed(group, offsets))
+
+    def _await_coordinator(self, group: str) -> None:
+        """librdkafka 2.16 ends the process (a null pointer in `rd_kafka_handle_OffsetFetch`) where
+        an admin client that asks for offsets hears that the coordinator is another one or just
+        loading. The same answer to a description is an error, so that is asked first."""
+        try:
+            self._retry(lambda: self._described(group))
+        except BusError as error:
+            if error.retriable:
+                raise
+
+    def _retry(self, ask: Callable[[], Value]) -> Value:
+        """Again while the coordinator is coming up. Raises BusError."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
-                self._alter_committed(group, offsets)
+                return ask()
             except BusError as error:
                 if not error.retriable or time.monotonic() > deadline:
                     raise
                 time.sleep(COORDINATOR_RETRY_S)
-            else:
-                return
 
     def _alter_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         places = [confluent_kafka.TopicPartition(p.topic, p.partition, offset)

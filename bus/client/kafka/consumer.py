@@ -6,30 +6,41 @@ Never: a commit that the application did not ask for. Raises BusError.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import confluent_kafka
 
 from bus.client.kafka.config import consumer_config
+from bus.client.kafka.endless_call import begin
 from bus.client.kafka.errors import bus_error, code_of
 from bus.client.model import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from bus.errors import BusError, ErrorCode
-from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
+from bus.limits import CLIENT_CLOSE_TIMEOUT_MS, CLIENT_REQUEST_TIMEOUT_MS
 from bus.settings import BusSettings
+
+log = logging.getLogger(__name__)
 
 BEGINNING = -2
 END = -1
 """Positions that the broker resolves, as in Kafka's ListOffsets."""
 
 _TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
+_CLOSE_TIMEOUT_S = CLIENT_CLOSE_TIMEOUT_MS / 1000
 
 OnRebalance = Callable[[list[TopicPartition]], None]
 
 
 class Consumer:
-    """A consumer for one thread at a time (`asyncio.to_thread(consumer.poll, ...)` is fine)."""
+    """A consumer for one thread at a time (`asyncio.to_thread(consumer.poll, ...)` is fine).
+
+    Invariant: of the commits that are waited for at most one is under way, `_committing`.
+    """
 
     def __init__(
         self,
@@ -46,7 +57,9 @@ class Consumer:
         if on_all_brokers_down is not None:
             config["error_cb"] = _only_all_brokers_down(on_all_brokers_down)
         self._timeout_s = timeout_s
+        self._client_id = client_id
         self._consumer = confluent_kafka.Consumer(config)
+        self._committing: Future[Any] | None = None
         self._at_end: set[TopicPartition] = set()
 
     def __enter__(self) -> Self:
@@ -139,7 +152,9 @@ class Consumer:
     ) -> None:
         """Commit end offsets (the next to read) for the group, each with its text of metadata.
 
-        Without `wait` nothing says whether it arrived.
+        Raises BusError; REQUEST_TIMED_OUT means that nothing is known of it after the consumer's
+        `timeout_s`: it may still arrive, and the next commit waits for it first. Without `wait`
+        nothing says whether it arrived.
         """
         texts = metadata or {}
         offsets = [
@@ -147,12 +162,27 @@ class Consumer:
             for place, offset in positions.items()
         ]
         try:
-            answers = self._consumer.commit(offsets=offsets, asynchronous=not wait)
+            if wait:
+                answers = self._commit_and_wait(offsets)
+            else:
+                answers = self._consumer.commit(offsets=offsets, asynchronous=True)
         except confluent_kafka.KafkaException as failure:
             raise bus_error(failure) from failure
         for answer in answers or ():
             if answer.error is not None:
                 raise bus_error(answer.error)
+
+    def _commit_and_wait(self, offsets: list[Any]) -> Any:
+        until_s = time.monotonic() + self._timeout_s
+        try:
+            if self._committing is not None:  # one that librdkafka repeats must not overtake
+                self._committing.exception(self._timeout_s)
+            commit = partial(self._consumer.commit, offsets=offsets, asynchronous=False)
+            self._committing = begin(commit, f"{self._client_id}-commit")
+            return self._committing.result(max(0.0, until_s - time.monotonic()))
+        except TimeoutError:
+            why = f"a commit has no answer for {self._timeout_s:g} s; is the coordinator away?"
+            raise BusError(ErrorCode.REQUEST_TIMED_OUT, why) from None
 
     def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Committed offsets of the group; places without one are left out."""
@@ -222,8 +252,15 @@ class Consumer:
         return {TopicPartition(a.topic, a.partition): a.offset for a in answers}
 
     def close(self) -> None:
-        """Leave the group and the connections."""
-        self._consumer.close()
+        """Leave the group and the connections.
+
+        Waits CLIENT_CLOSE_TIMEOUT_MS at most. If a commit is still without an answer then, threads
+        and connections remain until it has one, or the process ends.
+        """
+        try:
+            begin(self._consumer.close, f"{self._client_id}-close").result(_CLOSE_TIMEOUT_S)
+        except TimeoutError:
+            log.warning("%s: not closed yet, the coordinator is away", self._client_id)
 
 
 def _rebalance_callback(call: OnRebalance) -> Callable[[Any, Any], None]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from bus.errors import BusError, ErrorCode
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -62,3 +64,14 @@ class ChannelClock(Protocol):
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Cancellable:
         """Call `callback` once after `delay_s` seconds, on the same thread."""
+
+
+def addresses(bootstrap_servers: str) -> list[Address]:
+    """`host:port,host:port`, also with [IPv6]. Raises BusError for what is no address."""
+    found = []
+    for word in filter(None, (part.strip() for part in bootstrap_servers.split(","))):
+        host, colon, port = word.rpartition(":")
+        if not colon or not port.isdecimal():
+            raise BusError(ErrorCode.INVALID_REQUEST, f"{word!r} is not host:port")
+        found.append(Address(host.strip("[]"), int(port)))
+    return found

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from bus.client.wire.connection import ClientConnection, UnsupportedVersion
-from bus.client.wire.ports import Address
+from bus.client.wire.ports import Address, addresses
 from bus.errors import BusError, ErrorCode
 from bus.limits import (
     CLIENT_CONNECT_TIMEOUT_MS,
@@ -27,8 +27,17 @@ from bus.limits import (
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
 from bus.protocol.wire import Buffer, ProtocolError
+from bus.settings import PLAINTEXT
 
 Body = object | Callable[[int], object]
+
+
+_NO_SECURITY = (
+    "this asks single nodes over connections that have neither TLS nor SASL, and [bus.librdkafka] "
+    "security.protocol is {}; use the tool of Apache Kafka with --command-config, or name a "
+    "plaintext listener: --set bus.bootstrap_servers=… "
+    "--set bus.librdkafka.security.protocol=plaintext"
+)
 
 
 class SyncConnection:
@@ -114,7 +123,16 @@ class SyncConnection:
 class SyncClient:
     """A cluster: any node, a certain node, or the one that takes administrative requests."""
 
-    def __init__(self, bootstrap_servers: str, client_id: str, **timeouts: int) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        client_id: str,
+        *,
+        security_protocol: str = PLAINTEXT,
+        **timeouts: int,
+    ) -> None:
+        """With another security than `plaintext` every request is refused, with what to do."""
+        self._security_protocol = security_protocol
         self._bootstrap = addresses(bootstrap_servers)
         self._client_id = client_id
         self._timeouts = timeouts
@@ -204,6 +222,9 @@ class SyncClient:
 
     def _connection_to(self, address: Address) -> SyncConnection:
         found = self._connections.get(address)
+        if self._security_protocol != PLAINTEXT:
+            detail = _NO_SECURITY.format(self._security_protocol)
+            raise BusError(ErrorCode.SECURITY_DISABLED, detail)
         if found is None:
             found = self._connections[address] = SyncConnection(
                 address, self._client_id, **self._timeouts
@@ -217,17 +238,6 @@ class SyncClient:
 
 
 _UNREACHABLE = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
-
-
-def addresses(bootstrap_servers: str) -> list[Address]:
-    """`host:port,host:port`, also with [IPv6]. Raises BusError for what is no address."""
-    found = []
-    for word in filter(None, (part.strip() for part in bootstrap_servers.split(","))):
-        host, colon, port = word.rpartition(":")
-        if not colon or not port.isdecimal():
-            raise BusError(ErrorCode.INVALID_REQUEST, f"{word!r} is not host:port")
-        found.append(Address(host.strip("[]"), int(port)))
-    return found
 
 
 def _codes(answer: Any) -> Iterator[int]:

@@ -103,6 +103,9 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    MIRROR_APPEND = 10001
+    MIRROR_DIGEST = 10002
+    MIRROR_TRUNCATE = 10003
 
 
 Row = tuple[int, str, str, int, int, int | None, tuple[str, ...], int | None]
@@ -202,4 +205,7 @@ ROWS: tuple[Row, ...] = (
     (90, 'DescribeShareGroupOffsets', 'describe_share_group_offsets', 0, 1, 0, ('broker',), None),
     (91, 'AlterShareGroupOffsets', 'alter_share_group_offsets', 0, 0, 0, ('broker',), None),
     (92, 'DeleteShareGroupOffsets', 'delete_share_group_offsets', 0, 0, 0, ('broker',), None),
+    (10001, 'MirrorAppend', 'mirror_append', 0, 0, 0, ('mirror',), None),
+    (10002, 'MirrorDigest', 'mirror_digest', 0, 0, 0, ('mirror',), None),
+    (10003, 'MirrorTruncate', 'mirror_truncate', 0, 0, 0, ('mirror',), None),
 )

@@ -73,6 +73,10 @@ class SchemaMessage:
     structs: dict[str, tuple[SchemaField, ...]]
 
 
+FIRST_PRIVATE_KEY = 10_000
+"""Keys from here on are ours and in no table of Kafka, whose own stay below 100."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """A pair of messages with its number and where it is served."""
@@ -85,3 +89,8 @@ class Api:
     unstable_from: int | None
     request: SchemaMessage
     response: SchemaMessage
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is ours and not Kafka's."""
+        return self.key >= FIRST_PRIVATE_KEY

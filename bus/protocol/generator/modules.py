@@ -104,8 +104,9 @@ def api_module(api: Api) -> str:
     request = functions.add_message(api.request, "request_")
     response = functions.add_message(api.response, "response_")
     flexible = api.flexible_from
+    folder = "private" if api.is_private else "api"
     head = [
-        _MARK.format(source=f"api/{snake(api.name)}.txt"),
+        _MARK.format(source=f"{folder}/{snake(api.name)}.txt"),
         _HEAD.format(title=f"{api.name}, key {api.key}"),
         f"API_KEY = {api.key}",
         f"VERSIONS = range({api.versions.first}, {api.versions.last + 1})",

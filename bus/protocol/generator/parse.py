@@ -12,6 +12,7 @@ from pathlib import Path
 from bus.protocol.generator.model import LENGTHS, SCALARS, Api, SchemaField, SchemaMessage, Versions
 
 SCHEMA_DIR = Path(__file__).parent.parent / "schema"
+KAFKAS_APIS, PRIVATE_APIS = SCHEMA_DIR / "api", SCHEMA_DIR / "private"
 
 _FIELD = re.compile(
     r"(?P<name>[a-z][a-z0-9_]*) +"
@@ -44,9 +45,13 @@ class _Body:
     structs: dict[str, list[SchemaField]] = field(default_factory=lambda: {_ROOT: []})
 
 
-def read_apis(directory: Path = SCHEMA_DIR / "api") -> list[Api]:
-    """All APIs, sorted by key."""
-    apis = [parse_api(path.read_text("utf-8"), path.name) for path in directory.glob("*.txt")]
+def read_apis(*directories: Path) -> list[Api]:
+    """All APIs, sorted by key; Kafka's and ours unless directories are named."""
+    apis = [
+        parse_api(path.read_text("utf-8"), path.name)
+        for directory in directories or (KAFKAS_APIS, PRIVATE_APIS)
+        for path in directory.glob("*.txt")
+    ]
     return sorted(apis, key=lambda api: api.key)
 
 

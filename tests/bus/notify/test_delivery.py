@@ -104,3 +104,47 @@ def test_pauses_double_up_to_a_minute() -> None:
     """For any number of attempts."""
     pauses = [pause_after_ms(attempts) for attempts in (1, 2, 3, 6, 7, 100)]
     assert pauses == [1_000, 2_000, 4_000, 32_000, LONGEST_PAUSE_MS, LONGEST_PAUSE_MS]
+
+
+async def test_a_notice_that_was_sent_is_not_sent_again_while_its_file_cannot_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk each was sent once a second. Those behind it are sent, too."""
+    monkeypatch.setattr(delivery, "IDLE_S", 0.02)
+    file = NoticeFile(tmp_path / "notices.db", NoticePlan(("one",)))
+    file.db.execute(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON notices BEGIN SELECT RAISE(ABORT, 'full'); END"
+    )
+    one = ListedNotices("one")
+    for name in "ab":
+        file.add(name, wall_clock.now_ms())
+    errors: list[str] = []
+    monkeypatch.setattr(delivery.log, "error", lambda text, *_: errors.append(text))
+    task = asyncio.create_task(
+        NoticeDelivery(file.notices, one, HOUR_MS, sqlite3.Error, metrics=NoticeMetrics(CollectorRegistry())).run()
+    )
+    await until(lambda: len(errors) > 20)  # many turns
+    assert one.sent == ["a", "b"]
+    file.db.execute("DROP TRIGGER refuse")
+    await until(lambda: file.notices.due("one", 1 << 60, 10) == [])
+    assert one.sent == ["a", "b"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    file.close()
+
+
+async def test_without_an_age_a_notice_is_never_given_up_but_by_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A webhook that is back after two days is told everything; the file does not grow for ever."""
+    monkeypatch.setattr(delivery, "MAX_WAITING", 1)
+    monkeypatch.setattr(delivery, "FIRST_PAUSE_MS", 1)
+    monkeypatch.setattr(delivery, "IDLE_S", 0.02)
+    one = ListedNotices("one", failures=5)
+    file = await delivered(
+        tmp_path / "notices.db", [one], lambda: len(one.sent) == 1, age_ms=48 * HOUR_MS, give_up_ms=0
+    )
+    assert one.sent == ["b:open"]
+    outcomes = file.db.execute("SELECT subject, outcome FROM notices ORDER BY id").fetchall()
+    assert outcomes[0] == ("a:open", "given up: too many wait")
+    file.close()

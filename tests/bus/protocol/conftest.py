@@ -12,7 +12,7 @@ import pytest
 
 from bus.protocol.generator.layout import FieldSlot, Layout, layout_of
 from bus.protocol.generator.model import SchemaMessage
-from bus.protocol.generator.parse import read_apis, read_logs
+from bus.protocol.generator.parse import PRIVATE_APIS, read_apis, read_logs
 from bus.protocol.generator.types import snake
 
 WORDS = ["", "a", "京A12345", "data.vehicle", "x" * 130, "ключ", "é" * 70]
@@ -111,6 +111,17 @@ class Maker:
 def codecs() -> list[Codec]:
     """Every message of the tables with its functions."""
     return list(all_codecs())
+
+
+@pytest.fixture(scope="session")
+def codecs_of_kafka(codecs: list[Codec]) -> list[Codec]:
+    """The messages that are Kafka's, without those of our private APIs."""
+    private = {
+        message.name
+        for api in read_apis(PRIVATE_APIS)
+        for message in (api.request, api.response)
+    }
+    return [codec for codec in codecs if codec.message.name not in private]
 
 
 @pytest.fixture

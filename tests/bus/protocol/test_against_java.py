@@ -50,15 +50,15 @@ def _descriptions(jar: Path) -> Iterator[dict[str, Any]]:
 
 
 def test_the_tables_have_every_message_of_kafka_and_no_other(
-    codecs: list[Any], descriptions: dict[str, Any]
+    codecs_of_kafka: list[Any], descriptions: dict[str, Any]
 ) -> None:
-    assert {codec.message.name for codec in codecs} == descriptions.keys()
+    assert {codec.message.name for codec in codecs_of_kafka} == descriptions.keys()
 
 
 def test_every_version_has_the_layout_of_the_jars(
-    codecs: list[Any], descriptions: dict[str, Any]
+    codecs_of_kafka: list[Any], descriptions: dict[str, Any]
 ) -> None:
-    for codec in codecs:
+    for codec in codecs_of_kafka:
         message: SchemaMessage = codec.message
         theirs = descriptions[message.name]
         first, last = _range(theirs["validVersions"])
@@ -132,14 +132,14 @@ def _has(text: str, version: int) -> bool:
 
 
 def test_the_classes_of_kafka_read_what_we_write_and_write_the_same(
-    codecs: list[Any],
+    codecs_of_kafka: list[Any],
     maker: Any,
     run_java: Any,
     jars_of_kafka_43: list[Path],
     jars_of_kafka_39: list[Path],
 ) -> None:
-    old = [codec for codec in codecs if _is_old(codec.message)]
-    new = [codec for codec in codecs if not _is_old(codec.message)]
+    old = [codec for codec in codecs_of_kafka if _is_old(codec.message)]
+    new = [codec for codec in codecs_of_kafka if not _is_old(codec.message)]
     others = [jar for jar in jars_of_kafka_43 if "kafka-clients" not in jar.name]
     _reread(new, maker, run_java, jars_of_kafka_43)
     _reread(old, maker, run_java, [*jars_of_kafka_39, *others])

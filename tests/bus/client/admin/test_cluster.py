@@ -20,8 +20,8 @@ from bus.client.admin.commands import ElectionType
 from bus.client.admin.config_resources import BROKER, BROKER_LOGGER, AlterConfigOp
 from bus.client.admin.metadata_log import MetadataLogReader
 from bus.client.admin.reassignment_json import read_plan
-from bus.client.wire.ports import Address
-from bus.client.wire.sync_client import SyncClient, SyncConnection, addresses
+from bus.client.wire.ports import Address, addresses
+from bus.client.wire.sync_client import SyncClient, SyncConnection
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest

@@ -1,0 +1,47 @@
+"""Our own blocking client on a secured bus, which it cannot speak to."""
+
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bus.cli import mount
+from bus.client.wire.sync_client import SyncClient
+from bus.errors import BusError
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.metadata import MetadataRequest
+from bus.settings import BusSettings, SiteSettings
+
+
+def secured(port: int) -> BusSettings:
+    keys = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    return BusSettings(bootstrap_servers=f"127.0.0.1:{port}", librdkafka=keys)
+
+
+def test_a_secured_bus_is_refused_with_a_sentence_and_without_a_connection() -> None:
+    """Plain bytes at a TLS port were "the node closed the connection", and "no broker answers"."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        bus = secured(listener.getsockname()[1])
+        client = SyncClient(
+            bus.bootstrap_servers, "test", security_protocol=bus.security_protocol
+        )
+        with pytest.raises(BusError, match=r"neither TLS nor SASL.*sasl_ssl.*--command-config"):
+            client.request(ApiKey.METADATA, MetadataRequest())
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_a_command_says_what_to_use_instead() -> None:
+    """Status 1, no traceback, no remedy for something else."""
+    app = typer.Typer()
+    mount(app)
+    settings = SimpleNamespace(bus=secured(1), site=SiteSettings())
+    done = CliRunner().invoke(app, ["quorum", "describe"], obj=settings)
+    assert done.exit_code == 1
+    assert "neither TLS nor SASL" in done.output
+    assert "databus up" not in done.output
