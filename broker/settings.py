@@ -45,11 +45,13 @@ class SettingError(Exception):
 
 
 def split(properties: Mapping[str, str]) -> tuple[dict[str, str], ProcessSettings]:
-    """Kafka's keys, and ours."""
+    """What DescribeConfigs shows, and what only the process needs; `site.number` is in both."""
     kafka = dict(properties)
     host = kafka.pop(METRICS_HOST_KEY, ProcessSettings().metrics_host)
     port = _number(kafka, METRICS_PORT_KEY, ProcessSettings().metrics_port, -1, 65_535)
     site = _number(kafka, SITE_NUMBER_KEY, 0, 0, LARGEST_SITE)
+    if site:  # shown by DescribeConfigs, where a mirror compares it with the other site's
+        kafka[SITE_NUMBER_KEY] = str(site)
     cluster_id = kafka.pop(CLUSTER_ID_KEY, "")
     if cluster_id and not _CLUSTER_ID.fullmatch(cluster_id):
         raise SettingError(

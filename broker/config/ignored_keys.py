@@ -49,8 +49,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "replica.socket.receive.buffer.bytes",
         "socket.connection.setup.timeout.max.ms",
         "socket.listen.backlog.size",
-        "socket.receive.buffer.bytes",
-        "socket.send.buffer.bytes",
     ),
     "waiting requests are dropped as they end": (
         "delete.records.purgatory.purge.interval.requests",

@@ -5,7 +5,7 @@ One row per key: type, Kafka 4.3's default, what it does here.
 
 from __future__ import annotations
 
-from broker.config.checks import at_least, each_one_of, not_empty
+from broker.config.checks import at_least, between, each_one_of, not_empty
 from broker.config.key import (
     BOOLEAN,
     CLASS,
@@ -27,6 +27,10 @@ KEYS: tuple[ConfigKey, ...] = (
         check=at_least(0)),
     key("broker.id", INT, -1,
         "The older name of node.id."),
+    key("site.number", INT, 0,
+        "A key of our own: the number of this site, which stands in bits 48 to 55 of every "
+        "producer id that this cluster gives out; a mirror refuses two sites of the same number.",
+        check=between(0, 255)),
     key("controller.listener.names", LIST, ("CONTROLLER",),
         "Which listeners belong to the controller."),
     key("controller.quorum.voters", LIST, (),

@@ -21,6 +21,10 @@ MOST_CONNECTIONS = 10_000
 """Cameras go through the edge: a bus has as many connections as applications and their threads.
 Each costs about 5 kB idle and a batch when its client does not read."""
 
+SYSTEMS_BUFFER = -1
+"""The system enlarges a connection's buffers to several megabytes as it is used. Kafka's default of
+100 KiB would forbid that, and with it more than 2 MB/s over a link of 50 ms."""
+
 # fmt: off
 KEYS: tuple[ConfigKey, ...] = (
     key("listeners", LIST, ("PLAINTEXT://:9092",),
@@ -35,6 +39,16 @@ KEYS: tuple[ConfigKey, ...] = (
         "Listeners that open before the broker is ready."),
     key("inter.broker.listener.name", STRING, None,
         "The listener brokers use among themselves."),
+    key("mirror.listener.name", STRING, "",
+        "A key of our own: the listener over which another site's mirror may write into mirrored "
+        "topics, beside all that clients may do. Empty: there is none."),
+    key("mirror.reserved.topics", LIST, (),
+        "A key of our own: names that no client's first use creates, because a mirror will; one "
+        "that ends in * stands for all names that begin so."),
+    key("mirror.site.epoch", STRING, "",
+        "A key of our own: which of two mirrored clusters is the primary, and since when. Set for "
+        "all brokers by `databus mirror switch`, only to a newer one, and never unset.",
+        dynamic=CLUSTER_WIDE),
     key("security.inter.broker.protocol", STRING, "PLAINTEXT",
         "The security protocol among brokers, if no listener is named.",
         check=one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
@@ -55,10 +69,12 @@ KEYS: tuple[ConfigKey, ...] = (
     key("socket.listen.backlog.size", INT, 50,
         "Connections the system may hold that were not accepted yet.",
         check=at_least(1)),
-    key("socket.receive.buffer.bytes", INT, 102_400,
-        "The system's receive buffer per connection; -1 leaves it to the system."),
-    key("socket.send.buffer.bytes", INT, 102_400,
-        "The system's send buffer per connection; -1 leaves it to the system."),
+    key("socket.receive.buffer.bytes", INT, SYSTEMS_BUFFER,
+        "The system's receive buffer per connection; -1 leaves it to the system.",
+        check=at_least(-1)),
+    key("socket.send.buffer.bytes", INT, SYSTEMS_BUFFER,
+        "The system's send buffer per connection; -1 leaves it to the system.",
+        check=at_least(-1)),
     key("socket.request.max.bytes", INT, 104_857_600,
         "A larger request closes its connection.",
         check=at_least(1)),

@@ -129,6 +129,13 @@ HIDDEN: tuple[ConfigKey, ...] = (
     topic_key("internal.segment.bytes", INT, None,
         "As segment.bytes, without its lower bound; for tests, as in Kafka.",
         check=at_least(14)),
+    topic_key("mirror.generation", LONG, 0,
+        "A key of our own: the mirror's appends of an older generation are refused, also by a "
+        "leader that has not heard of the newer one.",
+        check=at_least(0)),
+    topic_key("mirror.source.cluster.id", STRING, "",
+        "A key of our own: the cluster this topic is mirrored from. While it is set, only the "
+        "mirror writes records here, over the listener that mirror.listener.name names."),
 )
 """Keys that a topic may have and that are shown only if they are set."""
 # fmt: on

@@ -26,7 +26,7 @@ from broker.config.keys import (
     promises_security,
     unknown,
 )
-from bus.records.compression import Compression
+from bus.records.codecs import Compression
 
 log = logging.getLogger("broker.config")
 
@@ -204,6 +204,8 @@ class TopicConfig:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
+    mirror_generation: int = 0
+    mirror_source_cluster_id: str = ""
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
@@ -230,6 +232,8 @@ class TopicConfig:
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",
             codec=codec_of(values["compression.type"]),
             codec_level=values.get(LEVEL_KEYS.get(values["compression.type"], "")),
+            mirror_generation=values.get("mirror.generation", 0),
+            mirror_source_cluster_id=values.get("mirror.source.cluster.id", ""),
             validates_records=broker["produce.records.validation.enable"],
             values=values,
             overrides=dict(overrides),

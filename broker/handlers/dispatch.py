@@ -24,6 +24,8 @@ from bus.protocol.frames import LENGTH, encode_response, request_header
 API_VERSIONS = ApiKey.API_VERSIONS
 LOCALHOST = "127.0.0.1"
 NO_BROKER = -1
+_OF_CLIENTS = frozenset({"broker", "mirror"})
+"""Listeners of the tables where others than brokers and controllers send requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Dispatcher:
     def _load_handler(self, key: int) -> Handle:
         handle = load_handler(key)
         served = SERVED[key]
-        if "broker" not in APIS[key].listeners:
+        if not _OF_CLIENTS.intersection(APIS[key].listeners):
             handle = _as_broker(handle)
         if (
             served.forwarded

@@ -31,15 +31,10 @@ from broker.handlers.partition_fetch import (
 )
 from broker.handlers.topics import node_endpoints
 from broker.log.errors import LogError
-from broker.replica.fetch.session_cache import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    CachedPartition,
-    CachedPartitionKey,
-    FetchSession,
-)
+from broker.replica.fetch.session_cache import CachedPartition, CachedPartitionKey, FetchSession
 from broker.replica.partition import Isolation
 from broker.security.authorizer import Operation, Resource
+from bus.client.wire.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from bus.errors import ErrorCode
 from bus.protocol.generated.fetch import (
     FetchableTopicResponse,
@@ -336,8 +331,7 @@ def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) ->
         if data.records and entry.partition is not None:
             replicas.count_fetched(entry.partition, fetch.params.replica_id, len(data.records))
         if session is not None:
-            entry.sent_watermark = data.high_watermark
-            entry.sent_log_start = data.log_start_offset
+            _remember_sent(entry, data)
             if data.records and entry in session.dirty:
                 # Behind all others for the next answer, so that none starves (KIP-227).
                 del session.dirty[entry]
@@ -354,6 +348,13 @@ def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) ->
             NodeEndpoint(*place) for place in node_endpoints(context, moved_to)
         ]
     return response
+
+
+def _remember_sent(entry: CachedPartition, data: PartitionData) -> None:
+    """A follower that truncates uses nothing else of the answer, so it must be told again."""
+    is_used = data.diverging_epoch is None
+    entry.sent_watermark = data.high_watermark if is_used else -1
+    entry.sent_log_start = data.log_start_offset if is_used else -1
 
 
 # --- waiting -----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from broker.handlers.topics import (
     auto_create,
     endpoint_of,
     is_internal,
+    is_reserved,
     leader_for_clients,
     offline_replicas,
 )
@@ -178,6 +179,8 @@ def _create(name: str, request: MetadataRequest, context: RequestContext) -> Err
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     wanted = request.allow_auto_topic_creation and services.config["auto.create.topics.enable"]
     if not wanted or (is_internal(name) and name != "__consumer_offsets"):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if is_reserved(name, services.config["mirror.reserved.topics"]):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not context.is_authorized(Operation.CREATE, Resource.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -2,7 +2,8 @@
 
 Behaviour: requests of the controller are applied one after the other; refused with
 STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH when another controller, or an earlier registration of
-this broker, is meant (chapter 5, KIP-380). The request changes only the image.
+this broker, is meant (chapter 5, KIP-380), with BROKER_NOT_AVAILABLE while this broker has not
+heard of the registration that is meant. The request changes only the image.
 
 Versions: 0-8, those of Kafka 3.9. From 7 on topics have ids; older requests change nothing.
 """

@@ -55,7 +55,7 @@ def _known_answer(context: RequestContext) -> ApiVersionsResponse:
 
 
 def _answer(context: RequestContext) -> ApiVersionsResponse:
-    if context.session.listener_type is ListenerType.ZOOKEEPER_BROKER:
+    if ListenerType.ZOOKEEPER_BROKER in context.session.listener_type:
         return ApiVersionsResponse(api_keys=_keys(context.session.listener_type))
     image = context.services.image
     levels = dict(image.features)

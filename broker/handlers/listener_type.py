@@ -12,3 +12,5 @@ class ListenerType(Flag):
     CONTROLLER = auto()
     ZOOKEEPER_BROKER = auto()
     """A broker's listener under ZooKeeper: the controller is one of the brokers there."""
+    MIRROR = auto()
+    """Beside one of the others: the listener that `mirror.listener.name` names."""

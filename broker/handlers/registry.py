@@ -106,6 +106,10 @@ SERVED: Mapping[int, Served] = {
     80: Served("k80_add_raft_voter", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
     81: Served("k81_remove_raft_voter", listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True),
     82: Served("k82_update_raft_voter"),
+    # Ours, not Kafka's: ADR 0058.
+    10001: Served("k10001_mirror_append"),
+    10002: Served("k10002_mirror_digest"),
+    10003: Served("k10003_mirror_truncate"),
 }
 
 
@@ -146,6 +150,7 @@ _LISTENER_TYPES = {
     "broker": ListenerType.BROKER | ListenerType.ZOOKEEPER_BROKER,
     "controller": ListenerType.CONTROLLER,
     "zkBroker": ListenerType.ZOOKEEPER_BROKER,
+    "mirror": ListenerType.MIRROR,
 }
 
 

@@ -29,6 +29,13 @@ def is_internal(name: str) -> bool:
     return name in _INTERNAL
 
 
+def is_reserved(name: str, reserved: Sequence[str]) -> bool:
+    """Whether a mirror will create this topic: it must not begin with records of this site."""
+    return any(
+        name.startswith(one[:-1]) if one.endswith("*") else name == one for one in reserved
+    )
+
+
 def endpoint_of(image: MetadataImage, broker_id: int, listener: str) -> Endpoint | None:
     """The endpoint at which clients of this listener reach a broker."""
     broker = image.brokers.get(broker_id)

@@ -9,6 +9,7 @@ import logging
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
+from broker.log.batch_scanner import OFFSETS_PER_SEGMENT
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool
 from broker.log.flush_state import FlushState
@@ -68,8 +69,15 @@ class ActiveSegmentWriter:
         config: TopicConfig,
         jitter_ms: int,
         max_append_bytes: int = 0,
+        first_offset: int | None = None,
     ) -> None:
-        """Append bytes to the active segment, or to a new one if they do not fit into it."""
+        """Append bytes to the active segment, or to a new one if they do not fit into it.
+
+        ``first_offset``: of batches that have their offsets already, and may begin beyond the
+        log's end. Without ``max_append_bytes`` nothing larger than ``segment.bytes`` is taken. A
+        leader's segment may be larger than ours (its segment.bytes was when it was written), and
+        a batch too large for any segment of ours gets one of its own.
+        """
         if size > config.segment_bytes and size > max_append_bytes:
             raise LogError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -78,10 +86,10 @@ class ActiveSegmentWriter:
         try:
             if self._is_partial or self._unused is not None:
                 self._repair()
-            if self.active.size_bytes and should_roll(
+            if (self.active.size_bytes or first_offset is not None) and should_roll(
                 self.active, config, jitter_ms, size, max_timestamp_ms, last_offset, now_ms
             ):
-                self._roll(now_ms, records)
+                self._roll(now_ms, records, self._next_base(first_offset, last_offset))
             else:
                 self._append(records)
         except DiskError as error:
@@ -121,21 +129,29 @@ class ActiveSegmentWriter:
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log's end; nothing happens if the active one is empty."""
         if self.active.size_bytes:
-            self._roll(now_ms, b"")
+            self._roll(now_ms, b"", self.active.end_offset)
 
-    def _roll(self, now_ms: int, records: Buffer) -> None:
+    def _next_base(self, first_offset: int | None, last_offset: int) -> int:
+        """Where the next segment begins: at the log's end, unless what follows lies so far beyond
+        it that no index could name it there."""
+        end_offset = self.active.end_offset
+        if first_offset is None or last_offset - end_offset < OFFSETS_PER_SEGMENT:
+            return end_offset
+        return first_offset
+
+    def _roll(self, now_ms: int, records: Buffer, base_offset: int) -> None:
         """A new segment that begins with ``records``. They are written first: if that fails, the
         old one is still the one that is written to, and nothing has changed."""
         closed = self.active
         end_offset = closed.end_offset
-        fresh = self._new_segment(closed.directory, end_offset, now_ms)
+        fresh = self._new_segment(closed.directory, base_offset, now_ms)
         if records:
             try:
                 fresh.append(records)
             except DiskError:
                 self._unused = fresh
                 raise
-        self._save_producers(end_offset)
+        self._save_producers(base_offset)
         refused = closed.try_close_for_writing()
         if refused is not None:
             log.warning("%s: indexes stay in memory for now: %s", closed.path, refused)

@@ -39,6 +39,13 @@ def storage_error(error: DiskError) -> LogError:
     return made
 
 
+def read_only(topic: str, source: str) -> LogError:
+    """The answer to a producer that writes into a mirrored topic: one after which clients keep the
+    record and try again, without asking for metadata each time (ADR 0058)."""
+    text = f"{topic} is mirrored from cluster {source} and read-only here"
+    return LogError(ErrorCode.NOT_ENOUGH_REPLICAS, text, answer=text)
+
+
 _OF_DEVICES = frozenset({errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.EUCLEAN})
 
 

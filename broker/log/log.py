@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import logging
 import zlib
+from collections.abc import Sequence
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
 from broker.log.active_segment import ActiveSegmentWriter
 from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
-from broker.log.errors import LogError, storage_error
+from broker.log.errors import LogError, read_only, storage_error
 from broker.log.files import FilePool, NonBlockingReads, parse_directory
 from broker.log.flush_state import FlushState, PendingFlush
-from broker.log.producer_replay import marker_of, marker_or_none, update_producers
+from broker.log.producer_replay import marker_of, markers_in, update_producers
 from broker.log.producer_snapshots import ProducerSnapshots
 from broker.log.producer_state import ProducerState
 from broker.log.recovery import Recovery
@@ -79,6 +80,7 @@ class Log:
         self._name = f"{self.topic}-{self.index}"
         self.topic_id: bytes | None = None
         self._blocks = 0
+        self._is_guarded = False
         self.reconfigure(config)
         self._disk = disk
         self._files = files or FilePool(disk)
@@ -142,6 +144,7 @@ class Log:
         # A share of segment.jitter.ms that differs from log to log but not from run to run.
         spread = zlib.crc32(f"{self.topic}-{self.index}".encode())
         self._jitter_ms = spread % (config.segment_jitter_ms + 1)
+        self._set_guard()
 
     # --- appending -------------------------------------------------------------------------------
 
@@ -159,8 +162,8 @@ class Log:
         copied first. Raises LogError; then nothing has changed. With flush.messages the batch may
         not be acknowledged yet: see ``acknowledgeable_end_offset`` and ``needs_flush``.
         """
-        if self._blocks:
-            self._check_not_blocked()
+        if self._is_guarded:
+            self._refuse_append()
         header = validate_batch(records, self.config, now_ms, origin, self._name)
         marker = None
         if header.producer_id >= 0:
@@ -171,7 +174,8 @@ class Log:
             else:
                 sent = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT)
                 if sent is not None:
-                    return self._duplicate(sent.base_offset, sent.last_offset, sent.timestamp_ms)
+                    epoch = self.leader_epochs.epoch_for_offset(sent.base_offset)
+                    return AppendInfo.of_duplicate(sent, self.log_start_offset, epoch)
         if self.config.codec >= 0 and origin is AppendOrigin.CLIENT:
             records = to_topic_codec(records, header, self.config)
             header = header_at(records)
@@ -216,7 +220,7 @@ class Log:
         Raises LogError, and nothing has changed: CORRUPT_MESSAGE if a batch was damaged on its
         way or on the leader's disk, OFFSET_OUT_OF_RANGE if offsets repeat.
         """
-        self._check_not_blocked()
+        self.check_not_blocked()
         view = memoryview(records)
         batches = validate_batches(view)
         first, last = batches[0][1], batches[-1][1]
@@ -233,29 +237,34 @@ class Log:
             # nothing on the disk that could reappear.
             self.begin_truncate_fully(first.base_offset, now_ms)
             self.unblock()
-        newest = first.max_timestamp
-        if len(batches) > 1:
-            newest = max(header.max_timestamp for _, header in batches)
-        last_offset = last.last_offset
-        markers = {
-            at: marker_or_none(header, view[at : at + header.size_bytes])
-            for at, header in batches
-            if header.attributes & CONTROL and header.producer_id >= 0
-        }
-        self._writer.write(
-            view[:size], size, newest, last_offset, now_ms, self.config, self._jitter_ms,
-            self._max_append_bytes(size),
-        )  # fmt: skip
-        for at, header in batches:
-            self._index_replicated(header, markers.get(at))
-        if self.end_offset - self._flush_state.recovery_point >= self.config.flush_messages:
-            self._flush_state.hold(first.base_offset)
+        info = self.append_batches(view[:size], batches, now_ms)
         if begins_inside:
             self.advance_log_start_offset(end)
             self.advance_high_watermark(end)
+            info.log_start_offset = end
+        return info
+
+    def append_batches(
+        self, view: memoryview, batches: Sequence[tuple[int, BatchHeader]], now_ms: int
+    ) -> AppendInfo:
+        """Append whole, checked batches with their offsets and epochs: all of ``view``."""
+        first, last = batches[0][1], batches[-1][1]
+        newest = max([header.max_timestamp for _, header in batches])
+        markers = markers_in(view, batches)
+        self._writer.write(
+            view, len(view), newest, last.last_offset, now_ms, self.config, self._jitter_ms,
+            max(len(view), self.config.segment_bytes), first.base_offset,
+        )  # fmt: skip
+        is_far = self._writer.active.base_offset > self.end_offset
+        for at, header in batches:
+            self._index_replicated(header, markers.get(at))
+        unflushed = self.end_offset - self._flush_state.recovery_point
+        # Recovery takes an unflushed segment that begins beyond the last one's end for a loss.
+        if is_far or unflushed >= self.config.flush_messages:
+            self._flush_state.hold(first.base_offset)
         return AppendInfo(
-            first.base_offset, last_offset, newest, -1, self.log_start_offset,
-            sum([header.records_count for _, header in batches]), size,
+            first.base_offset, last.last_offset, newest, -1, self.log_start_offset,
+            sum([header.records_count for _, header in batches]), len(view),
             last.partition_leader_epoch,
         )  # fmt: skip
 
@@ -263,11 +272,6 @@ class Log:
     def is_empty(self) -> bool:
         """Whether there is no batch at all."""
         return not self._writer.active.size_bytes and len(self._segments.all) == 1
-
-    def _max_append_bytes(self, size: int) -> int:
-        """A leader's segment may be larger than ours (its segment.bytes was when it was written);
-        a batch too large for any segment of ours gets one of its own."""
-        return max(size, self.config.segment_bytes)
 
     def _index_replicated(self, header: BatchHeader, marker: tuple[bool, int] | None) -> None:
         last_offset, size = header.last_offset, header.size_bytes
@@ -277,14 +281,6 @@ class Log:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             self._update_producers(header, header.base_offset, marker)
-
-    def _duplicate(self, base_offset: int, last_offset: int, timestamp_ms: int) -> AppendInfo:
-        # Kafka gives the batch's largest timestamp as its time of append, with either timestamp
-        # type.
-        return AppendInfo(
-            base_offset, last_offset, timestamp_ms, timestamp_ms, self.log_start_offset,
-            0, 0, self.leader_epochs.epoch_for_offset(base_offset), duplicate=True,
-        )  # fmt: skip
 
     def _update_producers(
         self, header: BatchHeader, base_offset: int, marker: tuple[bool, int] | None
@@ -483,22 +479,32 @@ class Log:
         """Refuse appends until ``unblock`` was called as often: the disk's record of the log is
         being corrected, and a loss of power in between would mix old and new."""
         self._blocks += 1
+        self._set_guard()
 
     def unblock(self) -> None:
         """See ``block``."""
         self._blocks -= 1
+        self._set_guard()
 
     @property
     def is_blocked(self) -> bool:
         """Whether appends are refused for now."""
         return self._blocks > 0
 
-    def _check_not_blocked(self) -> None:
+    def check_not_blocked(self) -> None:
         """A leader that was a follower a moment ago answers as if it did not lead yet."""
         if self._blocks:
             raise LogError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, "what was cut off is not off the disk yet"
             )
+
+    def _set_guard(self) -> None:
+        """One test on the way of every append of a producer covers both reasons to refuse it."""
+        self._is_guarded = self._blocks > 0 or bool(self.config.mirror_source_cluster_id)
+
+    def _refuse_append(self) -> None:
+        self.check_not_blocked()
+        raise read_only(self.topic, self.config.mirror_source_cluster_id)
 
     # --- durability and end ----------------------------------------------------------------------
 

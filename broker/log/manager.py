@@ -23,6 +23,7 @@ from broker.log.checkpoint import (
 )
 from broker.log.checkpoint_writer import CheckpointWriter
 from broker.log.cold_reads import ColdReads
+from broker.log.digest import LogDigests
 from broker.log.errors import LogError, is_device_failure, is_disk_full, storage_error
 from broker.log.files import FUTURE_SUFFIX, FilePool, is_partition, parse_directory
 from broker.log.future_logs import FutureLogs, newer_of
@@ -84,6 +85,7 @@ class LogManager:
         self._maintenance = LogMaintenance(self, disk, clock)
         self.on_directory_failure: Callable[[str, LogError], None] | None = None
         self.cold_reads = ColdReads(disk, clock)
+        self.digests = LogDigests(disk, clock, self.cold_reads)
         self.checkpoint_writer = CheckpointWriter(disk, clock, self._checkpoint_failed)
         self._retiring: dict[TopicPartition, Log] = {}
         self._stale_checkpoints: dict[TopicPartition, str] = {}
@@ -213,6 +215,7 @@ class LogManager:
         """Close all logs cleanly and release the directories."""
         await self._maintenance.stop()
         await cancel_and_wait(self._pending_unblocks)
+        await self.digests.stop()
         await self.cold_reads.stop()
         await self.checkpoint_writer.stop()
         closed = dict.fromkeys(self.usable_directories, True)

@@ -5,6 +5,8 @@ Batches come in offset order. None is refused: the log's contents are authoritat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.log.epochs import LeaderEpochs
 from broker.log.producer_state import CompletedTransaction, ProducerState
 from broker.log.txnindex import AbortedTransaction, TransactionIndex
@@ -73,6 +75,17 @@ def replay_batch(
     aborted = update_producers(header, header.base_offset, marker, producers)
     if aborted is not None:
         transactions.append(aborted)
+
+
+def markers_in(
+    view: memoryview, batches: Sequence[tuple[int, BatchHeader]]
+) -> dict[int, tuple[bool, int] | None]:
+    """The transaction markers among batches of ``view``, by the position of their batch."""
+    return {
+        at: marker_or_none(header, view[at : at + header.size_bytes])
+        for at, header in batches
+        if header.attributes & CONTROL and header.producer_id >= 0
+    }
 
 
 def marker_or_none(header: BatchHeader, batch: Buffer) -> tuple[bool, int] | None:

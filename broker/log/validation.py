@@ -15,6 +15,7 @@ from crc32c import crc32c
 
 from broker.config.views import TopicConfig
 from broker.log.errors import LogError
+from broker.log.producer_state import BatchMetadata
 from broker.log.record_validation import check_single_batch, validate_records
 from bus.errors import ErrorCode
 from bus.records.batch import (
@@ -84,6 +85,17 @@ class AppendInfo:
         self.size_bytes = size_bytes
         self.leader_epoch = leader_epoch
         self.duplicate = duplicate
+
+    @classmethod
+    def of_duplicate(
+        cls, sent: BatchMetadata, log_start_offset: int, leader_epoch: int
+    ) -> AppendInfo:
+        """The answer to a batch that was appended before. As in Kafka, its largest timestamp is
+        its time of append, with either timestamp type."""
+        return cls(
+            sent.base_offset, sent.last_offset, sent.timestamp_ms, sent.timestamp_ms,
+            log_start_offset, 0, 0, leader_epoch, duplicate=True,
+        )  # fmt: skip
 
 
 def validate_batch(

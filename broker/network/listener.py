@@ -20,7 +20,7 @@ from broker.network.limits import (
 )
 from broker.network.memory import BrokerMemory, ResponseMemory
 from broker.network.memory_pool import MemoryPool
-from broker.network.port import Network, Server
+from broker.network.port import Network, Server, SocketBuffers
 from broker.network.responses import ResponseSlot
 from broker.network.turns import Turns
 
@@ -79,10 +79,12 @@ class Listener:
         self._in_batch = False
         self._server: Server | None = None
 
-    async def start(self, host: str, port: int, *, held: bool = False) -> int:
+    async def start(
+        self, host: str, port: int, *, held: bool = False, buffers: SocketBuffers | None = None
+    ) -> int:
         """Bind; the port in use. `held`: connections are accepted, but not read before `open`."""
         self.is_open = not held
-        self._server = await self._network.listen(host, port, lambda: Connection(self))
+        self._server = await self._network.listen(host, port, lambda: Connection(self), buffers)
         return self._server.port
 
     def open(self) -> None:

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class SocketBuffers(NamedTuple):
+    """The system's buffers of each accepted connection, in bytes; -1: as the system tunes them."""
+
+    send_bytes: int = -1
+    receive_bytes: int = -1
 
 
 class ListenError(Exception):
@@ -31,7 +38,9 @@ class Server(Protocol):
 class Network(Protocol):
     """Everything the broker may do with sockets."""
 
-    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Server:
+    async def listen(
+        self, host: str, port: int, factory: ProtocolFactory, buffers: SocketBuffers | None = None
+    ) -> Server:
         """Bind and accept. Raises `ListenError`."""
 
     async def connect(

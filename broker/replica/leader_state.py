@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_EPOCH = -1
+NOT_CLAIMED = -1
 
 
 class ReplicaState:
@@ -96,16 +97,21 @@ class PartitionLeader:
     """The leader's view of its followers.
 
     Invariant: ``maximal_isr`` is ``isr`` plus the follower a pending proposal would add (KIP-497):
-    while one is pending the watermark must hold under both outcomes.
+    while one is pending the watermark must hold under both outcomes. Invariant:
+    ``mirror_generation`` is the newest generation of a mirror that has claimed the partition in
+    this epoch, and only rises. ``cutting``: the followers when a mirror cut the log, until it has
+    claimed the partition again.
     """
 
     __slots__ = (
         "_broker_id",
+        "cutting",
         "epoch",
         "epoch_start_offset",
         "followers",
         "isr",
         "maximal_isr",
+        "mirror_generation",
         "pending",
     )
 
@@ -117,6 +123,8 @@ class PartitionLeader:
         self.isr: tuple[int, ...] = ()
         self.maximal_isr: tuple[int, ...] = ()
         self.pending: IsrProposal | None = None
+        self.mirror_generation = NOT_CLAIMED
+        self.cutting: tuple[int, ...] | None = None
 
     def assign(self, replicas: Sequence[int], isr: Sequence[int], now_ms: int) -> None:
         """Apply the controller's replicas and in-sync set; a pending proposal is void."""
@@ -161,6 +169,21 @@ class PartitionLeader:
         """The log grew beyond ``end_before``."""
         for follower in self.followers.values():
             follower.on_leader_append(end_before, now_ms)
+
+    def begin_cut(self) -> None:
+        """The log is cut in the midst of this epoch: what followers have is unknown until they
+        fetch again."""
+        self.cutting = tuple(self.followers)
+        for follower in self.followers.values():
+            follower.end_offset = UNKNOWN_OFFSET
+
+    def uncut_followers(self) -> list[int]:
+        """The followers that may have what was cut off: they have not fetched since."""
+        return [
+            replica
+            for replica in self.cutting or ()
+            if replica in self.followers and self.followers[replica].end_offset == UNKNOWN_OFFSET
+        ]
 
     def low_watermark(self, own_start: int, alive: Callable[[int], bool]) -> int:
         """The smallest log start over the replicas that are alive; what DeleteRecords waits for."""

@@ -39,6 +39,7 @@ from broker.replica.metrics import ReplicaMetrics
 from broker.replica.partition import NO_LEADER, Partition
 from broker.replica.port import ClusterAccess
 from broker.replica.quotas import ReplicationQuotas
+from broker.replica.truncations import TruncationTasks
 from bus.errors import ErrorCode
 
 __all__ = ["HIGH_WATERMARKS", "ReplicaManager"]
@@ -97,7 +98,9 @@ class ReplicaManager:
         log_manager.on_released = self._on_released
         self._damaged_leaders: dict[int, LogRateLimiter] = {}
         self._tasks: list[TaskHandle] = []
-        self._truncations: set[TaskHandle] = set()
+        self._truncations = TruncationTasks(
+            log_manager, clock, self.produce_purgatory, self.on_log_error
+        )
         self.metrics = ReplicaMetrics(metrics, self)
 
     def attach_cluster(self, cluster: ClusterAccess) -> None:
@@ -420,22 +423,13 @@ class ReplicaManager:
             "%s: cut from %d to %d, as the leader of epoch %d has it",
             partition.log.directory, before, partition.log.end_offset, partition.leader_epoch,
         )  # fmt: skip
-        self.log_dir_mover.on_truncated(partition)
         self.on_log_advanced(partition, False)
-        task = self._clock.spawn(
-            self._finish_truncation(partition, partition.log, truncation), name="truncation"
-        )
-        self._truncations = {one for one in self._truncations if not one.done()} | {task}
-        return task
+        return self.on_restarted(partition, truncation)
 
-    async def _finish_truncation(
-        self, partition: Partition, cut_log: Log, truncation: PendingTruncation
-    ) -> None:
-        """Make a truncation durable; see ``FetchHost.on_truncated``."""
-        try:
-            await self._logs.finish_truncation(cut_log, truncation)
-        except LogError as error:
-            self.on_log_error(partition, error)
+    def on_restarted(self, partition: Partition, truncation: PendingTruncation, /) -> TaskHandle:
+        """See ``PartitionHost``."""
+        self.log_dir_mover.on_truncated(partition)
+        return self._truncations.begin(partition, truncation)
 
     def on_log_error(self, partition: Partition, error: LogError, /) -> None:
         """See ``PartitionHost``."""
@@ -545,7 +539,7 @@ class ReplicaManager:
         """Stop copying and checkpoint the watermarks a last time."""
         self.creation_queue.stop()
         await self.log_dir_mover.stop()
-        tasks, self._tasks = [*self._tasks, *self._truncations], []
+        tasks, self._tasks = [*self._tasks, *self._truncations.pending], []
         await cancel_and_wait(tasks)
         for ending in (self._fetchers, self._isr_updates, self._assignments):
             if ending is not None:

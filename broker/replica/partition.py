@@ -16,7 +16,7 @@ from typing import Protocol
 from broker.log.epochs import EpochEnd
 from broker.log.errors import LogError
 from broker.log.log import Log
-from broker.log.segments import FetchSlice
+from broker.log.segments import FetchSlice, PendingTruncation
 from broker.log.timestamps import TimestampOffset, first_at_or_after, with_largest_timestamp
 from broker.log.validation import AppendInfo, AppendOrigin
 from broker.replica.leader_state import IsrProposal, PartitionLeader, ReplicaState
@@ -68,6 +68,9 @@ class PartitionHost(Protocol):
 
     def on_log_error(self, partition: Partition, error: LogError, /) -> None:
         """The log could not be written or read."""
+
+    def on_restarted(self, partition: Partition, truncation: PendingTruncation, /) -> object:
+        """The leader's log was cut or begins elsewhere; to be forced."""
 
 
 class Partition:
@@ -251,13 +254,25 @@ class Partition:
                 self._host.on_log_error(self, error)
             raise
         if not info.duplicate:
-            if log.needs_flush:
-                self._host.flush_soon(self)
-            if leader.followers:
-                leader.on_append(info.base_offset, self._host.monotonic_ms())
-            if not self._advance_high_watermark():
-                self._host.on_log_advanced(self, False)
+            self.on_appended(leader, info.base_offset)
         return info
+
+    def on_appended(self, leader: PartitionLeader, end_before: int) -> None:
+        """The leader's log has grown, which ended at ``end_before``."""
+        if self.log.needs_flush:
+            self._host.flush_soon(self)
+        if leader.followers:
+            leader.on_append(end_before, self._host.monotonic_ms())
+        if not self._advance_high_watermark():
+            self._host.on_log_advanced(self, False)
+
+    def on_cut(self, leader: PartitionLeader, truncation: PendingTruncation) -> None:
+        """The leader's log was cut, or begins anew elsewhere; it is not forced yet."""
+        epochs = self.log.leader_epochs
+        epochs.assign(self.leader_epoch, self.log.end_offset)
+        leader.epoch_start_offset = epochs.entries[-1][1]
+        self._host.on_restarted(self, truncation)
+        self._host.on_log_advanced(self, False)
 
     def is_acknowledged(self, end_offset: int, leader_epoch: int = ANY_EPOCH) -> ErrorCode | None:
         """Whether what was appended in ``leader_epoch`` and ends at ``end_offset`` is on all
@@ -490,6 +505,10 @@ class Partition:
     def delete_records(self, before_offset: int) -> int:
         """Raise the log's start (-1: to the high watermark); the new start."""
         self.check_leader()
+        if self.log.config.mirror_source_cluster_id:
+            raise LogError(
+                ErrorCode.POLICY_VIOLATION, "records of a mirrored topic go when the source's do"
+            )
         if self.log.config.compacted and not self.log.config.deletes:
             raise LogError(
                 ErrorCode.POLICY_VIOLATION, "records of a compacted topic are not deleted by offset"

@@ -29,6 +29,7 @@ from broker.metadata.failover_gate import FailoverGate
 from broker.metadata.image import MetadataImage, ResourceType
 from broker.metadata.publisher import Publisher
 from broker.network.limits import ConnectionLimits
+from broker.network.port import SocketBuffers
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.replica.port import ClusterAccess
@@ -308,6 +309,11 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
         max_connections_by_ip=numbers_by_address(config["max.connections.per.ip.overrides"]),
         receive_memory_bytes=RECEIVE_MEMORY_BYTES if queued < 0 else queued,
     )
+
+
+def socket_buffers(config: BrokerConfig) -> SocketBuffers:
+    """The system's buffers of a connection."""
+    return SocketBuffers(config["socket.send.buffer.bytes"], config["socket.receive.buffer.bytes"])
 
 
 def make_control_plane(runtime: Runtime) -> ControlPlane:

@@ -41,6 +41,7 @@ from broker.server.assembly import (
     build_components,
     connection_limits,
     make_control_plane,
+    socket_buffers,
 )
 from broker.server.cluster_metrics import BrokerState, ClusterMetrics
 from broker.server.control_plane import ControlPlane, ControlPlaneDeps, Runtime, StartError
@@ -213,13 +214,15 @@ class Broker:
         await self.control_plane.serve()
 
     async def _listen(self, components: Components) -> None:
+        buffers = socket_buffers(self.config)
         for side, wanted, told in (
             (ListenerType.CONTROLLER, self.roles.controller_listeners, self.controller_addresses),
             (self.roles.client_listener_type, self.roles.broker_listeners, self.addresses),
         ):
             for one in wanted:
-                listener = self._listener(components.dispatchers[side], side, one.name)
-                port = await listener.start(one.host, one.port, held=True)
+                kind = side if side is ListenerType.CONTROLLER else self.roles.type_of(one.name)
+                listener = self._listener(components.dispatchers[kind], kind, one.name)
+                port = await listener.start(one.host, one.port, held=True, buffers=buffers)
                 self._listeners.setdefault(side, []).append(listener)
                 bound = ListenerAddress(one.name, one.host, port)
                 told.append(advertised(bound, self.config["advertised.listeners"]))

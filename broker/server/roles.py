@@ -14,6 +14,7 @@ from broker.handlers.listener_type import ListenerType
 from broker.server.listeners import ListenerAddress, ListenerError, parse_listeners
 
 BROKER, CONTROLLER = "broker", "controller"
+MIRROR_LISTENER = "mirror.listener.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Roles:
     zookeeper: str | None
     broker_listeners: tuple[ListenerAddress, ...]
     controller_listeners: tuple[ListenerAddress, ...]
+    mirror_listener: str | None = None
 
     @property
     def client_listener_type(self) -> ListenerType:
@@ -45,9 +47,18 @@ class Roles:
 
     @property
     def listener_types(self) -> tuple[ListenerType, ...]:
-        """Both, without duplicates. Requests in envelopes are dispatched as on a controller's
+        """All, without duplicates. Requests in envelopes are dispatched as on a controller's
         listener."""
-        return tuple(dict.fromkeys((self.client_listener_type, ListenerType.CONTROLLER)))
+        of_names = (self.type_of(one.name) for one in self.broker_listeners)
+        return tuple(
+            dict.fromkeys((self.client_listener_type, ListenerType.CONTROLLER, *of_names))
+        )
+
+    def type_of(self, name: str) -> ListenerType:
+        """The type of a listener for clients and brokers: the mirror's serves more."""
+        if name == self.mirror_listener:
+            return self.client_listener_type | ListenerType.MIRROR
+        return self.client_listener_type
 
 
 def roles_of(config: BrokerConfig) -> Roles:
@@ -77,6 +88,8 @@ def roles_of(config: BrokerConfig) -> Roles:
         )
     if voters and not zookeeper:
         _check_voter(config, CONTROLLER in wanted)
+    if BROKER in wanted:
+        _check_mirror(config, clients)
     return Roles(
         broker=BROKER in wanted,
         controller=CONTROLLER in wanted and not zookeeper,
@@ -85,7 +98,23 @@ def roles_of(config: BrokerConfig) -> Roles:
         zookeeper=zookeeper,
         broker_listeners=clients if BROKER in wanted else (),
         controller_listeners=controllers if CONTROLLER in wanted else (),
+        mirror_listener=config[MIRROR_LISTENER] or None,
     )
+
+
+def _check_mirror(config: BrokerConfig, clients: tuple[ListenerAddress, ...]) -> None:
+    """The mirror writes without the checks that hold for producers, so that its listener is not
+    the one that everybody uses."""
+    name = config[MIRROR_LISTENER]
+    if not name:
+        return
+    if name not in [one.name for one in clients]:
+        raise ListenerError(f"`listeners` has no {name}, which {MIRROR_LISTENER} names")
+    if len(clients) == 1 or name == config["inter.broker.listener.name"]:
+        raise ListenerError(
+            f"{MIRROR_LISTENER} names {name}, which clients or the other brokers use; give the "
+            "mirror a listener of its own in `listeners`"
+        )
 
 
 def _check_ensemble(text: str) -> None:

@@ -21,9 +21,12 @@ from broker.controller.decisions.config_values import (
 )
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.controller.decisions.min_isr import check_min_isr, elr_records
+from broker.controller.decisions.mirrored import check_may_be_mirrored
 from broker.controller.decisions.partition_policy import PartitionPolicy
+from broker.controller.decisions.site_epochs import keep_site_epoch, next_site_epoch
 from broker.controller.decisions.topic_names import name_fault
 from broker.metadata.image import MetadataImage, ResourceType
+from bus.contracts.site_epoch import SiteEpoch
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import ConfigRecord
 
@@ -83,7 +86,14 @@ def alter_configs(
     validate_only: bool = False,
     policy: PartitionPolicy | None = None,
 ) -> Decision[tuple[ConfigResult, ...]]:
-    """Alter each resource for itself. `in_force`: lists as they hold where a resource has none."""
+    """Alter each resource for itself, or none where the request sets a site epoch that is refused.
+    `in_force`: lists as they hold where a resource has none."""
+    try:
+        epoch = next_site_epoch(
+            image, ((one.resource_type, one.name, one.alterations) for one in resources)
+        )
+    except RefusedError as error:
+        return Decision((), tuple(_refused(one, error) for one in resources))
     records: list[object] = []
     results = []
     counted = Counter((one.resource_type, one.name) for one in resources)
@@ -93,21 +103,26 @@ def alter_configs(
                 raise RefusedError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
-            values = _altered(image, resource, in_force)
+            values = _altered(image, resource, in_force, epoch)
             kind = ResourceType(resource.resource_type)
             records += elr_records(image, policy or PartitionPolicy(), kind, resource.name, values)
             records += config_records(kind, resource.name, values)
             results.append(ConfigResult(resource.resource_type, resource.name))
         except RefusedError as error:
-            refusal = error.refusal
-            results.append(
-                ConfigResult(resource.resource_type, resource.name, refusal.error, refusal.message)
-            )
+            results.append(_refused(resource, error))
     return Decision(() if validate_only else tuple(records), tuple(results))
 
 
+def _refused(resource: ResourceAlteration, error: RefusedError) -> ConfigResult:
+    refusal = error.refusal
+    return ConfigResult(resource.resource_type, resource.name, refusal.error, refusal.message)
+
+
 def _altered(
-    image: MetadataImage, resource: ResourceAlteration, in_force: InForce
+    image: MetadataImage,
+    resource: ResourceAlteration,
+    in_force: InForce,
+    epoch: SiteEpoch | None,
 ) -> dict[str, str | None]:
     check_alterations(resource.alterations)
     _check_resource(image, resource)
@@ -116,11 +131,12 @@ def _altered(
     held = {} if resource.replace_all else current
     if kind is ResourceType.TOPIC:
         changed = topic_values(held, resource.alterations, in_force.topic)
+        check_may_be_mirrored(resource.name, changed, epoch)
     else:
         lists = dict(in_force.broker)
         changed = broker_values(resource.name, held, resource.alterations, lists)
     if resource.replace_all:
-        changed = dict.fromkeys(current) | changed
+        changed = keep_site_epoch(dict.fromkeys(current) | changed)
     check_min_isr(image, kind, resource.name, changed)
     return changed
 

@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from broker.config.keys import ConfigError
 from broker.controller.decisions.configs import check_topic_config, config_records
 from broker.controller.decisions.decision import Decision, RefusedError
+from broker.controller.decisions.mirrored import (
+    check_may_be_mirrored,
+    mirror_source,
+)
 from broker.controller.decisions.partition_policy import default_directory
 from broker.controller.decisions.placement import (
     assign_replicas,
@@ -21,8 +25,10 @@ from broker.controller.decisions.placement import (
     given_assignments,
     usable_brokers,
 )
+from broker.controller.decisions.site_epochs import site_epoch
 from broker.controller.decisions.topic_names import METADATA_TOPIC, collision_key, name_fault
 from broker.metadata.image import MetadataImage, ResourceType, TopicImage
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import (
     PartitionRecord,
@@ -121,6 +127,7 @@ def _create(
         check_topic_config(topic.configs)
     except ConfigError as error:
         raise RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    check_may_be_mirrored(topic.name, topic.configs, site_epoch(image))
     topic_id = next(topic_ids)
     records: list[object] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += config_records(ResourceType.TOPIC, topic.name, topic.configs)
@@ -237,6 +244,8 @@ def delete_topics(
             results.append(_unknown(key))
         elif topic.topic_id in both:
             results.append(_given_twice(topic))
+        elif mirror_source(image, topic.name):
+            results.append(_mirrored(topic))
         else:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             results.append(TopicResult(topic.name, topic_id=topic.topic_id))
@@ -248,6 +257,15 @@ def _given_twice(topic: TopicImage) -> TopicResult:
         topic.name,
         ErrorCode.INVALID_REQUEST,
         "The provided topic name maps to an ID that was already supplied.",
+        topic.topic_id,
+    )
+
+
+def _mirrored(topic: TopicImage) -> TopicResult:
+    return TopicResult(
+        topic.name,
+        ErrorCode.POLICY_VIOLATION,
+        f"The topic is mirrored; it can be deleted after {SOURCE_CLUSTER_KEY} has been unset.",
         topic.topic_id,
     )
 

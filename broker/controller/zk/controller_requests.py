@@ -24,7 +24,6 @@ from broker.controller.zk import znodes
 from broker.controller.zk.configs import read_topic_configs
 from broker.controller.zk.port import ZooKeeperError, ZooKeeperSession
 from broker.controller.zk.request_decoder import (
-    NO_BROKER_EPOCH,
     DecodedRequest,
     Fencing,
     records_from_leader_and_isr,
@@ -115,7 +114,7 @@ class ControllerRequestHandler:
 
     def step_down(self) -> None:
         """The session has ended: lead nothing and refuse all requests until registered again."""
-        self.fencing.broker_epoch = NO_BROKER_EPOCH
+        self.fencing.end_registration()
         self.informed.clear()
         self.replay(step_down_records(self.image, self.image.topics.values(), self._node_id))
 

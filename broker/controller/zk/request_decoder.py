@@ -35,17 +35,26 @@ NO_BROKER_EPOCH = -1
 
 @dataclass(slots=True)
 class Fencing:
-    """The newest controller and broker epoch. Invariant: `controller_epoch` never decreases."""
+    """The newest controller and broker epoch. `former_broker_epoch`: of the registration before,
+    while there is none. Invariant: `controller_epoch` never decreases."""
 
     broker_epoch: int = NO_BROKER_EPOCH
+    former_broker_epoch: int = NO_BROKER_EPOCH
     controller_id: int = -1
     controller_epoch: int = 0
+
+    def end_registration(self) -> None:
+        """The session has ended; refuse all requests until registered again."""
+        self.former_broker_epoch = max(self.former_broker_epoch, self.broker_epoch)
+        self.broker_epoch = NO_BROKER_EPOCH
 
     def check(self, request: Any) -> ErrorCode:
         """Whether to accept a request; records a newer controller."""
         if self.broker_epoch == NO_BROKER_EPOCH:
-            # Between two sessions this broker is not registered, so no request is for it.
-            return ErrorCode.STALE_BROKER_EPOCH
+            # A controller may see the next registration before this broker has heard that it is
+            # made. It repeats what gets this error; what it is refused as stale it gives up.
+            is_next = request.broker_epoch > self.former_broker_epoch
+            return ErrorCode.BROKER_NOT_AVAILABLE if is_next else ErrorCode.STALE_BROKER_EPOCH
         if request.broker_epoch != NO_BROKER_EPOCH and request.broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:

@@ -21,10 +21,11 @@ from broker.log.segments import PendingTruncation
 from broker.log.validation import AppendInfo
 from broker.peer.log_limiter import LogRateLimiter
 from broker.replica.fetch.offset_reset import leader_offset, truncation_offset
-from broker.replica.fetch.session_handler import FetchLimits, FetchSessionHandler, Key
+from broker.replica.fetch.session_handler import FetchLimits, FetchSessionHandler
 from broker.replica.partition import Partition
 from broker.replica.port import Channel
 from bus.client.wire.errors import PeerError, PeerErrorKind
+from bus.client.wire.fetch_session import PartitionKey
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.fetch import FetchResponse, PartitionData
@@ -105,7 +106,7 @@ class Fetcher:
         backoff_ms: Callable[[], int],
     ) -> None:
         self.name = name
-        self.partitions: dict[Key, PartitionFetchState] = {}
+        self.partitions: dict[PartitionKey, PartitionFetchState] = {}
         self._channel = channel
         self._clock = clock
         self._host = host
@@ -118,7 +119,7 @@ class Fetcher:
         self._in_flight = False
         self._stopped = False
         self._task: TaskHandle | None = None
-        self._unstored: list[tuple[Key, PartitionFetchState, TaskHandle]] = []
+        self._unstored: list[tuple[PartitionKey, PartitionFetchState, TaskHandle]] = []
         self._waiting: set[TaskHandle] = set()
 
     # --- what to copy ----------------------------------------------------------------------------
@@ -237,13 +238,13 @@ class Fetcher:
                 self._waiting = {one for one in self._waiting if not one.done()} | {waiting}
 
     async def _unpause_when_stored(
-        self, key: Key, state: PartitionFetchState, task: TaskHandle
+        self, key: PartitionKey, state: PartitionFetchState, task: TaskHandle
     ) -> None:
         await asyncio.wait([task])  # type: ignore[type-var]
         self._unpause(key, state)
 
     def _process_partition(
-        self, key: Key, state: PartitionFetchState, data: PartitionData, now_ms: int
+        self, key: PartitionKey, state: PartitionFetchState, data: PartitionData, now_ms: int
     ) -> None:
         partition = state.partition
         if data.error_code:
@@ -276,7 +277,7 @@ class Fetcher:
         elif partition.log.log_start_offset != start:
             self._session.mark_changed(key)
 
-    def _on_error(self, key: Key, state: PartitionFetchState, error: ErrorCode) -> None:
+    def _on_error(self, key: PartitionKey, state: PartitionFetchState, error: ErrorCode) -> None:
         rest_ms = min(FIRST_BACKOFF_MS << min(state.failures, 10), self._backoff_ms())
         state.failures += 1
         level = logging.DEBUG if error in _UNEVENTFUL else logging.WARNING
@@ -287,15 +288,15 @@ class Fetcher:
         )  # fmt: skip
         self._delay(key, state, rest_ms)
 
-    def _delay(self, key: Key, state: PartitionFetchState, rest_ms: int) -> None:
+    def _delay(self, key: PartitionKey, state: PartitionFetchState, rest_ms: int) -> None:
         self._pause(key, state)
         self._clock.call_later(rest_ms / 1000, lambda: self._unpause(key, state))
 
-    def _pause(self, key: Key, state: PartitionFetchState) -> None:
+    def _pause(self, key: PartitionKey, state: PartitionFetchState) -> None:
         state.delays += 1
         self._session.remove(key)
 
-    def _unpause(self, key: Key, state: PartitionFetchState) -> None:
+    def _unpause(self, key: PartitionKey, state: PartitionFetchState) -> None:
         state.delays -= 1
         if self.partitions.get(key) is state and not state.delays:
             state.requested = False
@@ -304,20 +305,24 @@ class Fetcher:
 
     # --- diverging logs --------------------------------------------------------------------------
 
-    def _truncate(self, key: Key, state: PartitionFetchState, offset: int) -> None:
+    def _truncate(self, key: PartitionKey, state: PartitionFetchState, offset: int) -> None:
         log = state.partition.log
         before = log.end_offset
         self._on_truncate(key, state, before, log.begin_truncate_to(offset, self._clock.now_ms()))
 
     def _on_truncate(
-        self, key: Key, state: PartitionFetchState, before: int, truncation: PendingTruncation
+        self,
+        key: PartitionKey,
+        state: PartitionFetchState,
+        before: int,
+        truncation: PendingTruncation,
     ) -> None:
         self._unstored.append(
             (key, state, self._host.on_truncated(state.partition, before, truncation))
         )
         self._session.mark_changed(key)
 
-    async def _reset_offset(self, key: Key, state: PartitionFetchState) -> None:
+    async def _reset_offset(self, key: PartitionKey, state: PartitionFetchState) -> None:
         """Our end is outside the leader's log: an unclean election truncated it, or the records
         that follow ours have been deleted there."""
         partition = state.partition
@@ -338,7 +343,7 @@ class Fetcher:
             self._on_error(key, state, error.code)
 
     def _truncate_to_leader(
-        self, key: Key, state: PartitionFetchState, start: int, end: int
+        self, key: PartitionKey, state: PartitionFetchState, start: int, end: int
     ) -> None:
         own = state.partition.log
         if end < own.end_offset:

@@ -14,12 +14,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from broker.replica.partition import Partition
+from bus.client.wire.fetch_session import MAX_EPOCH, NO_SESSION
 from bus.errors import ErrorCode
-
-NO_SESSION = 0
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-MAX_EPOCH = (1 << 31) - 1
 
 EVICTION_MS = 120_000
 """A session that was idle for so long loses its slot to any new session (as Kafka's)."""

@@ -14,6 +14,7 @@ from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS, TOPIC_DEFAULTS, TOPIC_KEYS, parse
 from broker.config.views import BrokerConfig
 from broker.handlers import own_configs
+from bus.contracts.site_epoch import SITE_EPOCH_KEY
 
 PACKAGES = ("broker", "deploy")
 ROOT = Path(__file__).parents[3]
@@ -23,12 +24,13 @@ THREADS = {*own_configs.THREADS, own_configs.CLEANER_THREADS}
 LAGS = {"min.compaction.lag.ms", "max.compaction.lag.ms"}
 KEPT = {
     "authorizer.class.name",
+    SITE_EPOCH_KEY,
     *THREADS,
     *LAGS,
     *(f"log.cleaner.{name}" for name in LAGS),
 }
-"""Read, to accept rules of access at all, or to refuse a change Kafka would refuse; nothing else
-depends on them."""
+"""The site epoch is read by its name in `bus.contracts`. The others are read, to accept rules of
+access at all, or to refuse a change Kafka would refuse; nothing else depends on them."""
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,14 @@ import re
 from pathlib import Path
 
 import broker.handlers
+from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, advertised_ranges, load_handler, version_range
 from bus.protocol.apis import APIS
 
 FOLDER = Path(broker.handlers.__file__).parent
-FILES = sorted(FOLDER.glob("k[0-9][0-9]_*.py"))
+FILES = sorted(FOLDER.glob("k[0-9][0-9]*_*.py"))
+PRIVATE = {10001: (0, 0), 10002: (0, 0), 10003: (0, 0)}
+"""Ours; advertised where a mirror connects and nowhere else."""
 
 KAFKA_43 = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6),
@@ -34,7 +37,7 @@ def test_a_handlers_file_is_named_after_its_key() -> None:
     """`k08_offset_commit.py` is API 8."""
     for key, served in SERVED.items():
         assert served.module.startswith(f"k{key:02d}_")
-        assert served.module[4:] == APIS[key].module_name
+        assert served.module.partition("_")[2] == APIS[key].module_name
         assert callable(load_handler(key))
 
 
@@ -42,7 +45,7 @@ def test_every_handler_tells_its_behaviour_and_its_versions() -> None:
     """The versions in the docstring are those that are served."""
     for path in FILES:
         text = ast.get_docstring(ast.parse(path.read_text())) or ""
-        key = int(path.stem[1:3])
+        key = int(path.stem[1:].partition("_")[0])
         assert "Behaviour:" in text, path.name
         match = re.search(r"Versions: (\d+)(?:-(\d+))?", text)
         assert match is not None, path.name
@@ -52,3 +55,12 @@ def test_every_handler_tells_its_behaviour_and_its_versions() -> None:
 def test_what_is_advertised_is_what_kafka_4_3_advertises() -> None:
     """Of the APIs we serve, the whole range (kafka_protocol.md 2.1, live answer of 4.3.0)."""
     assert advertised_ranges() == KAFKA_43
+
+
+def test_a_mirrors_listener_serves_what_another_one_serves_and_our_private_apis() -> None:
+    """On both kinds of brokers; no other type of listener serves one of the private APIs."""
+    for kind in (ListenerType.BROKER, ListenerType.ZOOKEEPER_BROKER):
+        expected = advertised_ranges(kind) | PRIVATE
+        assert advertised_ranges(kind | ListenerType.MIRROR) == expected
+    for kind in (ListenerType.BROKER, ListenerType.CONTROLLER, ListenerType.ZOOKEEPER_BROKER):
+        assert not PRIVATE.keys() & advertised_ranges(kind).keys()

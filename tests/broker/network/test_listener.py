@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
@@ -12,8 +13,8 @@ import uvloop
 from broker.network.connection import Connection
 from broker.network.limits import READ_BUFFER_BYTES, ConnectionLimits
 from broker.network.listener import Listener
-from broker.network.port import ListenError
-from broker.network.real import RealNetwork
+from broker.network.port import ListenError, SocketBuffers
+from broker.network.real import RealNetwork, set_buffers
 from broker.network.responses import ResponseSlot
 from bus.errors import CloseConnection
 from bus.metrics_page import respond
@@ -24,6 +25,7 @@ KERNEL_BYTES = 10_000_000
 """More than both kernels' buffers of one connection take on any machine."""
 
 Story = Callable[["ListenerWorld"], Coroutine[object, object, None]]
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 Run = Callable[[Coroutine[object, object, None]], None]
 
 
@@ -410,6 +412,46 @@ def test_a_taken_port_is_an_error_that_names_the_remedy() -> None:
             await RealNetwork().listen("127.0.0.1", world.port, asyncio.Protocol)
 
     play(story)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_accepted_connections_have_the_buffers_that_were_asked_for(loop: LoopFactory) -> None:
+    """Linux doubles the numbers. Without any the system's own, which it tunes."""
+
+    async def sizes(buffers: SocketBuffers | None) -> tuple[int, int]:
+        accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+
+        class Accepted(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                accepted.set_result(transport.get_extra_info("socket"))
+
+        server = await RealNetwork().listen("127.0.0.1", 0, Accepted, buffers)
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        one = await accepted
+        found = [one.getsockopt(socket.SOL_SOCKET, option) for option in
+                 (socket.SO_SNDBUF, socket.SO_RCVBUF)]  # fmt: skip
+        writer.close()
+        await server.close()
+        return found[0], found[1]
+
+    async def story() -> None:
+        untouched = await sizes(None)
+        assert await sizes(SocketBuffers()) == untouched
+        assert await sizes(SocketBuffers(30_000, 50_000)) == (60_000, 100_000)
+        assert await sizes(SocketBuffers(receive_bytes=50_000)) == (untouched[0], 100_000)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(story())
+
+
+def test_buffers_that_the_system_does_not_give_are_logged(
+    caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the limit that an operator has to raise."""
+    with socket.socket() as one:
+        set_buffers(one, SocketBuffers(1 << 30, 1 << 30))
+    assert "net.core.wmem_max" in caplog.text
+    assert "net.core.rmem_max" in caplog.text
 
 
 def test_the_metrics_port_answers_get_and_nothing_else() -> None:

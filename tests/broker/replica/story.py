@@ -20,7 +20,14 @@ from typing import Any
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.port import Disk, DiskError
 from broker.disk.real import RealDisk
-from broker.handlers import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
+from broker.handlers import (
+    k00_produce,
+    k01_fetch,
+    k02_list_offsets,
+    k21_delete_records,
+    k10001_mirror_append,
+    k10003_mirror_truncate,
+)
 from broker.handlers.context import RequestContext, Session
 from broker.log.errors import LogError
 from broker.log.manager import LogManager
@@ -75,6 +82,8 @@ HANDLERS: dict[int, Any] = {
     1: k01_fetch,
     2: k02_list_offsets,
     21: k21_delete_records,
+    10001: k10001_mirror_append,
+    10003: k10003_mirror_truncate,
 }
 
 

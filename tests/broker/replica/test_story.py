@@ -92,6 +92,24 @@ def test_a_deposed_leader_cuts_what_nobody_else_has() -> None:
     run(story)
 
 
+def test_a_follower_that_was_told_to_cut_learns_the_watermark_without_another_append() -> None:
+    """The answer that names the cut has the watermark too, and a follower uses only the cut."""
+
+    async def story(world: ReplicaStory) -> None:
+        world.controller.create((1, 2, 3))
+        await world.produce(1, batch("acknowledged"))
+        world.isolate(1)
+        world[1].put("only here")
+        world[1].partition.log.high_watermark = 0  # the followers' fetches for it never came
+        world.controller.change(leader=2, isr=(2, 3))
+        await until(lambda: world[2].partition.high_watermark == 1, "the new leader knows its own")
+        world.heal()
+        await until(lambda: world[1].partition.high_watermark == 1, "the old one hears of it")
+        assert world[1].partition.log.end_offset == 1
+
+    run(story)
+
+
 def test_a_follower_never_cuts_to_its_own_watermark() -> None:
     """B-LDR-12 lost records: a follower whose watermark lags, restarted and then elected."""
 

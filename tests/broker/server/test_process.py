@@ -184,7 +184,7 @@ def test_a_data_directory_in_use_or_of_another_broker_is_refused(
 def test_our_own_keys_are_taken_apart_from_kafkas() -> None:
     """And checked."""
     kafka, ours = split({"num.partitions": "3", "site.number": "7", "metrics.port": "0"})
-    assert kafka == {"num.partitions": "3"}
+    assert kafka == {"num.partitions": "3", "site.number": "7"}  # DescribeConfigs shows it
     assert (ours.site_number, ours.metrics_port) == (7, 0)
     with pytest.raises(SettingError):
         split({"site.number": "256"})

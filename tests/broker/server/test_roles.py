@@ -6,6 +6,7 @@ import pytest
 
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
+from broker.handlers.listener_type import ListenerType
 from broker.server.listeners import ListenerError
 from broker.server.roles import Roles, roles_of
 
@@ -95,3 +96,39 @@ def test_what_is_no_ensemble_is_refused_with_the_remedy(connect: str, remedy: st
     """A chroot after each host would found a cluster of its own at an odd path."""
     with pytest.raises(ConfigError, match=remedy):
         roles(zookeeper_connect=connect, listeners="PLAINTEXT://:19092")
+
+
+def test_a_mirror_has_a_listener_of_its_own() -> None:
+    """It is another type of listener, for which more is served; the others are as before."""
+    both = "PLAINTEXT://:1,MIRROR://:2"
+    protocols = "PLAINTEXT:PLAINTEXT,MIRROR:PLAINTEXT"
+    named = {"listener_security_protocol_map": protocols, "mirror_listener_name": "MIRROR"}
+    found = roles(listeners=both, **named)
+    assert found.type_of("PLAINTEXT") is ListenerType.BROKER
+    assert found.type_of("MIRROR") == ListenerType.BROKER | ListenerType.MIRROR
+    assert ListenerType.BROKER | ListenerType.MIRROR in found.listener_types
+    assert roles(listeners=both, listener_security_protocol_map=protocols).type_of(
+        "MIRROR"
+    ) is ListenerType.BROKER
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"listeners": "PLAINTEXT://:1"}, "has no MIRROR"),
+        ({"listeners": "MIRROR://:1"}, "listener of its own"),
+        (
+            {"listeners": "PLAINTEXT://:1,MIRROR://:2", "inter_broker_listener_name": "MIRROR"},
+            "listener of its own",
+        ),
+    ],
+)
+def test_a_mirrors_listener_that_others_use_or_nobody_has_is_refused(
+    settings: dict[str, str], why: str
+) -> None:
+    """What it may do is not for every client."""
+    protocols = "PLAINTEXT:PLAINTEXT,MIRROR:PLAINTEXT"
+    with pytest.raises(ListenerError, match=why):
+        roles(
+            listener_security_protocol_map=protocols, mirror_listener_name="MIRROR", **settings
+        )

@@ -116,6 +116,16 @@ def test_epochs_fence() -> None:
     former = Sender(1, 3, 49)
     refused = fencing.check(update_metadata(MetadataImage(), [], former))
     assert refused is ErrorCode.STALE_BROKER_EPOCH
-    fencing.broker_epoch = -1
+    fencing.broker_epoch, fencing.former_broker_epoch = -1, 50
     refused = fencing.check(update_metadata(MetadataImage(), [], AUTHOR))
     assert refused is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_request_for_a_registration_that_the_broker_has_not_heard_of_yet_is_repeated() -> None:
+    """Regression: it was refused as stale, which a controller does not repeat, so that a broker whose
+    session had ended followed nobody until something else changed."""
+    fencing = Fencing(broker_epoch=-1, former_broker_epoch=50)
+    early = update_metadata(MetadataImage(), [], Sender(1, 3, 51))
+    assert fencing.check(early) is ErrorCode.BROKER_NOT_AVAILABLE
+    fencing.broker_epoch = 51
+    assert fencing.check(early) is ErrorCode.NONE

@@ -1,0 +1,125 @@
+"""What a mirror of another site does to a partition that this broker leads.
+
+In: batches of the mirrored cluster, generations of the mirror, offsets at which its log begins or
+the common part ends. Out: what was appended, or a ``LogError`` and nothing has changed. Never: who
+may send it (`broker/handlers`), the bytes on the disk (`broker/log/mirrored.py`).
+"""
+
+from __future__ import annotations
+
+from broker.log.errors import LogError
+from broker.log.mirrored import append_mirrored
+from broker.log.validation import AppendInfo
+from broker.replica.leader_state import PartitionLeader
+from broker.replica.partition import Partition, PartitionHost
+from bus.errors import ErrorCode
+from bus.records.batch import Buffer
+
+
+class PartitionMirror:
+    """The mirror's side of one partition. What it remembers is the leader's: a new leader has heard
+    of no claim."""
+
+    __slots__ = ("_host", "_partition")
+
+    def __init__(self, partition: Partition, host: PartitionHost) -> None:
+        self._partition = partition
+        self._host = host
+
+    def append(
+        self, records: Buffer, *, base_offset: int, generation: int, now_ms: int
+    ) -> AppendInfo:
+        """Append batches as acks=all does; see ``append_mirrored``. LogError FENCED_MEMBER_EPOCH
+        for an older generation, STALE_MEMBER_EPOCH for one that has not claimed the partition."""
+        partition = self._partition
+        leader = self._check_claimed(generation)
+        if partition.is_under_min_isr:
+            raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS, f"only {len(partition.isr)} in sync")
+        try:
+            info = append_mirrored(
+                partition.log, records, base_offset=base_offset, now_ms=now_ms,
+                leader_epoch=partition.leader_epoch,
+            )  # fmt: skip
+        except LogError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._host.on_log_error(partition, error)
+            raise
+        partition.on_appended(leader, base_offset)  # the records may begin beyond it
+        return info
+
+    def claim(self, generation: int) -> None:
+        """Accept the records of this generation from now on, of no older one ever again while this
+        broker leads. LogError FENCED_MEMBER_EPOCH if a newer one has claimed the partition,
+        NOT_ENOUGH_REPLICAS while a replica has not cut off what ``truncate`` did."""
+        leader = self._check_generation(generation)
+        uncut = leader.uncut_followers()
+        if uncut:
+            raise LogError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"replicas that have not cut their log yet: {uncut}"
+            )
+        leader.cutting = None
+        leader.mirror_generation = generation
+
+    def follow_source_start(self, offset: int, now_ms: int) -> None:
+        """The mirrored log begins at ``offset``: so does this one, as far as all in-sync replicas
+        have what lies before it. With nothing left it begins anew there, and takes no append until
+        that is on the device."""
+        partition = self._partition
+        leader, log = partition.check_leader(), partition.log
+        if offset <= log.log_start_offset:
+            return
+        if offset <= log.end_offset or log.high_watermark < log.end_offset:
+            log.advance_log_start_offset(min(offset, log.high_watermark))
+            self._host.on_log_advanced(partition, False)
+            return
+        end_before = log.end_offset
+        try:
+            truncation = log.begin_truncate_fully(offset, now_ms)
+        except LogError as error:
+            self._host.on_log_error(partition, error)
+            raise
+        leader.on_append(end_before, self._host.monotonic_ms())
+        partition.on_cut(leader, truncation)
+
+    def truncate(self, offset: int, *, generation: int, end_offset: int, now_ms: int) -> None:
+        """Cut off what begins at or after ``offset``, and the batch that contains it. The log must
+        end at ``end_offset``: LogError OFFSET_OUT_OF_RANGE, as for an offset outside it.
+
+        The claim is void. No other is taken before every replica has cut its log: the leader epoch
+        stays the same, so that one with a longer log would not be told that it differs once new
+        records are here.
+        """
+        partition = self._partition
+        leader, log = self._check_claimed(generation), partition.log
+        log.check_not_blocked()
+        if end_offset != log.end_offset or not log.log_start_offset <= offset <= end_offset:
+            raise LogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{offset} of {end_offset}: the log is [{log.log_start_offset}, {log.end_offset})",
+            )
+        try:
+            truncation = log.begin_truncate_to(offset, now_ms)
+        except LogError as error:
+            self._host.on_log_error(partition, error)
+            raise
+        leader.begin_cut()
+        partition.on_cut(leader, truncation)
+
+    def _check_claimed(self, generation: int) -> PartitionLeader:
+        leader = self._check_generation(generation)
+        if generation != leader.mirror_generation or leader.cutting is not None:
+            raise LogError(
+                ErrorCode.STALE_MEMBER_EPOCH,
+                f"generation {generation} has not claimed the partition at this leader",
+            )
+        return leader
+
+    def _check_generation(self, generation: int) -> PartitionLeader:
+        leader = self._partition.check_leader()
+        newest = max(leader.mirror_generation, self._partition.log.config.mirror_generation)
+        if generation < newest:
+            raise LogError(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                f"generation {newest} of the mirror has the partition, this is {generation}",
+            )
+        return leader
