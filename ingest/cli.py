@@ -35,7 +35,10 @@ from ingest.store.port import (
     StoreError,
 )
 
-PARTS = ("ingest.senders.video.cli", "ingest.senders.replay.cli", "ingest.senders.simulator.cli")
+PARTS = (
+    "ingest.edge.cli", "ingest.senders.video.cli", "ingest.senders.replay.cli",
+    "ingest.senders.simulator.cli",
+)  # fmt: skip
 PAGE_ROWS = 500
 _SHOWN_BYTES = 80  # of a rejected record's bytes in the table
 
@@ -219,9 +222,12 @@ def _print_records(rows: Iterable[RecordRow], pictures: PictureStore, zone: str)
 
 
 def _latency(row: RecordRow) -> str:
-    if row.clock_off_ms:
+    if row.is_ordered_by_arrival:
         return f"clock {row.clock_off_ms / 3_600_000:+.1f} h"
-    return f"{(row.stored_at_ms - row.captured_at_ms) / 1000:.1f} s"
+    latency = f"{(row.stored_at_ms - row.captured_at_ms) / 1000:.1f} s"
+    if not row.clock_off_ms:
+        return latency
+    return f"{latency} (clock {row.clock_off_ms / 1000:+,.1f} s)"
 
 
 def _print_rejected(rows: Iterable[RejectedRow], zone: str) -> None:

@@ -8,10 +8,12 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from bus.settings import (
+    BusSettings,
     Name,
     NotNegative,
     Port,
     Positive,
+    Seconds,
     Secret,
     SiteSettings,
     check_trusted_proxies,
@@ -39,10 +41,32 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     spool_min_free_bytes: NotNegative = 512 * MIB
     spool_segment_bytes: Positive = 64 * MIB
     max_in_flight_records: Positive = 20_000  # produced and not yet acknowledged by the bus
+    # Brokers of the second site, to which the mirror copies. With them the spool keeps what the bus
+    # has until the mirror has confirmed it there; empty: nothing is kept.
+    second_site_bootstrap_servers: str = ""
+    # An edge there, http://host:8650, which says what the second site has; empty: its brokers are
+    # asked.
+    second_site_url: str = ""
+    # Of what is kept, beside spool_max_bytes; beyond, the oldest go and are counted.
+    kept_max_bytes: Positive = 2048 * MIB
+    # After so long without progress the second site is asked whether it has taken over; 0: never,
+    # the edge moves only by `databus edge move`.
+    move_after_s: Seconds = 2.0
 
     def __post_init__(self) -> None:
         """Refuse proxies that cannot be."""
         check_trusted_proxies(self.trusted_proxies)
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much is kept for a second site; 0: there is none."""
+        return self.kept_max_bytes if self.second_site_bootstrap_servers else 0
+
+    def second_site(self, bus: BusSettings) -> BusSettings | None:
+        """The second site's bus: other brokers, reached as our own are."""
+        if not self.second_site_bootstrap_servers:
+            return None
+        return msgspec.structs.replace(bus, bootstrap_servers=self.second_site_bootstrap_servers)
 
     def spool_dir(self, site: SiteSettings) -> Path:
         """Where acknowledged records wait for the bus."""

@@ -12,12 +12,15 @@ from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
 
+from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import Edge, create_app
-from ingest.pictures import PictureWriter, open_pictures
+from ingest.edge.second_site import SecondSite
+from ingest.edge.site_route import SiteRoute
+from ingest.pictures import PictureRetention, PictureWriter, open_pictures
 from ingest.settings import EdgeSettings, PictureSettings
 from ingest.spool import Spool
 
@@ -29,7 +32,11 @@ _STOP_S = 5
 
 @asynccontextmanager
 async def open_edge(
-    site: SiteSettings, bus: BusSettings, edge: EdgeSettings, pictures: PictureSettings
+    site: SiteSettings,
+    bus: BusSettings,
+    edge: EdgeSettings,
+    pictures: PictureSettings,
+    keep: RetentionSettings = RetentionSettings(),
 ) -> AsyncIterator[Edge]:
     """Everything behind the routes, closed in the reverse order."""
     folder = edge.spool_dir(site)
@@ -38,31 +45,48 @@ async def open_edge(
         max_bytes=edge.spool_max_bytes,
         min_free_bytes=edge.spool_min_free_bytes,
         segment_bytes=edge.spool_segment_bytes,
+        kept_max_bytes=edge.kept_bytes,
     )
+    route = SiteRoute(folder, bus, edge.second_site(bus))
+    store = open_pictures(pictures, site, edge)
     picture_writer = PictureWriter(
-        open_pictures(pictures, site, edge),
+        store,
         folder / "pictures",
         write_timeout_ms=pictures.write_timeout_ms,
         waiting_max_bytes=pictures.waiting_max_bytes,
     )
-    forwarder = SpoolForwarder(spool, bus, edge.max_in_flight_records)
-    arrivals = ArrivalMeter(spool, bus, site.name)
+    forwarder = SpoolForwarder(spool, route, edge.max_in_flight_records, edge.second_site_url)
+    arrivals = ArrivalMeter(spool, route, site.name)
+    second_site = SecondSite(
+        spool, route, url=edge.second_site_url, move_after_s=edge.move_after_s
+    )
+    picture_retention = PictureRetention(store, keep.pictures_days, site.tz)
     forwarder.start()
     arrivals.start()
+    if route.has_second:
+        second_site.start()
+    picture_retention.start()
     try:
-        yield Edge(site, edge, spool, forwarder, picture_writer)
+        yield Edge(site, edge, spool, forwarder, picture_writer, route)
     finally:
+        if route.has_second:
+            await asyncio.to_thread(second_site.stop)
         await asyncio.to_thread(forwarder.stop)
         await asyncio.to_thread(arrivals.stop)
+        await asyncio.to_thread(picture_retention.close)
         await asyncio.to_thread(picture_writer.close)
         await asyncio.to_thread(spool.close)
 
 
 async def serve(
-    site: SiteSettings, bus: BusSettings, edge: EdgeSettings, pictures: PictureSettings
+    site: SiteSettings,
+    bus: BusSettings,
+    edge: EdgeSettings,
+    pictures: PictureSettings,
+    keep: RetentionSettings = RetentionSettings(),
 ) -> None:
     """Serve until SIGTERM or SIGINT; logs one line when ready."""
-    async with open_edge(site, bus, edge, pictures) as opened:
+    async with open_edge(site, bus, edge, pictures, keep) as opened:
         config = uvicorn.Config(
             create_app(opened),
             host=edge.host,

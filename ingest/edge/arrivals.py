@@ -14,13 +14,13 @@ from collections import deque
 import msgspec
 
 from bus.client.kafka.errors import DeliveryError
-from bus.client.kafka.producer import DeliveryReport, OnDelivery, Producer
+from bus.client.kafka.producer import DeliveryReport, OnDelivery, Producer, RecordMetadata
 from bus.contracts import headers, topics
 from bus.contracts.meters import Arrived
 from bus.errors import BusError
-from bus.settings import BusSettings
+from ingest.edge.site_route import SiteRoute
 from ingest.edge.slot_counts import SlotCounts
-from ingest.spool import Spool
+from ingest.spool import Place, Spool
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +35,14 @@ _STOP_FLUSH_S = 3.0
 class ArrivalMeter:
     """The shell: one thread, one producer, one `SlotCounts` for the segment that is being read."""
 
-    def __init__(self, spool: Spool, bus: BusSettings, edge: str) -> None:
+    def __init__(self, spool: Spool, route: SiteRoute, edge: str) -> None:
         self._spool = spool
-        self._bus = bus
+        self._route = route
+        self._site = route.active
         self._edge = edge
         self._reader = spool.slot_reader()
         self._counts = self._new_counts()
+        self._told: dict[Place, int] = {}  # where the counts of this segment end on the bus
         self._producer: Producer | None = None
         self._headers = [
             (headers.SCHEMA, topics.TOPICS[topics.METER_ARRIVED].schema.encode()),
@@ -69,17 +71,31 @@ class ArrivalMeter:
     def _round(self, flush_s: float) -> None:
         """Count what the bus has by now and tell it; a fault leaves it for the next round."""
         try:
+            if self._site != self._route.active:
+                self._begin_again()
             while self._count() and self._tell(flush_s) and self._reader.enter_next():
                 self._counts = self._new_counts()
-                self._spool.keep_from(self._reader.segment.first_sequence)
+                told, self._told = self._told, {}
+                self._spool.keep_from(self._reader.segment.first_sequence, told)
             self._tell(flush_s)
         except OSError as error:
             log.warning("the spool cannot be read, what arrived is told later: %s", error)
         except BusError as error:
             log.warning("the producer failed, what arrived is told by the next: %s", error)
-            if self._producer is not None:
-                self._producer.close(0)
-            self._producer = None
+            self._close_producer()
+
+    def _begin_again(self) -> None:
+        """Another site is sent to: it may lack what the one before was told last."""
+        self._close_producer()
+        self._site = self._route.active
+        self._reader.close()
+        self._reader = self._spool.slot_reader()
+        self._counts, self._told = self._new_counts(), {}
+
+    def _close_producer(self) -> None:
+        if self._producer is not None:
+            self._producer.close(0)
+        self._producer = None
 
     def _count(self) -> bool:
         """Everything of this segment that the bus has; whether that is all of a whole segment."""
@@ -101,8 +117,10 @@ class ArrivalMeter:
         grown = self._counts.grown()
         if not grown:
             return True
-        acknowledged: deque[Arrived] = deque()  # filled by the producer's thread
-        producer = self._producer = self._producer or Producer(self._bus, client_id=CLIENT_ID)
+        # Filled by the producer's thread.
+        acknowledged: deque[tuple[Arrived, RecordMetadata]] = deque()
+        bus = self._route.bus(self._site)
+        producer = self._producer = self._producer or Producer(bus, client_id=CLIENT_ID)
         for message in grown:
             producer.send(
                 topics.METER_ARRIVED,
@@ -113,7 +131,10 @@ class ArrivalMeter:
             )
         producer.flush(flush_s)
         while acknowledged:
-            self._counts.acknowledge(acknowledged.popleft())
+            message, metadata = acknowledged.popleft()
+            self._counts.acknowledge(message)
+            place = metadata.topic, metadata.partition
+            self._told[place] = max(self._told.get(place, 0), metadata.offset + 1)
         return not self._counts.grown()
 
     def _new_counts(self) -> SlotCounts:
@@ -121,9 +142,11 @@ class ArrivalMeter:
         return SlotCounts(edge=f"{self._edge}/{segment.spool}", epoch=segment.epoch)
 
 
-def _when_delivered(acknowledged: deque[Arrived], message: Arrived) -> OnDelivery:
+def _when_delivered(
+    acknowledged: deque[tuple[Arrived, RecordMetadata]], message: Arrived
+) -> OnDelivery:
     def delivered(outcome: DeliveryReport) -> None:
         if not isinstance(outcome, DeliveryError):
-            acknowledged.append(message)
+            acknowledged.append((message, outcome))
 
     return delivered

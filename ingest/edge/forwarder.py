@@ -2,7 +2,8 @@
 brokers have it.
 
 It never gives up. What a producer had in flight when it failed for good is read again for the next
-one, so a message may arrive twice (its identity makes that harmless), but always arrives.
+one, so a message may arrive twice (its identity makes that harmless), but always arrives. On a move
+to the other site it first sends, in order, what that one lacks of what this one has.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from bus import wall_clock
 from bus.client.kafka.errors import DeliveryError
-from bus.client.kafka.producer import DeliveryReport, OnDelivery, Producer
+from bus.client.kafka.producer import DeliveryReport, OnDelivery, Producer, RecordMetadata
 from bus.contracts import headers, topics
 from bus.contracts.headers import Reason
 from bus.errors import BusError, ErrorCode
-from bus.settings import BusSettings
-from ingest.spool import Queued, Spool, SpoolEntry
+from ingest.edge.other_site import ask_ends
+from ingest.edge.site_route import Site, SiteRoute
+from ingest.spool import Delivered, Queued, Spool, SpoolEntry
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +39,17 @@ _PERMANENT = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD})
 class SpoolForwarder:
     """The shell around one spool and a succession of producers; one thread."""
 
-    def __init__(self, spool: Spool, bus: BusSettings, max_in_flight: int) -> None:
+    def __init__(
+        self, spool: Spool, route: SiteRoute, max_in_flight: int, second_site_url: str = ""
+    ) -> None:
         self._spool = spool
-        self._bus = bus
+        self._route = route
         self._max_in_flight = max_in_flight
+        self._second_site_url = second_site_url
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
         self.failures = 0
+        self.resent = 0
 
     def start(self) -> None:
         """Begin to carry."""
@@ -69,21 +77,77 @@ class SpoolForwarder:
                 self._stopping.wait(_RETRY_PAUSE_S)
 
     def _run_session(self) -> None:
-        """One producer's life."""
-        flight = ProducerSession(self._spool, self._producer(), self._max_in_flight)
+        """One producer's life, or a move."""
         try:
-            flight.run(self._stopping.is_set)
+            moving_to = self._route.moving_to
+            if moving_to is not None:
+                self._move(moving_to)
+                return
+            self._forward()
         except BusError as error:
             self.failures += 1
             log.warning("the producer failed, the next one goes on: %s", error)
             self._stopping.wait(_RETRY_PAUSE_S)
-        finally:
-            flight.close()
-        self._spool.rewind()
 
-    def _producer(self) -> Producer:
+    def _forward(self) -> None:
+        """What the bus does not have yet."""
+        session = ProducerSession(
+            self._spool, self._producer(self._route.active), self._max_in_flight
+        )
+        try:
+            session.run(lambda: self._stopping.is_set() or self._route.moving_to is not None)
+        finally:
+            session.close()
+            self._spool.rewind()
+
+    def _move(self, to: Site) -> None:
+        """Send what that site lacks of what is kept; from then on everything goes there."""
+        ends = ask_ends(self._route, to, self._second_site_url)
+        log.warning("the site %s has said what it holds of %d partitions", to, len(ends.partitions))
+        kept = self._spool.kept_reader(ends.ends)
+        session = ProducerSession(kept, self._producer(to), self._max_in_flight)
+        try:
+            session.run(
+                lambda: (
+                    self._stopping.is_set()
+                    or self._route.moving_to != to
+                    or (kept.exhausted and session.is_idle)
+                )
+            )
+        finally:
+            session.close()
+            kept.close()
+        if kept.exhausted and session.is_idle and self._route.moving_to == to:
+            self._spool.release_kept()
+            self._route.complete(wall_clock.now_ms())
+            self.resent += kept.resent
+            log.warning("records go to the site %s; it was sent %d kept ones", to, kept.resent)
+
+    def _producer(self, site: Site) -> Producer:
         # The spool is the patience: a message that timed out would only come again, out of order.
-        return Producer(self._bus, client_id="databus-edge", overrides={"message.timeout.ms": 0})
+        return Producer(
+            self._route.bus(site), client_id="databus-edge", overrides={"message.timeout.ms": 0}
+        )
+
+
+class MessageSource(Protocol):
+    """What a session sends: the spool, or what is kept of it."""
+
+    @property
+    def drained_sequence(self) -> int:
+        """Where it begins."""
+
+    def read(self, max_messages: int) -> list[Queued]:
+        """The next messages; none: there are none now."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when more may be read or was delivered."""
+
+    def wake(self) -> None:
+        """End a `wait` from another thread."""
+
+    def acknowledge(self, end_sequence: int, rows: Sequence[Delivered]) -> None:
+        """The bus has everything before `end_sequence`, the new ones where `rows` say."""
 
 
 class ProducerSession:
@@ -94,26 +158,31 @@ class ProducerSession:
     producer's thread).
     """
 
-    def __init__(self, spool: Spool, producer: Producer, max_in_flight: int) -> None:
-        self._spool = spool
+    def __init__(self, source: MessageSource, producer: Producer, max_in_flight: int) -> None:
+        self._source = source
         self._producer = producer
         self._max_in_flight = max_in_flight
         self._unsettled: deque[int] = deque()
-        self._settled: set[int] = set()
+        self._settled: dict[int, RecordMetadata] = {}
         self._refusals: deque[tuple[Queued, DeliveryError]] = deque()
-        self._next = spool.drained_sequence
+        self._next = source.drained_sequence
         self._failure: BusError | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything it was given is on the bus."""
+        return not self._unsettled
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Run until `stopping`; raises `BusError` when this producer has failed for good."""
         while not stopping():
             room = self._max_in_flight - len(self._unsettled)
-            queued = self._spool.read(min(room, _READ_MESSAGES)) if room > 0 else []
+            queued = self._source.read(min(room, _READ_MESSAGES)) if room > 0 else []
             for message in queued:
                 self._produce(message)
             self._handle_deliveries()
             if not queued:
-                self._spool.wait(_IDLE_WAIT_S)
+                self._source.wait(_IDLE_WAIT_S)
 
     def close(self) -> None:
         """Let what is in flight arrive and take note of it; the rest is read again."""
@@ -144,8 +213,8 @@ class ProducerSession:
         if isinstance(outcome, DeliveryError):
             self._refusals.append((message, outcome))
         else:
-            self._settled.add(message.sequence)
-        self._spool.wake()
+            self._settled[message.sequence] = outcome
+        self._source.wake()
 
     def _on_refusal(self, message: Queued, error: BusError) -> None:
         """What is refused for ever goes to the quarantine; anything else ends this producer."""
@@ -166,9 +235,12 @@ class ProducerSession:
 
     def _acknowledge_settled(self) -> None:
         """Move the position up to the first message that is still under way."""
+        rows = []
         while self._unsettled and self._unsettled[0] in self._settled:
-            self._settled.remove(self._unsettled.popleft())
-        self._spool.acknowledge(self._unsettled[0] if self._unsettled else self._next)
+            sequence = self._unsettled.popleft()
+            found = self._settled.pop(sequence)
+            rows.append(Delivered(sequence, found.topic, found.partition, found.offset))
+        self._source.acknowledge(self._unsettled[0] if self._unsettled else self._next, rows)
 
 
 def _quarantine_entry(entry: SpoolEntry) -> SpoolEntry:

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from bus.tasks import RequestFailures
 from ingest.edge.admission import AdmittedRecord
 from ingest.edge.forwarder import SpoolForwarder
+from ingest.edge.site_route import SECOND, SiteRoute
 from ingest.pictures import PictureWriter
 from ingest.spool import Spool
 
@@ -34,9 +35,14 @@ class Meters:
     """One registry per app, so that several live in one test process."""
 
     def __init__(
-        self, spool: Spool, forwarder: SpoolForwarder, picture_writer: PictureWriter
+        self,
+        spool: Spool,
+        forwarder: SpoolForwarder,
+        picture_writer: PictureWriter,
+        route: SiteRoute,
     ) -> None:
         self._spool, self._forwarder, self._picture_writer = spool, forwarder, picture_writer
+        self._route = route
         self._devices: set[str] = set()
         self.registry = CollectorRegistry()
         # Apart, because addresses of cameras are not for everybody who may probe.
@@ -76,7 +82,7 @@ class Meters:
             buckets=_BUCKETS_S,
             registry=self.registry,
         )
-        self._gauge("spool_bytes", "Bytes of the spool on disk.", lambda: spool.bytes_on_disk)
+        self._gauge("spool_bytes", "Bytes of the spool's bound.", lambda: spool.waiting_bytes)
         self._gauge("spool_backlog", "Messages that wait for the bus.", self._backlog)
         self._counter("spooled", "Messages ever spooled.", lambda: spool.end_sequence)
         self._counter(
@@ -84,6 +90,8 @@ class Meters:
         )
         self._counter("spool_damaged", "Messages lost to damaged files.", lambda: spool.damaged)
         self._counter("producer_failures", "Producers given up.", lambda: forwarder.failures)
+        if route.has_second:
+            self._second_site_series()
         self.failures = RequestFailures()
         self._counter(
             "failed_requests", "Requests answered 500, the log says why.",
@@ -94,6 +102,31 @@ class Meters:
         self._gauge(
             "pictures_waiting_bytes", "Pictures that wait.", lambda: picture_writer.waiting_bytes
         )
+
+    def _second_site_series(self) -> None:
+        spool, route = self._spool, self._route
+        self._gauge(
+            "kept_records", "Messages kept until the other site has them.",
+            lambda: spool.kept_messages,
+        )
+        self._gauge("kept_bytes", "Bytes kept for that alone.", lambda: spool.kept_bytes)
+        self._gauge(
+            "uncovered_records",
+            "Messages deleted before the other site had them; above 0 the RPO is not 0.",
+            lambda: spool.uncovered_messages,
+        )
+        self._gauge(
+            "sends_to_second_site", "1 where records go to the second site, else 0.",
+            lambda: int(route.active == SECOND),
+        )
+        self._gauge(
+            "is_moving", "1 while the other site is sent what it lacks, else 0.",
+            lambda: int(route.moving_to is not None),
+        )
+        self._counter(
+            "resent_records", "Kept messages that a move has sent to the other site.",
+            lambda: self._forwarder.resent,
+        )  # fmt: skip
 
     def count_admitted(self, admitted: Iterable[AdmittedRecord], kind: str) -> None:
         """After the spool has them."""
@@ -137,13 +170,33 @@ class Meters:
             "drained": self._spool.drained_sequence,
             "backlog": self._backlog(),
             "damaged": self._spool.damaged,
-            "spool_bytes": self._spool.bytes_on_disk,
+            "spool_bytes": self._spool.waiting_bytes,
+            **self._second_site(),
             "producer_failures": self._forwarder.failures,
             "pictures": {
                 "kept": self._picture_writer.kept,
                 "lost": self._picture_writer.lost,
                 "waiting_bytes": self._picture_writer.waiting_bytes,
             },
+        }
+
+    def _second_site(self) -> dict[str, object]:
+        if not self._route.has_second:
+            return {}
+        state, spool = self._route.state, self._spool
+        uncovered = spool.uncovered_messages
+        return {
+            "second_site": {
+                "active": state.active,
+                "moving_to": state.moving_to or "",
+                "moves": state.moves,
+                "cluster_ids": state.cluster_ids,
+                "kept_records": spool.kept_messages,
+                "kept_bytes": spool.kept_bytes,
+                "uncovered_records": uncovered,
+                "is_rpo_zero": not uncovered,
+                "resent_records": self._forwarder.resent,
+            }
         }
 
     def _backlog(self) -> int:

@@ -18,9 +18,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from bus import wall_clock
+from bus.client.kafka.mirrored_ends import mirrored_ends
 from bus.contracts import headers, topics
 from bus.contracts.meters import Sent
 from bus.domain.kinds import COMMON_KIND, KINDS
+from bus.errors import BusError
 from bus.settings import SiteSettings
 from bus.tasks import HeardRequests
 from ingest.edge.admission import AdmittedRecord, RequestInfo, admit
@@ -37,6 +39,7 @@ from ingest.edge.request import (
     read_form,
 )
 from ingest.edge.responses import Problem, records_response, status_of, warning_items
+from ingest.edge.site_route import HOME, SiteRoute
 from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import picture_faults
 from ingest.normalise.foreign import maker_of_path, sentences
@@ -52,6 +55,8 @@ MAX_PICTURES_AT_ONCE = 32
 # Records of a request that get warnings: a thousand of one kind say nothing new
 MAX_WARNED = 100
 RECORDS_AT_ONCE = 200  # about 4 ms of work before the loop serves the next request
+MAX_CLUSTER_ID = 100
+ENDS_TIMEOUT_S = 25.0
 _SENT_LIST = msgspec.json.Decoder(list[Sent])
 _SENT = msgspec.json.Decoder(Sent)
 
@@ -68,10 +73,12 @@ class Edge:
         spool: Spool,
         forwarder: SpoolForwarder,
         picture_writer: PictureWriter,
+        route: SiteRoute,
     ) -> None:
-        self.site, self.settings = site, settings
+        self.site, self.settings, self.route = site, settings, route
         self.spool, self.forwarder, self.picture_writer = spool, forwarder, picture_writer
-        self.meters = Meters(spool, forwarder, picture_writer)
+        self.meters = Meters(spool, forwarder, picture_writer, route)
+        self._asking_ends = asyncio.Lock()
         self._tz = site.tz
         self._clock = clock_limits(site)
 
@@ -155,6 +162,21 @@ class Edge:
     async def status(self, request: Request, caller: Caller) -> Response:
         """The account's numbers."""
         return _json(self.meters.status(), 200)
+
+    async def mirrored_ends(self, request: Request, caller: Caller) -> Response:
+        """`GET /v1/mirrored-ends?source=…`: what this site's bus holds of that cluster's records.
+
+        One question to the brokers at a time. It is asked by edges of that site when it is lost.
+        """
+        source = request.query_params.get("source", "")[:MAX_CLUSTER_ID]
+        bus = self.route.bus(HOME)
+        try:
+            async with self._asking_ends, asyncio.timeout(ENDS_TIMEOUT_S):
+                found = await asyncio.to_thread(mirrored_ends, bus, source)
+        except (BusError, TimeoutError) as error:
+            text = f"the brokers do not answer: {error}"
+            return _problem(503, "no-bus", text, "消息总线无响应。")
+        return _json(found, 200)
 
     async def _admit(
         self, values: list[bytes], info: RequestInfo, attachments: dict[str, bytes]
@@ -274,6 +296,7 @@ ROUTES: tuple[tuple[str, str, _Handler, EdgePermission], ...] = (
     ("GET", "/healthz", Edge.healthz, EdgePermission.PROBE),
     ("GET", "/metrics", Edge.metrics, EdgePermission.PROBE),
     ("GET", "/v1/status", Edge.status, EdgePermission.PROBE),
+    ("GET", "/v1/mirrored-ends", Edge.mirrored_ends, EdgePermission.PROBE),
 )
 
 

@@ -2,11 +2,14 @@
 all share."""
 
 from ingest.normalise.clock import ClockLimits, clock_limits
+from ingest.normalise.device_clocks import ClockEstimates, Readings
 from ingest.normalise.record import Envelope, normalise, partition_key, rejected_row
 
 __all__ = [
+    "ClockEstimates",
     "ClockLimits",
     "Envelope",
+    "Readings",
     "clock_limits",
     "normalise",
     "partition_key",

@@ -189,7 +189,7 @@ def _repeated(value: bytes) -> Iterator[Diagnostic]:
         return {}
 
     try:
-        json.loads(value, object_pairs_hook=note)
+        json.loads(value.decode(), object_pairs_hook=note, parse_int=str)
     except (ValueError, RecursionError):  # numbers and depths that only the faster reader takes
         return
     for key, times in Counter(key for key, _ in pairs).items():
@@ -374,7 +374,9 @@ def _where(value: bytes, error: Unreadable) -> tuple[str, str]:
     if value.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark; leave it out", "开头有字节顺序标记（BOM），请去掉"
     try:
-        json.loads(value)
+        # Of bytes it would guess UTF-16 where one of the first is 0; and Python refuses to read
+        # numbers of more than 4,300 digits.
+        json.loads(value.decode(), parse_int=str)
     except json.JSONDecodeError as damage:
         return _json_place(damage)
     except RecursionError:

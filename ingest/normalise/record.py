@@ -221,7 +221,7 @@ def _vehicle(wire: VehicleMessage, captured_at_ms: int, given: _Given) -> Record
     if unread == len(recognised):
         raise Invalid(Reason.ALL_UNREADABLE)
     _, envelope, register, body, _ = given
-    off_ms = _clock_off_ms(captured_at_ms, envelope)
+    off_ms = _clock_off_ms(captured_at_ms, wire.camera_ip, envelope)
     return RecordRow(
         record_id=envelope.record_id,
         kind=RecordKind.VEHICLE.value,
@@ -267,7 +267,7 @@ def _plain(
 ) -> RecordRow:
     """A record without a plate, of which place and time are all that must be readable."""
     kind, envelope, register, body, _ = given
-    off_ms = _clock_off_ms(captured_at_ms, envelope)
+    off_ms = _clock_off_ms(captured_at_ms, wire.camera_ip, envelope)
     return RecordRow(
         record_id=envelope.record_id,
         kind=stored_as or kind.stored_as[0],
@@ -292,11 +292,12 @@ _ROW_OF: dict[type[DeviceMessage], Callable[[Any, int, _Given], RecordRow]] = {
 }
 
 
-def _clock_off_ms(captured_at_ms: int, envelope: Envelope) -> int:
+def _clock_off_ms(captured_at_ms: int, camera_ip: str, envelope: Envelope) -> int:
     """See `clock_off_ms`; captured minus this is the time by which the record is ordered."""
     return clock_off_ms(
-        captured_at_ms, envelope.received_at_ms, envelope.clock, replayed=envelope.replayed
-    )
+        captured_at_ms, envelope.received_at_ms, envelope.clock, replayed=envelope.replayed,
+        camera_ip=camera_ip,
+    )  # fmt: skip
 
 
 def _time_or_zero(text: str, zone: str) -> int:

@@ -1,4 +1,4 @@
-"""Names of pictures: `day/checkpoint/record-role.jpg`. Pure.
+"""Names of pictures: `day/checkpoint/record-role.jpg`, and of copies that belong to alarms. Pure.
 
 In: what is known of a record. Out: relative names that are safe in a path and in a URL, and content
 types.
@@ -8,6 +8,7 @@ not put its pictures under the wrong day.
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from bus.contracts.keys import INLINE_PICTURES
@@ -37,6 +38,8 @@ CONTENT_TYPES = {
     "bin": "application/octet-stream",
 }
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+ALARMS_FOLDER = "alarms"
+DAY = re.compile(r"[0-9]{8}")  # the folders of pictures, whose names are days
 MAX_NAME_CHARACTERS = 200
 _SEGMENT = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
 _MAX_SEGMENTS = 8
@@ -45,6 +48,15 @@ _MAX_SEGMENTS = 8
 def picture_name(day: str, checkpoint_id: str, record_id: str, role: str, data: bytes) -> str:
     """`20261010/110110_1_0_0/<record id>-vehicle.jpg`: the same for every retry of one record."""
     return f"{day}/{safe(checkpoint_id)}/{safe(record_id)}-{safe(role)}.{extension(data)}"
+
+
+def alarm_picture_name(day: str, alarm_id: str, number: int, name: str) -> str:
+    """`alarms/20261010/<alarm id>-<digest>/0.jpg`: the digest keeps two ids apart that look alike
+    as a path."""
+    digest = hashlib.blake2b(alarm_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    end = name.rpartition(".")[2].lower()
+    end = end if end in CONTENT_TYPES else "bin"
+    return f"{ALARMS_FOLDER}/{day}/{safe(alarm_id)}-{digest}/{number}.{end}"
 
 
 def safe(text: str) -> str:

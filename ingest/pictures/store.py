@@ -4,6 +4,8 @@ are the writer's. Names from outside are checked."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +13,8 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from bus.contracts.pictures import PICTURES_PREFIX
-from ingest.pictures.names import content_type, is_safe_name
+from bus.durable_file import sync_folder
+from ingest.pictures.names import DAY, content_type, is_safe_name
 
 MAX_SERVED_BYTES = 32 << 20  # what others put there may be no picture, and larger than memory
 
@@ -65,6 +68,60 @@ class PictureStore:
             return None
         return data
 
+    def copy(self, name: str, target: str) -> bool:
+        """The same picture under another name, durable; False where there is none. In a folder it
+        takes no room until the first name is deleted."""
+        if self._is_folder and is_safe_name(name):
+            with suppress(OSError):  # a file system without links, or no such picture
+                return _link(Path(self._root) / name, Path(self._root) / target)
+        data = self.get(name)
+        if data is None:
+            return False
+        self.put(target, data)
+        return True
+
+    def forget(self, before_day: str, limit: int, folder: str = "") -> int:
+        """Delete at most `limit` pictures of the days before that one; how many. Other names than
+        days, as those of copies, stay."""
+        root = f"{self._root}/{folder}" if folder else self._root
+        gone = 0
+        for path, is_folder in sorted(self._entries(root)):
+            day = path.rpartition("/")[2]
+            if is_folder and DAY.fullmatch(day) and day < before_day:
+                gone += self._remove(path, limit - gone)
+            if gone >= limit:
+                break
+        return gone
+
+    def _remove(self, folder: str, limit: int) -> int:
+        """At most so many files of a folder, and the folder when it is empty."""
+        gone = 0
+        for path, is_folder in self._entries(folder):
+            if is_folder:
+                gone += self._remove(path, limit - gone)
+            else:
+                with suppress(FileNotFoundError):  # another edge was faster
+                    self._fs.rm_file(path)
+                gone += 1
+            if gone >= limit:
+                return gone
+        with suppress(OSError):  # somebody put something there meanwhile
+            self._fs.rmdir(folder)
+        return gone
+
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """What lies in a folder, and whether that is one; nothing where there is none. A folder of
+        this machine may hold a million and is not read ahead."""
+        with suppress(FileNotFoundError):
+            if self._is_folder:
+                with os.scandir(folder) as found:
+                    for one in found:
+                        yield one.path, one.is_dir(follow_symlinks=False)
+                return
+            self._fs.invalidate_cache()
+            for entry in self._fs.ls(folder, detail=True):
+                yield str(entry["name"]).rstrip("/"), entry["type"] == "directory"
+
     def serve(self, name: str) -> ServedPicture | None:
         """`get` with the headers; raises what the file system raises while it is away."""
         data = self.get(name)
@@ -89,6 +146,14 @@ class PictureStore:
         return path if self._is_folder else str(self._fs.unstrip_protocol(path))
 
 
+def _link(source: Path, target: Path) -> bool:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.link(source, target)
+    sync_folder(target.parent)
+    return True
+
+
 def write_durably(path: Path, data: bytes) -> None:
     """Under its name only when whole: a reader never sees half a picture, a crash leaves none."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,12 +168,4 @@ def write_durably(path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_folder(path.parent)

@@ -16,11 +16,14 @@ from pathlib import Path
 import msgspec
 
 from bus import wall_clock
+from bus.durable_file import sync_folder
 from ingest.spool.frame import decode, frame, payloads
 
 log = logging.getLogger(__name__)
 
 SUFFIX = ".spool"
+_HEADER_BYTES = 1 << 20
+"""A header is a frame of a few kilobytes: a total per class and outcome."""
 
 
 class SpoolHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,14 +85,14 @@ def load(folder: Path) -> tuple[list[SpoolSegment], Counter[str]]:
 
     A file without a whole header was being created when the process died and holds nothing.
     """
-    paths = sorted(folder.glob(f"*{SUFFIX}"))
-    segments, totals = [], Counter[str]()
-    for path in paths:
-        scanned = _scan(path, totals)
+    segments, totals = list[SpoolSegment](), Counter[str]()
+    for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
+        # Of those before the last only the header counts: what follows says how many they hold.
+        scanned = _scan(path, totals, is_last=not segments)
         if scanned is None:
             path.unlink()
         else:
-            segments.append(scanned)
+            segments.insert(0, scanned)
     for earlier, later in pairwise(segments):
         # Sealed whole: should it have been damaged since, the reader finds out and counts what is
         # lost.
@@ -100,26 +103,16 @@ def load(folder: Path) -> tuple[list[SpoolSegment], Counter[str]]:
     return segments, totals
 
 
-def sync_folder(folder: Path) -> None:
-    """Make names of the folder durable."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _scan(path: Path, totals: Counter[str]) -> SpoolSegment | None:
-    """Count the frames; `totals` becomes what the header says plus what follows it."""
-    data = path.read_bytes()
+def _scan(path: Path, totals: Counter[str], *, is_last: bool) -> SpoolSegment | None:
+    """The last one: count the frames; `totals` becomes what the header says plus what follows."""
+    with path.open("rb") as file:
+        data = file.read(-1 if is_last else _HEADER_BYTES)
     found = payloads(data)
     try:
         first, offset = next(found)
         header = msgspec.msgpack.decode(first, type=SpoolHeader)
     except (StopIteration, msgspec.DecodeError):
         return None
-    totals.clear()
-    totals.update(header.totals)
     segment = SpoolSegment(
         path=path,
         first_sequence=header.first_sequence,
@@ -129,6 +122,9 @@ def _scan(path: Path, totals: Counter[str]) -> SpoolSegment | None:
         spool=header.spool,
         epoch=header.epoch,
     )
+    if not is_last:
+        return segment
+    totals.update(header.totals)
     for payload, end in found:
         totals[decode(payload).tally] += 1
         segment.end_sequence += 1

@@ -9,21 +9,26 @@ import asyncio
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from types import MappingProxyType
+from typing import IO
 
 from bus.lock_file import hold_lock_file
 from ingest.spool.frame import Slot, SpoolEntry, decode, decode_slot, encode
+from ingest.spool.kept import Delivered, Ends, Place
+from ingest.spool.kept_segments import KeptReader, KeptSegments, delete_places, forget_kept
+from ingest.spool.queued import Queued
 from ingest.spool.reader import SpoolReader
-from ingest.spool.segment import create, load
+from ingest.spool.segment import SpoolSegment, create, load
 from ingest.spool.writer import Append, SpoolWriter
 
 # Sent as Retry-After; the bus drains a full spool at thousands per second
 RETRY_AFTER_S = 5
 # Statvfs is cheap but not free, and the disk does not fill faster than this
 _FREE_DISK_CHECK_S = 0.25
+_KEPT_CHECK_S = 0.25
 _POSITION = "position"
 
 
@@ -35,19 +40,13 @@ class SpoolFull(Exception):
         self.retry_after_s = retry_after_s
 
 
-class Queued(NamedTuple):
-    """A message on its way, with its place in the spool."""
-
-    sequence: int
-    entry: SpoolEntry
-
-
 class Spool:
     """One folder of segments.
 
     Invariant: `drained_sequence` ≤ read so far ≤ `end_sequence`; every message below `end_sequence`
-    is durable; a segment is deleted once it lies below `drained_sequence` and, where there is a
-    slot reader, below what that one keeps.
+    is durable; a segment is deleted once it lies below `drained_sequence`, where there is a slot
+    reader below what that one keeps, and where messages are kept below what the second site has.
+    Deletions are the forwarder's thread's alone.
     """
 
     def __init__(
@@ -57,7 +56,9 @@ class Spool:
         max_bytes: int,
         min_free_bytes: int = 0,
         segment_bytes: int = 64 << 20,
+        kept_max_bytes: int = 0,
     ) -> None:
+        """`kept_max_bytes`: of what is kept for the second site, beside `max_bytes`; 0: nothing."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._max_bytes = max_bytes
@@ -72,20 +73,27 @@ class Spool:
             if old.end_sequence == old.first_sequence:
                 segments.pop()
             segments.append(create(folder, old.end_sequence, totals, old))
+        end = segments[-1].end_sequence
+        drained = min(max(drained, segments[0].first_sequence), end)
+        self._kept = _open_kept(folder, segments, drained, kept_max_bytes)
+        self._kept_max_bytes = kept_max_bytes
         self._durable = threading.Event()
         # Small bounds get small segments: a drained part of the newest one still occupies the disk.
+        smallest = min(max_bytes, kept_max_bytes or max_bytes) // 8
         self._writer = SpoolWriter(
             folder,
             segments,
             totals,
-            segment_bytes=min(segment_bytes, max(max_bytes // 8, 4096)),
+            segment_bytes=min(segment_bytes, max(smallest, 4096)),
             on_durable=self._durable.set,
         )
-        end = segments[-1].end_sequence
-        self._drained = min(max(drained, segments[0].first_sequence), end)
+        self._drained = drained if self._kept is None else self._kept.drained
         self._reader = SpoolReader(self._writer, self._drained, decode)
         self._kept_from: int | None = None
+        self._is_recount = False
+        self._told: deque[tuple[int, Ends]] = deque()  # first sequence of a counted segment, ends
         self._free_checked_at, self._disk_is_full = 0.0, False
+        self._kept_checked_at = 0.0
 
     # --- the edge's side ---
 
@@ -121,17 +129,48 @@ class Spool:
         """End a `wait` from another thread."""
         self._durable.set()
 
-    def acknowledge(self, end_sequence: int) -> None:
-        """The bus has everything before `end_sequence`; drained segments are deleted."""
+    def acknowledge(self, end_sequence: int, rows: Sequence[Delivered] = ()) -> None:
+        """The bus has everything before `end_sequence`, the new messages where `rows` say;
+        segments that nobody needs are deleted."""
+        kept = self._kept
         if end_sequence <= self._drained:
+            if kept is not None and time.monotonic() - self._kept_checked_at > _KEPT_CHECK_S:
+                self._delete_needless()
             return
+        if kept is not None:
+            kept.on_delivered(end_sequence, rows, self._segments())
         self._drained = end_sequence
         _write_position(self._folder, end_sequence)
-        self._delete_drained()
+        self._delete_needless()
 
     def rewind(self) -> None:
         """Read again from the first message that the bus has not acknowledged."""
         self._reader.seek(self._drained)
+
+    def kept_reader(self, held: Mapping[Place, int]) -> KeptReader:
+        """What is kept and lies beyond these ends."""
+        segments = self._segments()
+        released = self._kept.released if self._kept is not None else self._drained
+        start = min(max(released, segments[0].first_sequence), self._drained)
+        return KeptReader(SpoolReader(self._writer, start, decode), self._drained, held)
+
+    def release_kept(self) -> None:
+        """The site that is sent to from now on has everything before `drained_sequence`. What
+        arrived is counted again for it, from the oldest segment there is."""
+        if self._kept is None:
+            return
+        with self._writer.lock:
+            if self._kept_from is not None:
+                self._kept_from, self._is_recount = self._writer.segments[0].first_sequence, True
+            self._told.clear()
+        self._kept.reset(self._drained)
+
+    # --- the second site's side; any thread ---
+
+    def confirm(self, confirmed: Mapping[Place, int]) -> None:
+        """Up to these offsets the second site has the records."""
+        if self._kept is not None:
+            self._kept.on_confirmed(confirmed)
 
     # --- the counting side; one thread ---
 
@@ -140,11 +179,19 @@ class Spool:
         segments before `keep_from` are deleted."""
         with self._writer.lock:
             self._kept_from = self._writer.segments[0].first_sequence
+            self._is_recount = False
         return SpoolReader(self._writer, self._kept_from, decode_slot)
 
-    def keep_from(self, sequence: int) -> None:
-        """The slot reader needs nothing before this; it is in no segment that ends there."""
-        self._kept_from = sequence
+    def keep_from(self, sequence: int, told: Mapping[Place, int] = MappingProxyType({})) -> None:
+        """The slot reader needs nothing before this; it is in no segment that ends there. `told`:
+        the ends of what it has sent of the segment before, which the second site has to have,
+        too."""
+        with self._writer.lock:
+            if self._is_recount or self._kept_from is None:
+                return
+            if self._kept is not None:
+                self._told.append((self._kept_from, dict(told)))
+            self._kept_from = sequence
 
     # --- figures ---
 
@@ -170,6 +217,34 @@ class Spool:
             return sum(segment.end_bytes for segment in self._writer.segments)
 
     @property
+    def waiting_bytes(self) -> int:
+        """Of the segments that are not only kept: what `max_bytes` bounds."""
+        return self.bytes_on_disk - self.kept_bytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of the segments that are there for the second site alone."""
+        if self._kept is None:
+            return 0
+        needless = self._needless()
+        with self._writer.lock:
+            sealed = self._writer.segments[:-1]
+            return sum(each.end_bytes for each in sealed if each.end_sequence <= needless)
+
+    @property
+    def kept_messages(self) -> int:
+        """Messages that the bus has, the second site is not known to have, and that are here."""
+        if self._kept is None:
+            return 0
+        first = max(self._kept.released, self._segments()[0].first_sequence)
+        return max(0, self._drained - first)
+
+    @property
+    def uncovered_messages(self) -> int:
+        """Messages that had to be deleted before the second site was known to have them."""
+        return self._kept.uncovered if self._kept is not None else 0
+
+    @property
     def totals(self) -> dict[str, int]:
         """Messages ever made durable, by tally; survives restarts."""
         with self._writer.lock:
@@ -183,7 +258,7 @@ class Spool:
 
     def _admit(self, size: int) -> None:
         """Raise `SpoolFull` where the bound would be passed."""
-        used = self.bytes_on_disk + self._writer.waiting_bytes
+        used = self.waiting_bytes + self._writer.waiting_bytes
         if used + size > self._max_bytes:
             raise SpoolFull(f"{used} of {self._max_bytes} bytes are waiting for the bus")
         now = time.monotonic()
@@ -194,14 +269,65 @@ class Spool:
         if self._disk_is_full:
             raise SpoolFull(f"fewer than {self._min_free_bytes} bytes are free on the disk")
 
-    def _delete_drained(self) -> None:
+    def _segments(self) -> list[SpoolSegment]:
+        with self._writer.lock:
+            return list(self._writer.segments)
+
+    def _needless(self) -> int:
+        """Up to where neither the bus nor the counting needs a message."""
         kept_from = self._kept_from
-        needless = self._drained if kept_from is None else min(self._drained, kept_from)
+        return self._drained if kept_from is None else min(self._drained, kept_from)
+
+    def _delete_needless(self) -> None:
+        needless, kept = self._needless(), self._kept
+        if kept is None:
+            self._delete_before(needless)
+            return
+        self._kept_checked_at = time.monotonic()
+        self._delete_before(min(needless, kept.released, self._told_from(kept)))
+        while (end := self._overflow_end(needless)) is not None:
+            kept.on_dropped(end)
+            self._delete_before(end)
+
+    def _told_from(self, kept: KeptSegments) -> int:
+        """The first segment whose counts the second site is not known to have."""
+        with self._writer.lock:
+            while self._told and (
+                self._told[0][0] < self._writer.segments[0].first_sequence
+                or kept.is_confirmed(self._told[0][1])
+            ):
+                self._told.popleft()
+            return self._told[0][0] if self._told else self._drained
+
+    def _overflow_end(self, needless: int) -> int | None:
+        """The end of the oldest kept segment where too many are kept, or where the disk is nearly
+        as full as refuses senders."""
+        oldest = self._segments()[0]
+        kept_bytes = self.kept_bytes
+        if kept_bytes == 0 or oldest.end_sequence > needless:
+            return None
+        status = os.statvfs(self._folder)
+        free_bytes = status.f_bavail * status.f_frsize
+        is_short = free_bytes < self._min_free_bytes + 2 * oldest.end_bytes
+        return oldest.end_sequence if kept_bytes > self._kept_max_bytes or is_short else None
+
+    def _delete_before(self, sequence: int) -> None:
         with self._writer.lock:
             segments = self._writer.segments
-            while len(segments) > 1 and segments[0].end_sequence <= needless:
+            while len(segments) > 1 and segments[0].end_sequence <= sequence:
                 self._reader.release(segments[0])
-                segments.pop(0).path.unlink(missing_ok=True)
+                gone = segments.pop(0)
+                gone.path.unlink(missing_ok=True)
+                delete_places(gone)
+
+
+def _open_kept(
+    folder: Path, segments: Sequence[SpoolSegment], drained: int, max_bytes: int
+) -> KeptSegments | None:
+    if max_bytes:
+        return KeptSegments(folder, segments, drained)
+    forget_kept(folder)
+    return None
 
 
 def _settle(done: asyncio.Future[None], error: OSError | None) -> None:

@@ -5,7 +5,7 @@ In: positions, and an attempt. Out: whether there is anything to do. Never: Spar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from ingest.store.port import Position
@@ -24,8 +24,19 @@ class StagedStore(Protocol, Generic[Attempt]):
         Raises `StoreUnavailable`, `PositionsOverlap`, `StoreError`.
         """
 
-    def commit(self, attempt: Attempt, positions: Sequence[Position]) -> None:
-        """Everything written under it counts from now on, with the positions. May be called again.
+    def add_up(self, attempt: Attempt, sums: Mapping[bytes, Mapping[str, int]]) -> None:
+        """Add what the parts have added to the sums of all devices, each sum once for an attempt;
+        may be called again with the same.
+
+        Raises `StoreUnavailable`, `StoreError`.
+        """
+
+    def commit(
+        self, attempt: Attempt, positions: Sequence[Position],
+        clocks: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Everything written under it counts from now on, with the positions and the clocks
+        (`StoreBatch.clocks`). May be called again with the same.
 
         Raises `StoreUnavailable`, `StoreError`.
         """

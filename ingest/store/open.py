@@ -52,9 +52,7 @@ def open_store(
     raise StoreError(f"{url!r} is no store: expected {_SQLITE}/absolute/path or {_HBASE_FORM}")
 
 
-def _in_hbase(
-    url: str, mode: str, keep: RetentionSettings | None
-) -> RecordStore | RecordReader:
+def _in_hbase(url: str, mode: str, keep: RetentionSettings | None) -> RecordStore | RecordReader:
     from ingest.store.hbase.reader import HbaseReader
     from ingest.store.hbase.writer import HbaseStore
 
@@ -78,14 +76,14 @@ def _kept(keep: RetentionSettings, keep_days: int) -> RetentionSettings:
     return replace(keep, records_days=keep_days, rejected_days=keep_days)
 
 
-def hbase_connection(url: str) -> tuple[HbaseConnection, int]:
-    """The HBase of a URL, not connected yet, and how many days it keeps records. Raises
-    `StoreError`."""
+def hbase_connection(url: str, timeout_ms: int = 0) -> tuple[HbaseConnection, int]:
+    """The HBase of a URL, not connected yet, and how many days it keeps records. `timeout_ms`: how
+    long an answer is waited for, if not as usual. Raises `StoreError`."""
     # Imported here: Thrift is slow to import, and a store in a file does not need it.
-    from ingest.store.hbase.connection import HbaseConnection
+    from ingest.store.hbase.connection import TIMEOUT_MS, HbaseConnection
 
     name, keep_days, servers = _parsed(url)
-    return HbaseConnection(servers, name), keep_days
+    return HbaseConnection(servers, name, timeout_ms or TIMEOUT_MS), keep_days
 
 
 def _parsed(url: str) -> tuple[str, int, list[tuple[str, int]]]:

@@ -5,8 +5,8 @@ In: rows and positions. Out: counts and pages of rows. Never: SQL or an HBase ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -60,6 +60,36 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     start_offset: int = -1
 
 
+class MinuteQuality(NamedTuple):
+    """What all devices of a kind have sent in a minute, and how much of it is valid; a device that
+    has more valid records than it said it sent counts as complete."""
+
+    kind: str
+    minute_ms: int
+    sent: int
+    valid: int
+
+
+class MissingCell(NamedTuple):
+    """So many records an edge has handed to the bus, and nobody has found them there."""
+
+    kind: str
+    camera_ip: str
+    minute_ms: int
+    records: int
+
+
+class QualitySummary(NamedTuple):
+    """Minutes over all devices, and the cells in which records are missing, `MAX_MISSING` at most.
+    Small, whatever the number of devices: the watch reads it every minute."""
+
+    minutes: list[MinuteQuality]
+    missing: list[MissingCell]
+
+
+MAX_MISSING = 10_000
+
+
 class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One valid record as it is stored. Times are epoch milliseconds UTC; `body` is the device's
     JSON.
@@ -86,8 +116,8 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partly_read: bool = False
     replayed: bool = False
     body: bytes = b""
-    # Not 0 where the device's clock is at fault: what it wrote minus the arrival.
-    # `captured_at_ms` is then the arrival, by which such a record is ordered.
+    # Not 0 where the device's clock is off: what it wrote minus `captured_at_ms`, by which the
+    # record is ordered. Where its offset was not known, that is the arrival.
     clock_off_ms: int = 0
     # Set by the store at the first successful write; a replay never changes it
     stored_at_ms: int = 0
@@ -96,6 +126,11 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def claimed_at_ms(self) -> int:
         """The capture time as the device wrote it."""
         return self.captured_at_ms + self.clock_off_ms
+
+    @property
+    def is_ordered_by_arrival(self) -> bool:
+        """Whether nothing better was known than when it arrived."""
+        return self.clock_off_ms != 0 and self.captured_at_ms == self.received_at_ms
 
     @property
     def quality_key(self) -> CellKey:
@@ -131,9 +166,37 @@ def _cell_key(row: RecordRow | RejectedRow, captured_at_ms: int) -> CellKey:
     return kind, row.camera_ip, row.recognizer_ip, minute_ms
 
 
+class QualitySum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Quality cells added up, from `start_ms` on for the step that was asked for: of all devices
+    (`camera_ip` is empty) or of one device and server."""
+
+    start_ms: int
+    kind: str
+    camera_ip: str = ""
+    recognizer_ip: str = ""
+    sent: int = 0
+    accepted: int = 0
+    arrived: int = 0
+    valid: int = 0
+    partly_read: int = 0
+    stored: int = 0
+    duplicates: int = 0
+    missing: int = 0  # of each cell what it has: one device's surplus hides no other's loss
+    rejected: dict[str, int] = {}
+
+
+class QualityDevices(msgspec.Struct, frozen=True, kw_only=True):
+    """The devices with the widest gaps, one sum each over the whole span, and how many there are in
+    all."""
+
+    widest: Sequence[QualitySum]
+    total: int
+
+
 class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one micro-batch changes. `latency` turns the rows that were really new into
-    latency cells; the store itself counts them in the quality cells (`quality_key`)."""
+    latency cells; the store itself counts them in the quality cells (`quality_key`). `clocks`: by
+    how much (ms) the captures of devices are corrected from the next batch on; None: as before."""
 
     rows: Sequence[RecordRow] = ()
     rejected: Sequence[RejectedRow] = ()
@@ -141,6 +204,7 @@ class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
     # What exceeds the stored maximum is added to the cell's number that it `adds_to`
     counters: Sequence[CumulativeCount] = ()
     latency: Callable[[Sequence[RecordRow]], Sequence[LatencyCell]] | None = None
+    clocks: Mapping[str, int] | None = None
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +218,8 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     latency: Sequence[LatencyCell] = ()
     quality: Sequence[QualityCell] = ()
     stored_at_ms: int = 0
+    # By kind: what edges have told more of than before
+    accepted: Mapping[str, int] = {}
     # Every position was reached before: a replay, nothing was written
     already_applied: bool = False
 
@@ -223,14 +289,49 @@ class RecordReader(Protocol):
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """Quality cells by capture minute."""
 
+    def quality_summary(self, *, from_ms: int, until_ms: int) -> QualitySummary:
+        """The same, summed up over devices."""
+
     def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
         """The exact histograms (all devices), for percentiles over any range."""
+
+    def quality_sums(
+        self, *, step_ms: int, from_ms: int, until_ms: int, kind: str = "", camera_ip: str = ""
+    ) -> list[QualitySum]:
+        """Per kind and step (`ingest.store.rollups.STEPS`) that begins in the span, ascending: the
+        sum over all devices, or one of each server of a camera."""
+
+    def quality_devices(
+        self, *, step_ms: int, from_ms: int, until_ms: int, kind: str = "", camera_ip: str = "",
+        limit: int,
+    ) -> QualityDevices:  # fmt: skip
+        """The same over the whole span, per kind, camera and server: at most `limit`, those first
+        that have the most records sent and not valid."""
+
+    def missing_records(self, *, from_ms: int, until_ms: int) -> list[QualityCell]:
+        """The quality cells of which edges have taken more than was found on the bus."""
+
+    def latency_sums(
+        self, *, step_ms: int, from_ms: int, until_ms: int, scope: str, district_id: str = ""
+    ) -> list[LatencyCell]:
+        """Histograms per kind and step that begins in the span, ascending. `scope`: `ALL`,
+        `DISTRICT` (one, or each) or `ODD` (per device) of `ingest.store.rollups`."""
+
+    def device_latency(
+        self, *, from_ms: int, until_ms: int, camera_ip: str, districts: Sequence[str]
+    ) -> list[LatencyCell]:
+        """As `latency_cells`, of one camera that was in one of the districts, at the cost of that
+        one camera."""
 
     def positions(self, application: str) -> list[Position]:
         """How far an application has come."""
 
     def newest_attempt(self) -> int:
         """The number of the newest batch that counts; 0 before the first."""
+
+    def clocks(self) -> dict[str, int]:
+        """By how much (ms) the captures of devices are corrected, as the newest batch that counts
+        left it."""
 
     def close(self) -> None:
         """Release the store."""

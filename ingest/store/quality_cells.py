@@ -1,17 +1,18 @@
 """Increments of quality cells, as a store adds them. Pure.
 
-In: rows that were new, counters of senders and edges. Out: `QualityCell`s that hold increments.
+In: rows, those of them that were new, counters of senders and edges. Out: `QualityCell`s that hold
+increments.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from bus.contracts.meters import CumulativeCount, QualityCell
-from ingest.store.port import CellKey, RecordRow
+from ingest.store.port import CellKey, QualitySum, RecordRow
 
 
 def key_of(cell: CumulativeCount | QualityCell) -> CellKey:
@@ -28,15 +29,28 @@ def empty_cell(key: CellKey) -> QualityCell:
     )  # fmt: skip
 
 
-def stored_cells(new: Iterable[RecordRow]) -> list[QualityCell]:
-    """Records that were new."""
-    counts = Counter(row.quality_key for row in new)
-    return [msgspec.structs.replace(empty_cell(key), stored=count) for key, count in counts.items()]
+def stored_cells(rows: Sequence[RecordRow], new: Sequence[RecordRow]) -> list[QualityCell]:
+    """Of the records that came, those that were new, and those that were there already."""
+    stored = Counter(row.quality_key for row in new)
+    again = Counter(row.quality_key for row in rows) - stored if len(rows) > len(new) else Counter()
+    return [
+        msgspec.structs.replace(empty_cell(key), stored=stored[key], duplicates=again[key])
+        for key in stored.keys() | again.keys()
+    ]
 
 
 def counted_cell(counter: CumulativeCount, more: int) -> QualityCell:
     """So many more were sent, or were taken by an edge."""
     return msgspec.structs.replace(empty_cell(key_of(counter)), **{counter.adds_to: more})
+
+
+def accepted_by_kind(cells: Iterable[QualityCell] | Iterable[QualitySum]) -> dict[str, int]:
+    """Of increments: what edges say that they took."""
+    found: Counter[str] = Counter()
+    for cell in cells:
+        if cell.accepted:
+            found[cell.kind] += cell.accepted
+    return dict(found)
 
 
 def merged_cells(cells: Iterable[QualityCell]) -> list[QualityCell]:
@@ -58,5 +72,6 @@ def _sum(one: QualityCell, other: QualityCell) -> QualityCell:
         partly_read=one.partly_read + other.partly_read,
         stored=one.stored + other.stored,
         accepted=one.accepted + other.accepted,
+        duplicates=one.duplicates + other.duplicates,
         rejected=dict(Counter(one.rejected) + Counter(other.rejected)),
     )

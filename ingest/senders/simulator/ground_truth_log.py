@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from bus.durable_file import replace_durably
 from ingest.senders.simulator.ground_truth import (
     EndLine,
     RecordLine,
@@ -147,7 +148,8 @@ class TruthLog:
                 return
             if part.totals.runs:
                 continue
-            _replace(part.path, [self._encoder.encode(line) for line in self._summary_lines(part)])
+            lines = [self._encoder.encode(line) + b"\n" for line in self._summary_lines(part)]
+            replace_durably(part.path, b"".join(lines))  # a crash leaves all lines or the summary
             part.totals = TruthTotals(runs={self._run.run})  # marks it as folded
 
     def _summary_lines(self, part: _Part) -> list[TruthLine]:
@@ -161,13 +163,3 @@ class TruthLog:
             disagreements=totals.disagreements,
         )
         return [self._run, *rules, summary]
-
-
-def _replace(path: Path, lines: Sequence[bytes]) -> None:
-    """Durably, so that a crash leaves either all the lines or the summary."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(b"".join(line + b"\n" for line in lines))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

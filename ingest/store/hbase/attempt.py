@@ -54,10 +54,12 @@ def write_rows(hbase: HbaseConnection, attempt: Ledger, batch: StoreBatch) -> Wr
 
 
 class TouchedCells(NamedTuple):
-    """Cells after the change, cumulative, as the meters publish them."""
+    """Cells after the change, cumulative, as the meters publish them; and what they add to the sums
+    of all devices, which every part adds to: `write_sums`."""
 
     latency: list[LatencyCell]
     quality: list[QualityCell]
+    sums: AggregateUpdates
 
 
 def write_cells(
@@ -66,27 +68,50 @@ def write_cells(
     updates: AggregateUpdates,
     counters: Sequence[CumulativeCount],
 ) -> TouchedCells:
-    """Add up. All changes of one cell must be in the same part, and the counters of a quality cell
-    with it."""
+    """Add up. All changes of what has one `aggregates.part_of` must be in the same part, and the
+    counters of a quality cell with it."""
     largest = _held(hbase, list({aggregates.counter_key(one) for one in counters}))
     updates.counters(
         counters,
         {key: value(cell, attempt).get(aggregates.COUNT, 0) for key, cell in largest.items()},
     )
+    fresh = _changed(hbase, attempt, updates)
+    sums = aggregates.sums_of(fresh, updates.numbers)
+    _put(hbase, attempt, fresh | _changed(hbase, attempt, sums.of_cameras))
+    return _touched(fresh, attempt.begun, sums.of_all)
+
+
+def write_sums(hbase: HbaseConnection, attempt: Ledger, updates: AggregateUpdates) -> None:
+    """Add what all parts together have added to the sums of all devices; once for an attempt."""
+    _put(hbase, attempt, _changed(hbase, attempt, updates))
+
+
+def write_clocks(hbase: HbaseConnection, attempt: Ledger, clocks: Mapping[str, int]) -> None:
+    """Put what is known of clocks in the place of what was; by the driver alone."""
+    key = aggregates.clocks_key()
+    held = _held(hbase, [key]).get(key)
+    _put(hbase, attempt, {key: apply_change(held, attempt, aggregates.replaced(clocks))})
+
+
+def _changed(
+    hbase: HbaseConnection, attempt: Ledger, updates: AggregateUpdates
+) -> dict[bytes, Cell]:
     held = _held(hbase, list(updates.numbers))
-    fresh = {
+    return {
         key: apply_change(held.get(key), attempt, aggregates.added(more))
         for key, more in updates.numbers.items()
     }
+
+
+def _put(hbase: HbaseConnection, attempt: Ledger, cells: Mapping[bytes, Cell]) -> None:
     puts: dict[str, list[Row]] = {}
-    for key, cell in fresh.items():
+    for key, cell in cells.items():
         puts.setdefault(tables.table_of_cell(key), []).append((key, {CELL: columns.encode(cell)}))
     hbase.put_many(puts, attempt.begun)
-    return _touched(fresh, attempt.begun)
 
 
-def _touched(cells: Mapping[bytes, Cell], number: int) -> TouchedCells:
-    touched = TouchedCells([], [])
+def _touched(cells: Mapping[bytes, Cell], number: int, sums: AggregateUpdates) -> TouchedCells:
+    touched = TouchedCells([], [], sums)
     for key, cell in cells.items():
         kind = keys.cell_kind(key)
         if kind == aggregates.HISTOGRAM:

@@ -35,6 +35,7 @@ TIMEOUT_MS = 20_000
 WAIT_S = 20.0
 IDLE_S = 30.0  # a Thrift server closes a line from which it has read nothing for 60 s
 ROWS_PER_CALL = 1_000  # 25 to 60 ms each; five times as many took ten times as long
+PUT_BYTES = 4 << 20  # of one call, which a Thrift server holds in its small heap
 
 logging.getLogger("happybase.pool").setLevel(logging.WARNING)  # it tells what we tell
 _PASSING = (TTransportException, TProtocolException, OSError, NoConnectionsAvailable)
@@ -78,7 +79,11 @@ class HbaseConnection:
     different ones, so that the servers share the work.
     """
 
-    def __init__(self, servers: Sequence[Server], prefix: str) -> None:
+    def __init__(
+        self, servers: Sequence[Server], prefix: str, timeout_ms: int = TIMEOUT_MS
+    ) -> None:
+        """`timeout_ms`: after which a server that does not answer is left."""
+        self._timeout_ms = timeout_ms
         self._servers = tuple(servers)
         self._prefix = prefix
         self._current = os.getpid() % len(self._servers)
@@ -136,7 +141,7 @@ class HbaseConnection:
             with self.session() as session:
                 session.put_many(table, some, timestamp_ms)
 
-        parts = [(table, some) for table, own in rows.items() for some in _slices(own)]
+        parts = [(table, some) for table, own in rows.items() for some in put_slices(own)]
         self._at_once(write, parts)
 
     def _at_once(self, work: Callable[[Any], Done], parts: Sequence[Any]) -> list[Done]:
@@ -159,7 +164,7 @@ class HbaseConnection:
 
     def _new_pool(self) -> happybase.ConnectionPool:
         host, port = self._servers[self._current]
-        return happybase.ConnectionPool(POOL, host=host, port=port, timeout=TIMEOUT_MS)
+        return happybase.ConnectionPool(POOL, host=host, port=port, timeout=self._timeout_ms)
 
     def _use_another_than(self, used: int) -> None:
         """After a failure; once, whoever else has failed with the same one."""
@@ -270,3 +275,17 @@ Sliced = TypeVar("Sliced")
 def _slices(whole: Sequence[Sliced]) -> Iterator[Sequence[Sliced]]:
     """Of at most `ROWS_PER_CALL`."""
     return (whole[at : at + ROWS_PER_CALL] for at in range(0, len(whole), ROWS_PER_CALL))
+
+
+def put_slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Consecutive ones, each of at most `ROWS_PER_CALL` rows and `PUT_BYTES`, or of one row that is
+    larger."""
+    first = size = 0
+    for number, (key, cells) in enumerate(rows):
+        more = len(key) + sum(len(name) + len(text) for name, text in cells.items())
+        if number > first and (number - first == ROWS_PER_CALL or size + more > PUT_BYTES):
+            yield rows[first:number]
+            first, size = number, 0
+        size += more
+    if rows:
+        yield rows[first:]

@@ -13,7 +13,9 @@ from typing import TypeVar
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.domain.kinds import KIND_AS_STORED
 from bus.domain.plates import folded
+from bus.domain.times import MINUTE_MS
 from ingest.store.hbase import aggregates, columns, keys, tables
+from ingest.store.hbase.chart_sums import ChartSums
 from ingest.store.hbase.connection import (
     ROWS_PER_CALL,
     HbaseConnection,
@@ -28,11 +30,14 @@ from ingest.store.port import (
     PageRequest,
     PlatesFound,
     Position,
+    QualityDevices,
+    QualitySum,
+    QualitySummary,
     Query,
     RecordRow,
     RejectedRow,
 )
-from ingest.store.totals import counts_of
+from ingest.store.totals import counts_of, quality_summary
 
 MAX_PLATES_SCANNED = 100_000  # by one search for a part of a plate; entries come over a line
 MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
@@ -138,11 +143,62 @@ class HbaseReader:
         cells = (aggregates.quality_cell_of(key, numbers) for key, numbers in found)
         return [cell for cell in cells if kind in ("", cell.kind)]
 
+    def quality_summary(self, *, from_ms: int, until_ms: int) -> QualitySummary:
+        """See `RecordReader.quality_summary`: minute by minute, so that memory holds one."""
+        begins = range(from_ms, until_ms, MINUTE_MS)
+        return quality_summary(
+            cell
+            for begin_ms in begins
+            for cell in self.quality(from_ms=begin_ms, until_ms=min(until_ms, begin_ms + MINUTE_MS))
+        )
+
     def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
         """See `RecordReader.latency_cells`."""
         found = self._numbers(aggregates.HISTOGRAM, from_ms, until_ms)
         cells = (aggregates.latency_cell_of(key, numbers) for key, numbers in found if numbers)
         return [cell for cell in cells if kind in ("", cell.kind)]
+
+    def missing_records(self, *, from_ms: int, until_ms: int) -> list[QualityCell]:
+        """See `RecordReader.missing_records`."""
+        return [c for c in self.quality(from_ms=from_ms, until_ms=until_ms) if c.missing]
+
+    def quality_sums(
+        self, *, step_ms: int, from_ms: int, until_ms: int, kind: str = "", camera_ip: str = ""
+    ) -> list[QualitySum]:
+        """See `RecordReader.quality_sums`."""
+        return self._read(
+            lambda line: ChartSums(line).quality(step_ms, from_ms, until_ms, kind, camera_ip), []
+        )
+
+    def quality_devices(
+        self, *, step_ms: int, from_ms: int, until_ms: int, kind: str = "", camera_ip: str = "",
+        limit: int,
+    ) -> QualityDevices:  # fmt: skip
+        """See `RecordReader.quality_devices`."""
+        return self._read(
+            lambda line: ChartSums(line).devices(
+                step_ms, from_ms, until_ms, kind, camera_ip, limit
+            ),
+            QualityDevices(widest=(), total=0),
+        )
+
+    def latency_sums(
+        self, *, step_ms: int, from_ms: int, until_ms: int, scope: str, district_id: str = ""
+    ) -> list[LatencyCell]:
+        """See `RecordReader.latency_sums`."""
+        return self._read(
+            lambda line: ChartSums(line).latency(step_ms, from_ms, until_ms, scope, district_id),
+            [],
+        )
+
+    def device_latency(
+        self, *, from_ms: int, until_ms: int, camera_ip: str, districts: Sequence[str]
+    ) -> list[LatencyCell]:
+        """See `RecordReader.device_latency`."""
+        return self._read(
+            lambda line: ChartSums(line).device_latency(from_ms, until_ms, camera_ip, districts),
+            [],
+        )
 
     def positions(self, application: str) -> list[Position]:
         """See `RecordReader.positions`."""
@@ -159,6 +215,16 @@ class HbaseReader:
     def newest_attempt(self) -> int:
         """See `RecordReader.newest_attempt`."""
         return self._read(lambda line: columns.read_ledger(line)[0].committed, 0)
+
+    def clocks(self) -> dict[str, int]:
+        """See `RecordReader.clocks`."""
+
+        def read(line: ThriftSession) -> dict[str, int]:
+            ledger, _ = columns.read_ledger(line)
+            found = line.get(tables.LEDGER, aggregates.clocks_key())
+            return dict(value(columns.cell_of(found), ledger)) if found else {}
+
+        return self._read(read, {})
 
     def close(self) -> None:
         """Close the connections; no call may be running."""

@@ -20,7 +20,7 @@ CLASSES = tuple(KINDS)
 each minute: what is found by an entry ages with it."""
 REJECTED = "rejected"
 CELLS, LEDGER = "cells", "ledger"
-"""What the charts show, which ages; the ledger and the totals, which never do."""
+"""What the charts show, which ages; the ledger, the totals and the clocks, which never do."""
 FORMER = ("records", "index", "books")
 """Tables of an earlier version of this program, which this one does not read."""
 
@@ -83,7 +83,7 @@ def create_statements(name: str, keep: RetentionSettings, regions: int = SALTS) 
 def table_of_cell(key: bytes) -> str:
     """Where a cell lies."""
     kind = cell_kind(key)
-    if kind == aggregates.TOTAL:
+    if kind in (aggregates.TOTAL, aggregates.CLOCKS):
         return LEDGER
     if kind == aggregates.CAPTURED:
         _, stored_as = parts_of(key, "ns")

@@ -11,20 +11,28 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from bus import wall_clock
 from bus.retention import RetentionSettings
-from ingest.store.hbase import columns, tables
-from ingest.store.hbase.attempt import write_cells, write_rows
+from ingest.store.hbase import aggregates, columns, tables
+from ingest.store.hbase.aggregates import AggregateUpdates
+from ingest.store.hbase.attempt import (
+    write_cells,
+    write_clocks,
+    write_rows,
+    write_sums,
+)
 from ingest.store.hbase.columns import HEAD, HEAD_ROW
 from ingest.store.hbase.connection import HbaseConnection, ThriftSession
 from ingest.store.hbase.ledger import Ledger, begin_attempt, commit_attempt, open_writer
+from ingest.store.hbase.pause import AttemptGate
 from ingest.store.hbase.reader import HbaseReader
 from ingest.store.port import Applied, Position, StoreBatch, StoreError, StoreUnavailable
 from ingest.store.positions import was_applied
+from ingest.store.quality_cells import accepted_by_kind
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +54,7 @@ class HbaseStore(HbaseReader):
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._name = uuid.uuid4().hex
+        self._gate = AttemptGate(hbase)
         with hbase.session() as session:
             _ensure_tables(session, keep)
             ledger, written = columns.read_ledger(session)
@@ -60,12 +69,17 @@ class HbaseStore(HbaseReader):
                 stored_at_ms=self._now_ms(), already_applied=True,
             )  # fmt: skip
         written = write_rows(self._hbase, attempt, batch)
-        latency, quality = write_cells(self._hbase, attempt, written.updates, batch.counters)
-        self.commit(attempt, positions)
-        return replace(written.applied, latency=latency, quality=quality)
+        touched = write_cells(self._hbase, attempt, written.updates, batch.counters)
+        self.add_up(attempt, touched.sums.numbers)
+        self.commit(attempt, positions, batch.clocks)
+        accepted = accepted_by_kind(aggregates.minute_sums(touched.sums.numbers))
+        return replace(
+            written.applied, latency=touched.latency, quality=touched.quality, accepted=accepted
+        )
 
     def begin(self, positions: Sequence[Position]) -> Ledger | None:
-        """See `StagedStore.begin`."""
+        """See `StagedStore.begin`. Waits while somebody snapshots the tables (`pause`)."""
+        self._gate.wait()
         with self._lock, self._hbase.session() as session:
             ledger, written = self._own_ledger(session)
             if was_applied(positions, ledger.end_offset):
@@ -75,8 +89,20 @@ class HbaseStore(HbaseReader):
                 _advance(session, written, attempt)
             return attempt
 
-    def commit(self, attempt: Ledger, positions: Sequence[Position]) -> None:
+    def add_up(self, attempt: Ledger, sums: Mapping[bytes, Mapping[str, int]]) -> None:
+        """See `StagedStore.add_up`."""
+        updates = AggregateUpdates()
+        for key, more in sums.items():
+            updates.add(key, more)
+        write_sums(self._hbase, attempt, updates)
+
+    def commit(
+        self, attempt: Ledger, positions: Sequence[Position],
+        clocks: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
         """See `StagedStore.commit`."""
+        if clocks is not None:
+            write_clocks(self._hbase, attempt, clocks)
         with self._lock, self._hbase.session() as session:
             ledger, written = self._own_ledger(session)
             if ledger.counts(attempt.begun):

@@ -17,14 +17,21 @@ import msgspec
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.domain.plates import folded
 from ingest.store.port import (
+    MAX_MISSING,
     Counts,
+    MinuteQuality,
+    MissingCell,
     PageRequest,
     PlatesFound,
     Position,
+    QualityDevices,
+    QualitySum,
+    QualitySummary,
     Query,
     RecordRow,
     RejectedRow,
 )
+from ingest.store.sqlite import cells
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import HOUR_MS
 from ingest.store.sqlite.query import (
@@ -38,9 +45,6 @@ from ingest.store.sqlite.query import (
 from ingest.store.sqlite.schema import VERSION, version_of
 from ingest.store.totals import counts_of
 
-_BUCKETS = msgspec.json.Decoder(dict[int, int])
-# Beyond every epoch in milliseconds: "until" where none was asked for.
-_FOREVER_MS = 1 << 62
 _REJECTED_COLUMNS = ",".join(RejectedRow.__struct_fields__)
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
@@ -88,7 +92,7 @@ class SqliteReader:
             f"SELECT id,{_REJECTED_COLUMNS} FROM rejected WHERE id < ? AND (? = '' OR kind = ?)"
             " AND (? = '' OR reason = ?) ORDER BY id DESC LIMIT ?"
         )
-        before, limit = int(page.cursor or _FOREVER_MS), bounded(page.limit)
+        before, limit = int(page.cursor or cells.FOREVER_MS), bounded(page.limit)
         found = self._rows(Statement(sql, [before, kind, kind, reason, reason, limit + 1]))
         rows = [_struct(RejectedRow, row[1:]) for row in found[:limit]]
         return rows, str(found[limit - 1][0]) if len(found) > limit else ""
@@ -106,35 +110,63 @@ class SqliteReader:
 
     def quality(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[QualityCell]:
         """See `RecordReader.quality`."""
-        where = "WHERE minute_ms >= ? AND minute_ms < ? AND (? = '' OR kind = ?)"
-        values = [from_ms, until_ms or _FOREVER_MS, kind, kind]
-        reasons: dict[tuple[Any, ...], dict[str, int]] = {}
-        for *key, reason, count in self._rows(
+        return cells.quality_cells(self._rows, from_ms, until_ms, kind)
+
+    def quality_summary(self, *, from_ms: int, until_ms: int) -> QualitySummary:
+        """See `RecordReader.quality_summary`."""
+        span = [from_ms, until_ms or cells.FOREVER_MS]
+        totals = self._rows(
             Statement(
-                "SELECT minute_ms, kind, camera_ip, recognizer_ip, reason, count"
-                f" FROM quality_rejected {where}",
-                values,
-            )
-        ):
-            reasons.setdefault(tuple(key), {})[reason] = count
-        cells = self._rows(
-            Statement(
-                "SELECT minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid,"
-                f" partly_read, stored, accepted FROM quality {where}"
-                " ORDER BY minute_ms, kind, camera_ip, recognizer_ip",
-                values,
+                "SELECT kind, minute_ms, SUM(sent), SUM(MIN(valid, sent)) FROM quality"
+                " WHERE minute_ms >= ? AND minute_ms < ? GROUP BY minute_ms, kind"
+                " ORDER BY minute_ms, kind",
+                span,
             )
         )
-        return [quality_cell(row, reasons.get(row[:4], {})) for row in cells]
+        missing = self._rows(
+            Statement(
+                "SELECT kind, camera_ip, minute_ms, SUM(accepted - arrived) FROM quality"
+                " WHERE minute_ms >= ? AND minute_ms < ? AND accepted > arrived"
+                " GROUP BY minute_ms, kind, camera_ip ORDER BY minute_ms, kind, camera_ip LIMIT ?",
+                [*span, MAX_MISSING],
+            )
+        )
+        return QualitySummary(
+            [MinuteQuality(*row) for row in totals], [MissingCell(*row) for row in missing]
+        )
+
+    def missing_records(self, *, from_ms: int, until_ms: int) -> list[QualityCell]:
+        """See `RecordReader.missing_records`."""
+        return cells.quality_cells(self._rows, from_ms, until_ms, only_missing=True)
 
     def latency_cells(self, *, from_ms: int, until_ms: int, kind: str = "") -> list[LatencyCell]:
         """See `RecordReader.latency_cells`."""
-        sql = (
-            "SELECT kind, district_id, camera_ip, minute_ms, buckets FROM latency_cells"
-            " WHERE minute_ms >= ? AND minute_ms < ? AND (? = '' OR kind = ?) ORDER BY minute_ms"
-        )
-        found = self._rows(Statement(sql, [from_ms, until_ms or _FOREVER_MS, kind, kind]))
-        return [_struct(LatencyCell, (*row[:4], _BUCKETS.decode(row[4]), 0)) for row in found]
+        return cells.latency_cells(self._rows, from_ms, until_ms, kind)
+
+    def quality_sums(
+        self, *, step_ms: int, from_ms: int, until_ms: int, kind: str = "", camera_ip: str = ""
+    ) -> list[QualitySum]:
+        """See `RecordReader.quality_sums`."""
+        return cells.quality_sums(self._rows, step_ms, from_ms, until_ms, kind, camera_ip)
+
+    def quality_devices(
+        self, *, step_ms: int, from_ms: int, until_ms: int, kind: str = "", camera_ip: str = "",
+        limit: int,
+    ) -> QualityDevices:  # fmt: skip
+        """See `RecordReader.quality_devices`."""
+        return cells.quality_devices(self._rows, step_ms, from_ms, until_ms, kind, camera_ip, limit)
+
+    def latency_sums(
+        self, *, step_ms: int, from_ms: int, until_ms: int, scope: str, district_id: str = ""
+    ) -> list[LatencyCell]:
+        """See `RecordReader.latency_sums`."""
+        return cells.latency_sums(self._rows, scope, step_ms, from_ms, until_ms, district_id)
+
+    def device_latency(
+        self, *, from_ms: int, until_ms: int, camera_ip: str, districts: Sequence[str]
+    ) -> list[LatencyCell]:
+        """See `RecordReader.device_latency`."""
+        return cells.device_latency(self._rows, from_ms, until_ms, camera_ip, districts)
 
     def positions(self, application: str) -> list[Position]:
         """See `RecordReader.positions`."""
@@ -149,6 +181,10 @@ class SqliteReader:
         """See `RecordReader.newest_attempt`."""
         found = self._rows(Statement("SELECT newest FROM attempts", []))
         return int(found[0][0]) if found else 0
+
+    def clocks(self) -> dict[str, int]:
+        """See `RecordReader.clocks`."""
+        return dict(self._rows(Statement("SELECT camera_ip, off_ms FROM clocks", [])))
 
     def close(self) -> None:
         """Close the connections of all threads; no call may be running."""
@@ -192,24 +228,4 @@ def _struct(kind: type[_Row], values: Sequence[Any]) -> _Row:
         kind,
         strict=False,
         builtin_types=(bytes,),
-    )
-
-
-def quality_cell(row: tuple[Any, ...], rejected: dict[str, int], attempt: int = 0) -> QualityCell:
-    """A cell of its row, its rejections, and the number of the batch that made it so."""
-    minute_ms, kind, camera_ip, recognizer_ip = row[:4]
-    sent, arrived, valid, partly_read, stored, accepted = row[4:]
-    return QualityCell(
-        kind=kind,
-        camera_ip=camera_ip,
-        recognizer_ip=recognizer_ip,
-        minute_ms=minute_ms,
-        sent=sent,
-        arrived=arrived,
-        valid=valid,
-        rejected=rejected,
-        partly_read=partly_read,
-        stored=stored,
-        accepted=accepted,
-        attempt=attempt,
     )

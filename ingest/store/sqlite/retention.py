@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import product
 
 from bus.contracts.headers import RecordKind
 from bus.contracts.topics import DAY_MS
 from bus.retention import NEVER_MS, RetentionSettings, past_before_ms
 from ingest.store.port import COMMON_STORED
+from ingest.store.rollups import ALL, DISTRICT, ODD, STEPS
 from ingest.store.sqlite.facets import FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
 
 REST_MS = 60_000  # a slice that found nothing is followed by no other for so long
@@ -41,12 +43,24 @@ _UNSEEN_CAMERAS = f"""
 DELETE FROM cameras WHERE last_hour < coalesce((SELECT min(hour) FROM hours), {1 << 62})
 """
 _OLDEST_REJECTED = "SELECT stored_at_ms, id FROM rejected ORDER BY id LIMIT ?"
-# The key's columns of each book. The reasons follow their quality cell in the same slice.
+# The key's columns of each book, the time first. The reasons follow their quality cell in the same
+# slice.
 _BOOKS = {
     "quality": ("minute_ms", "kind", "camera_ip", "recognizer_ip"),
     "sent": ("minute_ms", "kind", "camera_ip", "recognizer_ip", "producer", "epoch"),
     "accepted": ("minute_ms", "kind", "camera_ip", "recognizer_ip", "producer", "epoch"),
     "latency_cells": ("minute_ms", "kind", "district_id", "camera_ip"),
+}
+# The key's columns of each table of sums, and all values of the leading one. A sum is past its time
+# when the last minute in it is.
+_QUALITY_SUM = ("is_device", "step_ms", "start_ms", "kind", "camera_ip", "recognizer_ip")
+_SUMS: dict[str, tuple[tuple[str, ...], tuple[object, ...]]] = {
+    "quality_sums": (_QUALITY_SUM, (False, True)),
+    "quality_sums_rejected": ((*_QUALITY_SUM, "reason"), (False, True)),
+    "latency_sums": (
+        ("scope", "step_ms", "start_ms", "kind", "district_id", "camera_ip"),
+        (ALL, DISTRICT, ODD),
+    ),
 }
 _RARER = tuple(kind.value for kind in RecordKind if kind.value != COMMON_STORED)
 _START = (NEVER_MS, 0)
@@ -128,7 +142,21 @@ class SqliteRetention:
         before_ms = past_before_ms(self._keep.books_days, now_ms)
         if before_ms == NEVER_MS:
             return 0
-        return sum(self._book(table, before_ms, limit) for table in _BOOKS)
+        books = sum(self._book(table, before_ms, limit) for table in _BOOKS)
+        return books + sum(self._sum(table, before_ms, limit) for table in _SUMS)
+
+    def _sum(self, table: str, before_ms: int, limit: int) -> int:
+        """At most `limit` of each step and scope, the oldest first."""
+        columns, leading = _SUMS[table]
+        key = ",".join(columns)
+        delete = (
+            f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table}"
+            f" WHERE {columns[0]} = ? AND step_ms = ? AND start_ms <= ? ORDER BY start_ms LIMIT ?)"
+        )
+        return sum(
+            self._db.execute(delete, (value, step_ms, before_ms - step_ms, limit)).rowcount
+            for value, step_ms in product(leading, STEPS)
+        )
 
     def _book(self, table: str, before_ms: int, limit: int) -> int:
         columns = _BOOKS[table]

@@ -33,7 +33,9 @@ from ingest.store.port import (
     StoreUnavailable,
 )
 from ingest.store.positions import was_applied
-from ingest.store.quality_cells import counted_cell, merged_cells, stored_cells
+from ingest.store.quality_cells import accepted_by_kind, counted_cell, merged_cells, stored_cells
+from ingest.store.rollups import quality_change
+from ingest.store.sqlite.cells import quality_cell
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import (
     FACET_CHECKPOINT,
@@ -41,11 +43,10 @@ from ingest.store.sqlite.facets import (
     FACET_PLATE,
     HOUR_MS,
 )
-from ingest.store.sqlite.reader import SqliteReader, quality_cell
+from ingest.store.sqlite.reader import SqliteReader
 from ingest.store.sqlite.retention import SqliteRetention
-from ingest.store.sqlite.schema import (
-    prepare,
-)
+from ingest.store.sqlite.schema import prepare
+from ingest.store.sqlite.sums import SqliteSums
 from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
 
 
@@ -82,13 +83,14 @@ ON CONFLICT DO UPDATE SET count = count + excluded.count
 """
 _ADD_QUALITY = """
 INSERT INTO quality (minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read,
-    stored, accepted)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    stored, accepted, duplicates)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET sent = sent + excluded.sent, arrived = arrived + excluded.arrived,
     valid = valid + excluded.valid, partly_read = partly_read + excluded.partly_read,
-    stored = stored + excluded.stored, accepted = accepted + excluded.accepted
+    stored = stored + excluded.stored, accepted = accepted + excluded.accepted,
+    duplicates = coalesce(duplicates, valid - stored) + excluded.duplicates
 RETURNING minute_ms, kind, camera_ip, recognizer_ip, sent, arrived, valid, partly_read, stored,
-    accepted
+    accepted, duplicates
 """
 _REJECTED_OF_CELL = """
 SELECT reason, count FROM quality_rejected
@@ -160,6 +162,7 @@ class SqliteStore(SqliteReader):
                 path, isolation_level=None, check_same_thread=False, timeout=10
             )
             prepare(self._db)
+            self._sums = SqliteSums(self._db)
         self._retention = SqliteRetention(self._db, keep or RetentionSettings())
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
@@ -170,6 +173,7 @@ class SqliteStore(SqliteReader):
             immediate_transaction(self._db),
         ):
             applied = self._apply(batch, positions)
+        self._sum_up()
         self._forget(applied.stored + applied.stored // 4)
         return applied
 
@@ -190,11 +194,18 @@ class SqliteStore(SqliteReader):
         attempt = int(self._db.execute(_NEXT_ATTEMPT, (now_ms,)).fetchone()[0])
         new = self._put_rows(batch.rows, now_ms)
         rejected = self._put_rejected(batch.rejected, now_ms)
-        cells = batch.latency(new) if batch.latency and new else ()
-        latency = [self._merge_cell(cell, attempt) for cell in cells]
-        changes = merged_cells([*batch.quality, *stored_cells(new), *self._counted(batch.counters)])
+        more = batch.latency(new) if batch.latency and new else ()
+        latency = [self._merge_cell(cell, attempt) for cell in more]
+        changes = merged_cells(
+            [*batch.quality, *stored_cells(batch.rows, new), *self._counted(batch.counters)]
+        )
         quality = [self._add_quality(cell, attempt) for cell in changes]
+        grown = [quality_change(*pair) for pair in zip(quality, changes, strict=True)]
+        self._sums.add(grown, more)
         self._db.executemany(_PUT_POSITION, (astuple(p)[:6] for p in positions))
+        if batch.clocks is not None:
+            self._db.execute("DELETE FROM clocks")
+            self._db.executemany("INSERT INTO clocks VALUES (?, ?)", batch.clocks.items())
         return Applied(
             stored=len(new),
             duplicates=len(batch.rows) - len(new),
@@ -203,7 +214,18 @@ class SqliteStore(SqliteReader):
             latency=latency,
             quality=quality,
             stored_at_ms=now_ms,
+            accepted=accepted_by_kind(changes),
         )
+
+    def _sum_up(self) -> None:
+        """One slice of the cells of an older file, like `_forget`."""
+        if self._sums.is_complete():
+            return
+        try:
+            with self._write_lock, sqlite_errors(self.path), immediate_transaction(self._db):
+                self._sums.take_slice()
+        except StoreError as error:
+            log.warning("older cells are not in the charts yet: %s", error)
 
     def _forget(self, at_most: int) -> None:
         """One slice of what is past its time, after the batch: its failure takes nothing back, the
@@ -288,6 +310,7 @@ class SqliteStore(SqliteReader):
         key = (cell.minute_ms, cell.kind, cell.camera_ip, cell.recognizer_ip)
         numbers = (
             cell.sent, cell.arrived, cell.valid, cell.partly_read, cell.stored, cell.accepted,
+            cell.duplicates,
         )  # fmt: skip
         row = self._db.execute(_ADD_QUALITY, (*key, *numbers)).fetchone()
         reasons = [(*key, reason, count) for reason, count in cell.rejected.items()]

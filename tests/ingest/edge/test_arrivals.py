@@ -24,6 +24,7 @@ from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder
+from ingest.edge.site_route import Site, SiteRoute
 from ingest.spool import Spool, SpoolEntry
 from ingest.spool.frame import Slot
 from ingest.store import open_store
@@ -92,8 +93,9 @@ class TalkingEdge:
 
     def __init__(self, bus: BusSettings, folder: Path, name: str) -> None:
         self.spool = Spool(folder, max_bytes=1 << 30, segment_bytes=4096)
-        self.forwarder = SpoolForwarder(self.spool, bus, 100)
-        self.meter = ArrivalMeter(self.spool, bus, name)
+        self.route = SiteRoute(folder, bus, None)
+        self.forwarder = SpoolForwarder(self.spool, self.route, 100)
+        self.meter = ArrivalMeter(self.spool, self.route, name)
 
     def forward(self, until: int) -> None:
         self.forwarder.start()
@@ -125,8 +127,8 @@ class LosingProducer(Producer):
 
 
 class LosingForwarder(SpoolForwarder):
-    def _producer(self) -> Producer:
-        return LosingProducer(self._bus, client_id="losing")
+    def _producer(self, site: Site) -> Producer:
+        return LosingProducer(self._route.bus(site), client_id="losing")
 
 
 def arrived(bus: BusSettings, name: str, count: int) -> Counter[Slot]:
@@ -166,7 +168,7 @@ async def test_every_message_of_every_segment_is_told_by_device_and_slot(
     assert arrived(bus, "one", 120) == Counter(slot(number) for number in range(120))
     edge.spool.acknowledge(edge.spool.drained_sequence)
     await edge.spool.append([entry(120)])
-    edge.forwarder = SpoolForwarder(edge.spool, bus, 100)
+    edge.forwarder = SpoolForwarder(edge.spool, edge.route, 100)
     edge.forward(121)
     assert len(list(tmp_path.glob("*.spool"))) < segments
     edge.spool.close()
@@ -214,7 +216,7 @@ async def test_ten_records_removed_between_edge_and_topic_are_named_by_device_an
     out of it to the watch."""
     bus = BusSettings(bootstrap_servers=bus_of_edge.bootstrap)
     edge = TalkingEdge(bus, tmp_path / "spool", "four")
-    edge.forwarder = LosingForwarder(edge.spool, bus, 100)
+    edge.forwarder = LosingForwarder(edge.spool, edge.route, 100)
     await edge.spool.append([record(number) for number in range(120)])
     edge.forward(120)
     edge.close()

@@ -18,6 +18,7 @@ from bus.errors import ErrorCode
 from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker
 from ingest.edge.forwarder import ProducerSession, SpoolForwarder
+from ingest.edge.site_route import SiteRoute
 from ingest.spool import Spool, SpoolEntry
 
 
@@ -34,10 +35,10 @@ async def test_a_message_no_broker_takes_is_quarantined_and_the_next_ones_follow
 ):
     """Larger than the client and the brokers allow: kept as far as it fits, with its size."""
     bus = BusSettings(bootstrap_servers=bus_of_edge.bootstrap)
-    spool = Spool(tmp_path, max_bytes=1 << 30)
+    spool = Spool(tmp_path / "records", max_bytes=1 << 30)
     sizes = [10, 3_000_000, 10]
     await spool.append([entry(topics.DATA_FACE, i, size) for i, size in enumerate(sizes)])
-    forwarder = SpoolForwarder(spool, bus, 100)
+    forwarder = SpoolForwarder(spool, SiteRoute(tmp_path, bus, None), 100)
     forwarder.start()
     deadline = time.monotonic() + 60
     while spool.drained_sequence < 3 and time.monotonic() < deadline:

@@ -137,6 +137,7 @@ def test_every_route_names_its_operation() -> None:
         ("GET", "/healthz"): "probe",
         ("GET", "/metrics"): "probe",
         ("GET", "/v1/status"): "probe",
+        ("GET", "/v1/mirrored-ends"): "probe",
     }
 
 

@@ -199,6 +199,18 @@ VALUES: list[object] = [
 ]  # fmt: skip
 
 
+def test_an_unreadable_message_that_looks_like_utf_16_is_explained():
+    """What broke: `json.loads` takes bytes whose first is 0 for UTF-16, and raised another error."""
+    for value in (b'\x00"key": " "}', b'{\x00"\x00', b"\x00", b'\x00\x00\x00"', b'"\x00\x00\x00}'):
+        assert [fault.level for fault in explain(value, "vehicle", ZONE)] == ["error"], value
+
+
+def test_a_damaged_message_with_an_endless_number_is_explained():
+    """What broke: Python refuses to read a number of more than 4,300 digits."""
+    value = b'{"x": ' + b"1" * 5000
+    assert [fault.reason for fault in explain(value, "vehicle", ZONE)] == ["not-json"]
+
+
 def test_any_message_gives_a_verdict_and_the_explanation_agrees(dice: random.Random):
     """Random objects with random damage never raise, and errors are explained exactly for rejected
     ones."""

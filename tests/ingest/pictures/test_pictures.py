@@ -7,10 +7,11 @@ import random
 import stat
 import time
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.pictures import PictureStore, PictureWriter, picture_name
+from ingest.pictures import PictureRetention, PictureStore, PictureWriter, picture_name
 from ingest.pictures.names import content_type, extension, is_safe_name, safe
 
 JPEG = b"\xff\xd8\xff\xe0 a picture"
@@ -147,3 +148,35 @@ def test_a_picture_file_is_whole_or_absent(tmp_path: Path):
     assert list((tmp_path / "d").iterdir()) == []
     store.put("d/a.jpg", JPEG)
     assert stat.S_IMODE((tmp_path / "d/a.jpg").stat().st_mode) & 0o111 == 0
+
+
+def test_pictures_leave_after_their_days_whole_days_at_a_time(tmp_path: Path):
+    """In slices; the copies of alarms and what is no day of ours stay, and empty folders go."""
+    store, now_ms = PictureStore(tmp_path.as_uri(), ""), 1_800_000_000_000  # 15 January 2027
+    for name in ("20270101/c/1.jpg", "20270101/put/x/2.jpg", "20270104/c/3.jpg", "20270105/c/4.jpg",
+                 "alarms/20270101/a/0.jpg", "mine/20270101/5.jpg"):  # fmt: skip
+        store.put(name, JPEG)
+    keeper = PictureRetention(store, 10, ZoneInfo("Asia/Shanghai"))
+    assert [store.forget("20270105", 2) for _ in range(3)] == [2, 1, 0]
+    assert keeper.forget(now_ms) == 0, "the day the tenth day before began is kept whole"
+    left = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.jpg"))
+    assert left == ["20270105/c/4.jpg", "alarms/20270101/a/0.jpg", "mine/20270101/5.jpg"]
+    assert not (tmp_path / "20270101").exists()
+    assert keeper.forget(now_ms + 86_400_000) == 1
+
+
+def test_the_edge_deletes_old_pictures_by_itself(tmp_path: Path):
+    """A thread of its own; one without days has none."""
+    store = PictureStore(tmp_path.as_uri(), "")
+    store.put("20200101/c/1.jpg", JPEG)
+    forever = PictureRetention(store, 0, ZoneInfo("UTC"))
+    forever.start()
+    forever.close()
+    assert store.get("20200101/c/1.jpg") == JPEG
+    keeper = PictureRetention(store, 30, ZoneInfo("UTC"))
+    keeper.start()
+    deadline = time.monotonic() + 60
+    while store.get("20200101/c/1.jpg") is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert store.get("20200101/c/1.jpg") is None
+    keeper.close()

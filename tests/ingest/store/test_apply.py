@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import msgspec
 import pytest
 
@@ -15,6 +17,7 @@ from ingest.store.port import (
     RecordStore,
     StoreBatch,
 )
+from ingest.store.totals import quality_summary
 from tests.ingest.store.made import MINUTE, accepted, position, quality, rejected, row, sent
 
 
@@ -147,11 +150,14 @@ def test_what_edges_took_is_counted_apart_from_what_senders_say(store: RecordSto
         counters=[accepted(3), sent(9), accepted(2), accepted(4, epoch=2)],
         quality=[quality(arrived=5, valid=5)],
     )
-    (told,) = store.apply(batch, [position(4)]).quality
+    applied = store.apply(batch, [position(4)])
+    assert applied.accepted == {"vehicle": 7}
+    (told,) = applied.quality
     (cell,) = store.quality(from_ms=0, until_ms=0)
     assert (cell.sent, cell.accepted, cell.arrived, cell.missing) == (9, 7, 5, 2)
     assert (told.accepted, told.missing) == (7, 2)
-    store.apply(StoreBatch(quality=[quality(arrived=3, valid=3)]), [position(5)])
+    batch = StoreBatch(quality=[quality(arrived=3, valid=3)], counters=[accepted(3)])
+    assert store.apply(batch, [position(5)]).accepted == {}
     (cell,) = store.quality(from_ms=0, until_ms=0)
     assert (cell.accepted, cell.arrived, cell.missing) == (7, 8, 0)
 
@@ -238,3 +244,48 @@ def test_the_store_goes_on_after_it_was_closed(url: str):
     assert again.apply(StoreBatch(rows=[row(1)]), [position(1, 0)]).already_applied
     assert again.counts().stored == {"vehicle": 1}
     again.close()
+
+
+def test_minutes_are_summed_up_over_devices_and_missing_records_named_by_theirs(
+    store: RecordStore,
+) -> None:
+    """Against the plain sum of the cells: the watch must not hold a hundred thousand of them."""
+    dice = random.Random(7)
+    cells = [
+        quality(
+            kind=kind, camera_ip=f"10.0.0.{device}", recognizer_ip=f"10.9.0.{device % 2}",
+            minute_ms=MINUTE + 60_000 * minute, sent=dice.randrange(5), valid=dice.randrange(5),
+            arrived=dice.randrange(5), accepted=dice.randrange(5),
+        )
+        for kind in ("vehicle", "face") for device in range(6) for minute in range(4)
+    ]  # fmt: skip
+    store.apply(StoreBatch(quality=cells), [])
+    span = {"from_ms": MINUTE + 60_000, "until_ms": MINUTE + 180_000}
+    found = store.quality_summary(**span)
+    assert found == quality_summary(store.quality(**span))
+    inside = [one for one in cells if span["from_ms"] <= one.minute_ms < span["until_ms"]]
+    assert sum(one.sent for one in found.minutes) == sum(one.sent for one in inside)
+    assert sum(one.records for one in found.missing) == sum(one.missing for one in inside) > 0
+    assert len(found.minutes) == 4
+
+
+def test_what_is_known_of_clocks_is_kept_with_the_batch_that_changed_it(
+    store: RecordStore, url: str
+):
+    """Devices that are not named any more are forgotten; a batch that says nothing, is refused, or
+    was stored before changes nothing."""
+    assert store.clocks() == {}
+    first = {"10.0.0.1": 3 * 3_600_000, "摄像机": -40_000}
+    store.apply(StoreBatch(rows=[row(1)], clocks=first), [position(1, 0)])
+    store.apply(StoreBatch(rows=[row(2)]), [position(2, 1)])
+    with pytest.raises(PositionsOverlap):
+        store.apply(StoreBatch(clocks={}), [position(3, 1)])
+    store.apply(StoreBatch(clocks={}), [position(2, 1)])
+    assert store.clocks() == first
+    reader = open_store(url)
+    assert reader.clocks() == first
+    store.apply(StoreBatch(clocks={"10.0.0.1": -5}), [position(3, 2)])
+    assert reader.clocks() == {"10.0.0.1": -5}
+    store.apply(StoreBatch(clocks={}), [position(4, 3)])
+    assert reader.clocks() == {}
+    reader.close()

@@ -76,7 +76,8 @@ class SimulatedTopic:
         assert sorted(r.record_id for r in kept) == sorted(bad)
         assert reader.quality(from_ms=0, until_ms=0) == [
             quality(arrived=len(self.messages), valid=good.total(), sent=len(self.messages),
-                    stored=len(good), rejected={"not-json": bad.total()})
+                    stored=len(good), duplicates=good.total() - len(good),
+                    rejected={"not-json": bad.total()})
         ]  # fmt: skip
         [cell] = reader.latency_cells(from_ms=0, until_ms=0)
         assert cell.buckets == {7: len(good)}
@@ -236,14 +237,15 @@ def test_a_commit_whose_answer_was_lost_is_made_again(hbase: Hbase) -> None:
     attempt = store.begin([position(4, 0)])
     assert attempt is not None
     assert store.begin([position(4, 0)]) == attempt
-    store.commit(attempt, [position(4, 0)])
-    store.commit(attempt, [position(4, 0)])
+    store.commit(attempt, [position(4, 0)], {"c": 1})
+    store.commit(attempt, [position(4, 0)], {"c": 1})
     assert store.begin([position(4, 0)]) is None
     left = store.begin([position(6, 4)])
     assert left is not None
     assert store.begin([position(7, 4)]) != left
     with pytest.raises(StoreError, match="was given up"):
-        store.commit(left, [position(6, 4)])
+        store.commit(left, [position(6, 4)], {"c": 2})
+    assert store.clocks() == {"c": 1}, "what an attempt that was given up has left does not count"
     store.close()
 
 

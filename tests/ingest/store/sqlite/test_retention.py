@@ -24,6 +24,7 @@ from ingest.store.port import (
     StoreUnavailable,
 )
 from ingest.store.sqlite.retention import REST_MS, ROUND_MS
+from ingest.store.sqlite.schema import VERSION
 from ingest.store.sqlite.writer import MAX_SLICE_ROWS, MIN_SLICE_ROWS, SqliteStore
 from tests.ingest.store.made import MINUTE, accepted, position, quality, rejected, row, sent
 
@@ -152,6 +153,9 @@ def test_after_any_writes_and_slices_readers_find_what_is_not_past_its_time(
         kept.store.close()
 
 
+SUMS = ("quality_sums", "quality_sums_rejected", "latency_sums")
+
+
 def test_books_and_rejections_leave_after_their_own_days(kept: StoreWithRetention):
     """Each by its own time; a quality cell takes its reasons along."""
     cell = LatencyCell(kind="vehicle", district_id="", camera_ip="c", minute_ms=MINUTE,
@@ -170,7 +174,7 @@ def test_books_and_rejections_leave_after_their_own_days(kept: StoreWithRetentio
     kept.write(StoreBatch())
     assert store.quality(from_ms=0, until_ms=0) == []
     assert store.latency_cells(from_ms=0, until_ms=0) == []
-    for table in ("quality_rejected", "sent", "accepted"):
+    for table in ("quality_rejected", "sent", "accepted", *SUMS):
         assert store._db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     assert store.count(Query(kind="vehicle")) == 1
     assert store.counts().rejected == {"vehicle": {"not-json": 1}}
@@ -227,7 +231,7 @@ def test_a_file_of_version_2_is_brought_up_to_date_and_then_forgets(tmp_path: Pa
     with closing(open_store(f"sqlite://{tmp_path}/records.db")) as reader:
         assert reader.count(Query()) == 0, "a reader waits for the writer to bring it up to date"
     kept = StoreWithRetention(tmp_path)
-    assert kept.store._db.execute("PRAGMA user_version").fetchone() == (5,)
+    assert kept.store._db.execute("PRAGMA user_version").fetchone() == (VERSION,)
     assert [p.end_offset for p in kept.store.positions("ingest")] == [21]
     assert kept.store.counts().stored == {"vehicle": 17, "face": 4}
     assert len(all_rows(kept.store)) == 21

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +19,14 @@ from ingest.store.port import (
     StoreError,
     StoreUnavailable,
 )
-from ingest.store.sqlite import schema
+from ingest.store.sqlite import schema, sums
 from ingest.store.sqlite.query import records_statement
+from ingest.store.sqlite.writer import SqliteStore
 from tests.ingest.store.made import position, row
+from tests.ingest.store.test_chart_sums import assert_sums_are_those_of_the_cells, batch_of
+
+VERSION_5 = Path(__file__).with_name("records_version_5.zip")
+"""Made by the program before there were sums: 288 cells of two days."""
 
 
 @pytest.fixture
@@ -106,3 +113,26 @@ def test_a_file_of_the_first_version_opens_and_keeps_its_records(tmp_path: Path)
     assert (cell.sent, cell.valid, cell.stored, cell.duplicates) == (9, 7, 7, 0)
     assert (cell.accepted, cell.missing) == (0, 0)
     reader.close()
+
+
+def test_the_cells_of_a_file_of_version_5_are_summed_up_in_slices(
+    tmp_path: Path, dice: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its charts had no sums: the newest minutes come first, a few after each batch; what batches
+    change meanwhile in minutes already taken, and in those that are not, counts once."""
+    with zipfile.ZipFile(VERSION_5) as archive:
+        archive.extractall(tmp_path)
+    monkeypatch.setattr(sums, "SLICE_CELLS", 20)
+    store = SqliteStore(tmp_path / "records.db")
+    before = store.quality(from_ms=0, until_ms=0)
+    assert len(before) == 288
+    slices, end = 0, 1_000
+    while not store._sums.is_complete():
+        slices += 1
+        end += 1
+        store.apply(batch_of(dice), [position(end, end - 1)])
+    assert slices > 5
+    assert_sums_are_those_of_the_cells(store)
+    old = [cell for cell in store.quality(from_ms=0, until_ms=0) if cell.valid > cell.stored]
+    assert sum(cell.duplicates for cell in old) > 0
+    store.close()
