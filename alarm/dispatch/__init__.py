@@ -1,5 +1,2 @@
-"""The dispatcher: verdicts, once-only alarms, incidents, notifiers."""
-
-from alarm.dispatch.service import serve
-
-__all__ = ["serve"]
+"""The dispatcher: verdicts, once-only alarms, incidents, notifiers. Imports none of its parts: the
+watch reads the operations store, and has sixty megabytes."""

@@ -10,20 +10,22 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 
 import msgspec
 
-from alarm.dispatch.raised_alarms import REMEMBERED_MS, RaisedAlarms
+from alarm.dispatch.raised_alarms import RaisedAlarms, repeated_ms
 from alarm.topic_reader import TopicReader
 from bus import wall_clock
+from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import AdminClient, offsets_since
 from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
 from bus.client.model import ClusterIdentity, ConsumedRecord
 from bus.contracts.alarms import Alarm
 from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.topics import EVENT_ALARM, TOPICS
+from bus.contracts.topics import DATA_TOPICS, DAY_MS, EVENT_ALARM, EVENT_CANDIDATE, TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings, SiteSettings
 
@@ -37,6 +39,27 @@ NEVER_TAKEN = frozenset({
     ErrorCode.INVALID_TIMESTAMP,
 })  # fmt: skip
 """Sent again, such an alarm would be refused again, and hold up all that follow."""
+
+
+def remembered_ms(bus: BusSettings, client_id: str) -> int:
+    """By the topics' own retentions, which an operator may have changed; a warning where
+    `event.alarm` forgets an alarm whose candidate may come again."""
+    kept: dict[str, int] = {}
+    try:
+        with closing(Admin(bus, client_id=f"{client_id}-configs")) as admin:
+            there = set(admin.topic_names())
+            for name in {EVENT_CANDIDATE, EVENT_ALARM, *DATA_TOPICS} & there:
+                kept[name] = int(admin.topic_configs(name, defaults=True)["retention.ms"])
+    except (BusError, KeyError, ValueError) as error:
+        log.warning("retentions are taken as topics are made, the bus does not say: %s", error)
+    wanted_ms, alarm_ms = repeated_ms(kept), kept.get(EVENT_ALARM, -1)
+    if 0 <= alarm_ms < wanted_ms:
+        log.warning(
+            "%s keeps %.1f days, but a candidate may come again for %.1f: such an alarm is raised "
+            "twice; set retention.ms of %s to %d at least",
+            EVENT_ALARM, alarm_ms / DAY_MS, wanted_ms / DAY_MS, EVENT_ALARM, wanted_ms,
+        )  # fmt: skip
+    return wanted_ms
 
 
 class _Identified(msgspec.Struct):
@@ -58,9 +81,10 @@ class AlarmTopic:
         self._bus = bus
         self._client_id = client_id
         self._headers = [(SCHEMA, TOPICS[EVENT_ALARM].schema), (SITE, site.name)]
-        self._raised = RaisedAlarms()
+        known_ms = remembered_ms(bus, client_id)
+        self._raised = RaisedAlarms(remembered_ms=known_ms)
         self._producer = self._new_producer()
-        since_ms = wall_clock.now_ms() - REMEMBERED_MS
+        since_ms = max(0, wall_clock.now_ms() - known_ms)
         self._reader = TopicReader(
             bus, admin, [place for place in cluster.partitions if place[0] == EVENT_ALARM],
             partial(offsets_since, timestamp_ms=since_ms),

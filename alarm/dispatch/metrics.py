@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from bus.capture_histogram import CaptureHistogram
+from bus.contracts.alarms import Alarm
 from bus.notify.notice_metrics import NoticeMetrics
 
 
@@ -15,12 +19,29 @@ class DispatcherMetrics:
         self.notices = NoticeMetrics(self.registry)
         self.candidates = self._counter("candidates", "Candidates that were decided on.")
         self.alarms = self._counter("alarms", "Alarms that this process has raised.")
+        self._alarm_seconds = CaptureHistogram(
+            "databus_dispatcher_alarm_seconds",
+            "From the capture to the acknowledgement on `event.alarm`, of alarms raised here.",
+            self.registry,
+        )
         self.rebalances = self._counter("rebalances", "Changes of the group of dispatchers.")
         self.records = self._counter(
             "recorded_messages", "Alarms, incidents and commands that were stored."
         )
+        self.pictures_copied = self._counter(
+            "pictures_copied", "Pictures that were copied for an alarm."
+        )
+        self.pictures_given_up = self._counter(
+            "pictures_given_up", "Pictures of alarms that were not there a day after it."
+        )
         self.works = self._gauge("works", "1 where this one decides, 0 where it stands by.")
         self.records_here = self._gauge("records", "1 where this one stores and notifies.")
+
+    def raised(self, alarms: Iterable[Alarm], now_ms: int) -> None:
+        """The topic has acknowledged these."""
+        for alarm in alarms:
+            self.alarms.inc()
+            self._alarm_seconds.count(alarm.kind, now_ms - alarm.captured_at_ms)
 
     def _counter(self, name: str, text: str) -> Counter:
         return Counter(f"databus_dispatcher_{name}", text, registry=self.registry)

@@ -15,6 +15,8 @@ from typing import IO, Any
 
 import msgspec
 
+from alarm.dispatch.picture_queue import PictureQueue
+from alarm.dispatch.retention import forget
 from alarm.dispatch.schema import prepare
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
@@ -22,6 +24,7 @@ from bus.domain.plates import plate_key
 from bus.lock_file import hold_lock_file
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import NoticeTable
+from bus.retention import RetentionSettings
 from bus.sqlite_transaction import immediate_transaction
 from ingest.store.port import Position, StoreUnavailable
 from ingest.store.sqlite.errors import sqlite_errors
@@ -52,11 +55,17 @@ class OperationsStore:
                 path, isolation_level=None, check_same_thread=False, timeout=10
             )
             prepare(self._db)
+        self.pictures = PictureQueue(self._transaction)
 
     def apply(self, changes: BatchChanges) -> list[Alarm]:
         """Write everything; the alarms that are new."""
         with self._transaction():
             return self._apply(changes)
+
+    def forget(self, keep: RetentionSettings, now_ms: int) -> int:
+        """Delete a slice of what is past its time; how many alarms and incidents."""
+        with self._transaction() as db:
+            return forget(db, keep, now_ms)
 
     def outbox(self, limit: int) -> list[tuple[int, Alarm]]:
         """Alarms of an earlier version that are not known to be on their topic, oldest first."""
@@ -97,6 +106,7 @@ class OperationsStore:
         return new
 
     def _put_alarm(self, alarm: Alarm, changes: BatchChanges) -> bool:
+        """Its notices go without the record: who gets one asks for it by the alarm's id."""
         body = msgspec.json.encode(alarm)
         key = plate_key(alarm.plate_number)
         inserted = self._db.execute(
@@ -107,8 +117,10 @@ class OperationsStore:
         )  # fmt: skip
         if not inserted.rowcount:
             return False
+        self.pictures.add(self._db, inserted.lastrowid or 0, alarm)
         if alarm.raised_at_ms >= changes.notify_since_ms:
-            self.notices.add(self._db, alarm.alarm_id, body, alarm.severity, changes.now_ms)
+            notice = msgspec.json.encode(msgspec.structs.replace(alarm, record=""))
+            self.notices.add(self._db, alarm.alarm_id, notice, alarm.severity, changes.now_ms)
         return True
 
     def _put_incident(self, incident: Incident, changes: BatchChanges) -> None:
@@ -116,10 +128,11 @@ class OperationsStore:
         notified is stored only."""
         body = msgspec.json.encode(incident)
         changed = self._db.execute(
-            "INSERT INTO incidents (incident_id, state, body) VALUES (?, ?, ?)"
-            " ON CONFLICT (incident_id) DO UPDATE SET state = excluded.state, body = excluded.body"
+            "INSERT INTO incidents (incident_id, state, body, closed_at_ms) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (incident_id) DO UPDATE SET state = excluded.state, body = excluded.body,"
+            " closed_at_ms = excluded.closed_at_ms"
             " WHERE state = 'open' AND excluded.state = 'closed'",
-            (incident.incident_id, incident.state, body),
+            (incident.incident_id, incident.state, body, incident.closed_at_ms),
         )
         changed_at_ms = incident.closed_at_ms or incident.opened_at_ms
         is_news = changed.rowcount and changed_at_ms >= changes.notify_since_ms

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
@@ -18,7 +19,9 @@ from alarm.dispatch.decide import raised
 from alarm.dispatch.earlier_version import hand_over_position, publish_outbox
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.operations import BatchChanges, OperationsStore
+from alarm.dispatch.picture_copier import AlarmPictures, PictureCopier
 from alarm.dispatch.reader import OperationsReader
+from alarm.dispatch.retention import SLICE
 from alarm.rules import RuleSet
 from alarm.settings import DispatcherSettings
 from alarm.topic_reader import CatchUpTimeout
@@ -40,6 +43,7 @@ from bus.notify.delivery import NoticeDelivery
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notifiers import Notifier, notifiers
 from bus.notify.settings import NoticeSettings
+from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import watch
 from ingest.store.port import Position, StoreError
@@ -52,6 +56,7 @@ READ = (EVENT_ALARM, EVENT_INCIDENT, CONTROL_WATCHLIST)
 KEPT = (EVENT_ALARM, EVENT_INCIDENT)  # the watch list is read from its beginning: it is a state
 POLL_TIMEOUT_S = 0.25  # how long a stop may wait for the consumer
 LOCK_S = 1.0  # how often one that stands by tries the lock
+FORGET_S = 60.0  # between looks at what is past its time
 RETRY_S = 2.0  # after a store that could not be written
 
 
@@ -65,6 +70,8 @@ class OperationsRecorder:
         bus: BusSettings,
         settings: DispatcherSettings,
         notices: NoticeSettings,
+        keep: RetentionSettings,
+        pictures: AlarmPictures | None,
         stopping: threading.Event,
         metrics: DispatcherMetrics,
     ) -> None:
@@ -73,9 +80,12 @@ class OperationsRecorder:
         self._bus = bus
         self._settings = settings
         self._notices = notices
+        self._keep = keep
+        self._pictures = pictures
         self._stopping = stopping
         self._path = settings.operations_path(site)
         self._said = ""
+        self._forget_at_s = 0.0
         self.settled = threading.Event()
 
     async def run(self) -> None:
@@ -91,6 +101,7 @@ class OperationsRecorder:
                 if operations is None:
                     continue
                 self._metrics.records_here.set(1)
+                copier = self._start_copier(operations)
                 try:
                     await self._record_and_deliver(operations, configured)
                 except* StoreError as errors:
@@ -98,6 +109,8 @@ class OperationsRecorder:
                     await asyncio.to_thread(self._stopping.wait, RETRY_S)
                 finally:
                     self._metrics.records_here.set(0)
+                    if copier is not None:
+                        await asyncio.to_thread(copier.close)
                     operations.close()
         finally:
             for notifier in configured:
@@ -118,6 +131,14 @@ class OperationsRecorder:
         self._said = ""
         return store
 
+    def _start_copier(self, operations: OperationsStore) -> PictureCopier | None:
+        if self._pictures is None:
+            return None
+        return PictureCopier(
+            operations.pictures, self._pictures, self._site.tz, self._keep.alarms_days,
+            self._metrics,
+        ).start()  # fmt: skip
+
     async def _record_and_deliver(
         self, operations: OperationsStore, configured: Sequence[Notifier]
     ) -> None:
@@ -125,7 +146,10 @@ class OperationsRecorder:
         acknowledged = Acknowledgements(self._site)
         deliveries = [
             NoticeDelivery(
-                operations.notices, one, self._notices.give_up_ms, StoreError,
+                operations.notices,
+                one,
+                self._notices.give_up_ms_of(one.name),
+                StoreError,
                 acknowledged.who if one.name in self._notices.escalate_to else None,
                 metrics=self._metrics.notices,
             )
@@ -180,6 +204,14 @@ class OperationsRecorder:
                     operations.apply(self._changes(messages, rules, cluster))
                     self._metrics.records.inc(len(messages))
                     wake()
+                self._forget(operations)
+
+    def _forget(self, operations: OperationsStore) -> None:
+        """A slice of what is past its time, after every batch while there is more."""
+        if time.monotonic() < self._forget_at_s:
+            return
+        if operations.forget(self._keep, wall_clock.now_ms()) < SLICE:
+            self._forget_at_s = time.monotonic() + FORGET_S
 
     def _changes(
         self, messages: Sequence[ConsumedRecord], rules: RuleSet, cluster: ClusterIdentity

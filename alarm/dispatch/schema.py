@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
+from alarm.dispatch.picture_queue import PICTURE_COPIES
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
-VERSION = 2
+VERSION = 3
 
 _TABLES = f"""
 CREATE TABLE positions (
@@ -28,13 +29,16 @@ CREATE TABLE alarms (
 );
 CREATE INDEX alarms_by_rule ON alarms (rule_id);
 CREATE INDEX alarms_by_plate ON alarms (plate_key);
+CREATE INDEX alarms_by_time ON alarms (raised_at_ms);
 CREATE TABLE outbox (id INTEGER PRIMARY KEY);  -- of an earlier version: not on event.alarm yet
 CREATE TABLE incidents (
     id INTEGER PRIMARY KEY, incident_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
-    body BLOB NOT NULL
+    body BLOB NOT NULL, closed_at_ms INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX incidents_open ON incidents (state) WHERE state = 'open';
+CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed';
 {NOTICES}
+{PICTURE_COPIES}
 """
 _FROM_1 = f"""
 ALTER TABLE notices RENAME TO notices_1;
@@ -45,6 +49,14 @@ INSERT INTO notices (id, subject, notifier, body, made_at_ms, next_at_ms, attemp
         next_at_ms, attempts, replace(outcome, 'told', 'sent') FROM notices_1;
 DROP TABLE notices_1;
 """
+_FROM_2 = f"""
+CREATE INDEX alarms_by_time ON alarms (raised_at_ms);
+ALTER TABLE incidents ADD COLUMN closed_at_ms INTEGER NOT NULL DEFAULT 0;
+UPDATE incidents SET closed_at_ms = json_extract(CAST(body AS TEXT), '$.closed_at_ms')
+    WHERE state = 'closed';
+CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed';
+{PICTURE_COPIES}
+"""
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -54,7 +66,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     found = version_of(connection)
     if found > VERSION:
         raise StoreError(f"the operations store has version {found}, this program knows {VERSION}")
-    change = {0: _TABLES, 1: _FROM_1}.get(found)
+    change = {0: _TABLES, 1: _FROM_1 + _FROM_2, 2: _FROM_2}.get(found)
     if change is not None:
         connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 

@@ -11,11 +11,13 @@ import signal
 import threading
 
 from alarm.dispatch.metrics import DispatcherMetrics
+from alarm.dispatch.picture_copier import AlarmPictures
 from alarm.dispatch.recorder import OperationsRecorder
 from alarm.dispatch.worker import AlarmWorker
 from alarm.settings import DispatcherSettings
 from bus.metrics_server import MetricsServer
 from bus.notify.settings import NoticeSettings
+from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import watch
 
@@ -29,12 +31,15 @@ class AlarmDispatcher:
         bus: BusSettings,
         settings: DispatcherSettings,
         notices: NoticeSettings,
+        keep: RetentionSettings = RetentionSettings(),
+        pictures: AlarmPictures | None = None,
     ) -> None:
+        """Without `pictures` alarms keep the addresses of the originals only."""
         self._stopping = threading.Event()
         self._settings = settings
         self._metrics = DispatcherMetrics()
         self._recorder = OperationsRecorder(
-            site, bus, settings, notices, self._stopping, self._metrics
+            site, bus, settings, notices, keep, pictures, self._stopping, self._metrics
         )
         self._worker = AlarmWorker(
             site, bus, settings, self._recorder.settled, self._stopping, self._metrics
@@ -59,10 +64,15 @@ class AlarmDispatcher:
 
 
 async def serve(
-    site: SiteSettings, bus: BusSettings, settings: DispatcherSettings, notices: NoticeSettings
+    site: SiteSettings,
+    bus: BusSettings,
+    settings: DispatcherSettings,
+    notices: NoticeSettings,
+    keep: RetentionSettings,
+    pictures: AlarmPictures,
 ) -> None:
     """Runs until SIGTERM or Ctrl-C."""
-    dispatcher = AlarmDispatcher(site, bus, settings, notices)
+    dispatcher = AlarmDispatcher(site, bus, settings, notices, keep, pictures)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, dispatcher.stop)

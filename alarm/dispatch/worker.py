@@ -17,6 +17,8 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
+import msgspec
+
 from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, AlarmTopic
 from alarm.dispatch.decide import decide
 from alarm.dispatch.metrics import DispatcherMetrics
@@ -24,7 +26,7 @@ from alarm.settings import DispatcherSettings
 from alarm.topic_reader import CatchUpTimeout
 from alarm.watchlist_reader import WatchlistReader
 from bus import wall_clock
-from bus.client.committed import valid_offsets
+from bus.client.committed import valid_offsets, void_position
 from bus.client.kafka.cluster import (
     AdminClient,
     ClusterUnavailable,
@@ -32,9 +34,17 @@ from bus.client.kafka.cluster import (
     wait_for_topics,
 )
 from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.kafka.send_all import KeyedValue, send_all
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.groups import DISPATCHER
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_CANDIDATE
+from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    TOPICS,
+)
 from bus.errors import BusError
 from bus.settings import BusSettings, SiteSettings
 
@@ -50,8 +60,9 @@ _MEMBERSHIP = {
     "heartbeat.interval.ms": 200,  # how soon one that stands by learns that another has left
     # One that joins does not take the partition from the one that works.
     "partition.assignment.strategy": "cooperative-sticky",
-    "socket.timeout.ms": 5_000,  # of a commit to a broker that is away: a stop must not wait for it
+    "socket.timeout.ms": 5_000,  # a coordinator that stands still is left after this
 }
+ANSWER_S = 5.0  # of the group: a commit that takes longer proves nothing, and a stop waits for it
 
 
 class AlarmWorker:
@@ -109,7 +120,8 @@ class AlarmWorker:
                 )
             ) as self._alarms,
             Consumer(
-                self._bus, client_id=DISPATCHER, group=DISPATCHER, overrides=_MEMBERSHIP
+                self._bus, client_id=DISPATCHER, group=DISPATCHER, timeout_s=ANSWER_S,
+                overrides=_MEMBERSHIP,
             ) as self._consumer,
         ):
             self._work()
@@ -161,23 +173,35 @@ class AlarmWorker:
 
     def _take_over(self) -> None:
         """Begin where the group stands, knowing every alarm that is raised. Called again by the
-        next step if the group does not answer."""
+        next step if the group does not answer, or a void position cannot be told."""
         try:
             committed = self._consumer.committed_offsets(self._assigned)
+            valid, void = valid_offsets(committed, self._cluster.topic_ids)
+            for topic in sorted({topic for topic, _ in void}):
+                self._report_void(topic)
         except BusError as error:
             log.warning("dispatcher: the group's positions cannot be read yet: %s", error)
             self._stopping.wait(RETRY_S)
             return
         self._catch_up()
-        valid, void = valid_offsets(committed, self._cluster.topic_ids)
-        for topic, number in void:
-            log.error(
-                "the group's position on %s-%d is of an earlier topic of that name and void; "
-                "reading begins at the first record there is",
-                topic, number,
-            )  # fmt: skip
         self._next = {place: valid.get(place, BEGINNING) for place in self._assigned}
         self._consumer.reassign(self._next)
+
+    def _report_void(self, topic: str) -> None:
+        """Of an earlier topic of that name is the position. Raises `BusError`."""
+        log.error(
+            "the group's position on %s is of an earlier topic of that name and void; "
+            "reading begins at the first record there is",
+            topic,
+        )
+        topic_id = self._cluster.topic_ids[topic]
+        told = void_position(DISPATCHER, topic, topic_id, wall_clock.now_ms())
+        send_all(
+            self._bus, f"{DISPATCHER}-incidents", EVENT_INCIDENT,
+            [KeyedValue(one.incident_id.encode(), msgspec.json.encode(one)) for one in told],
+            headers=[(SCHEMA, TOPICS[EVENT_INCIDENT].schema), (SITE, self._site.name)],
+            timeout_s=ANSWER_S, what="incidents",
+        )  # fmt: skip
 
     def _process(self, records: Sequence[ConsumedRecord]) -> bool:
         """Decide, publish, commit; False where it has to be done again.
@@ -195,7 +219,7 @@ class AlarmWorker:
         ):
             return False
         self._metrics.candidates.inc(len(records))
-        self._metrics.alarms.inc(len(new))
+        self._metrics.raised(new, wall_clock.now_ms())
         self._next |= {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
         self._commit({place: end for place, end in self._next.items() if end >= 0})
         return True

@@ -10,7 +10,7 @@ import msgspec
 
 from alarm.rules.fields import attributes_of
 from alarm.rules.ruleset import Rule, RuleSet
-from bus.contracts.alarms import Alarm, Candidate
+from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate
 
 _PICTURES = ("人脸图片地址", "车辆图片地址", "场景图片地址", "车牌图片地址")
 
@@ -50,6 +50,7 @@ def _alarm(
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in rule.accepted if name in attributes},
+        record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 
 

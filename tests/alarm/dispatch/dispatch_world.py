@@ -21,7 +21,7 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
-from bus.contracts.alarms import Alarm, Candidate
+from bus.contracts.alarms import Alarm, Candidate, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import (
@@ -31,10 +31,13 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     TOPICS,
 )
+from bus.errors import BusError
 from bus.notify.settings import NoticeSettings
+from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus import RunningBroker, start_broker
+from ingest.pictures import AlarmCopies, PictureStore
 from ingest.store.port import PageRequest, StoreUnavailable
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
@@ -62,6 +65,7 @@ class DispatchWorld:
         self.bus = BusSettings(bootstrap_servers=bootstrap)
         self.site = SiteSettings(data_dir=str(folder))
         self.path = SETTINGS.operations_path(self.site)
+        self.pictures = PictureStore((folder / "pictures").as_uri(), "http://edge:8650")
 
     def send(self, topic: str, key: str, messages: Sequence[msgspec.Struct]) -> None:
         producer = Producer(self.bus, client_id="test")
@@ -93,6 +97,13 @@ class DispatchWorld:
         reader.close()
         return sorted(alarm.alarm_id for alarm in found)
 
+    def incidents(self) -> list[Incident]:
+        """Those that are stored."""
+        reader = OperationsReader(self.path)
+        found, _ = reader.incidents(page=PageRequest())
+        reader.close()
+        return list(found)
+
     def alarms_on_topic(self) -> list[Alarm]:
         with Consumer(self.bus, client_id="check") as consumer:
             consumer.assign(dict.fromkeys(consumer.partitions_of(EVENT_ALARM), 0))
@@ -122,13 +133,22 @@ class DispatchWorld:
     def read_up_to(self) -> int:
         """Where the group stands on the candidates."""
         admin = Admin(self.bus, client_id="test")
-        found = admin.committed(DISPATCHER)
-        admin.close()
+        try:
+            found = admin.committed(DISPATCHER)
+        except BusError as error:  # the coordinator has just begun
+            if not error.retriable:
+                raise
+            return 0
+        finally:
+            admin.close()
         return found.get(TopicPartition(EVENT_CANDIDATE, 0), 0)
 
     @asynccontextmanager
     async def running(self, settings: DispatcherSettings = SETTINGS) -> AsyncIterator[None]:
-        dispatcher = AlarmDispatcher(self.site, self.bus, settings, NOTICES)
+        pictures = AlarmCopies(self.pictures)
+        dispatcher = AlarmDispatcher(
+            self.site, self.bus, settings, NOTICES, RetentionSettings(), pictures
+        )
         task = asyncio.create_task(dispatcher.run())
         yield
         dispatcher.stop()

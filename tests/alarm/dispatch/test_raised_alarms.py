@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from alarm.dispatch.raised_alarms import HOUR_MS, REMEMBERED_MS, RaisedAlarms
+from pathlib import Path
+
+import pytest
+
+from alarm.dispatch.alarm_topic import remembered_ms
+from alarm.dispatch.raised_alarms import (
+    FOR_EVER_MS,
+    HOUR_MS,
+    REMEMBERED_MS,
+    RaisedAlarms,
+    repeated_ms,
+)
+from bus.client.kafka.admin import Admin
 from bus.contracts.alarms import Alarm
-from bus.contracts.topics import DAY_MS
+from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, DAY_MS, EVENT_ALARM, EVENT_CANDIDATE
+from bus.settings import BusSettings
+from deploy.testservers.databus import start_broker
 
 NOW_MS = 20_000 * DAY_MS
 
@@ -43,3 +57,28 @@ def test_there_is_a_bound_and_the_oldest_hour_goes_first() -> None:
     assert len(raised) == 7
     assert "r:8" in raised
     assert "r:7" not in raised
+
+
+def test_what_topics_keep_longer_is_remembered_longer() -> None:
+    """An operator may have changed it; a topic that is kept for ever has no end."""
+    assert repeated_ms({DATA_FACE: 30 * DAY_MS}) == 31 * DAY_MS
+    assert repeated_ms({DATA_FACE: DAY_MS, EVENT_CANDIDATE: 2 * DAY_MS}) == 9 * DAY_MS
+    assert repeated_ms({DATA_VEHICLE: -1}) == FOR_EVER_MS + DAY_MS
+    raised = RaisedAlarms(remembered_ms=31 * DAY_MS)
+    raised.add("r:1", NOW_MS)
+    raised.forget(NOW_MS + 30 * DAY_MS)
+    assert "r:1" in raised
+
+
+def test_topics_are_asked_what_they_keep(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What broke: the memory was a constant, so that records of a topic kept for a month raised
+    their alarms again after a week. An alarm that its own topic forgets earlier is said."""
+    broker = start_broker(tmp_path / "broker")
+    bus = BusSettings(bootstrap_servers=broker.bootstrap)
+    admin = Admin(bus, client_id="test")
+    for name, days in ((DATA_VEHICLE, 30), (EVENT_CANDIDATE, 1), (EVENT_ALARM, 10)):
+        admin.create_topic(name, 1, configs={"retention.ms": str(days * DAY_MS)})
+    assert remembered_ms(bus, "test") == 31 * DAY_MS
+    assert "event.alarm keeps 10.0 days, but a candidate may come again for 31.0" in caplog.text
+    admin.close()
+    broker.stop()

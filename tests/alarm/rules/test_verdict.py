@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from alarm.rules import compile_rules, verdict
-from bus.contracts.alarms import Candidate
+from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Candidate
 from bus.contracts.commands import WatchCommand
 
 RECORD = {"卡口编号": "110110#1#0#0", "车牌号码": "浙 AWL999", "车辆颜色": "白色",
@@ -31,6 +31,14 @@ def test_a_match_becomes_an_alarm_with_place_time_and_picture() -> None:
     assert (alarm.camera_ip, alarm.picture_url) == ("192.168.1.1", "http://p/1.jpg")
     assert (alarm.captured_at_ms, alarm.received_at_ms, alarm.raised_at_ms) == (100, 200, 300)
     assert alarm.attributes == {"plate_number": "浙AWL999", "vehicle_color": "白色"}
+    assert msgspec.json.decode(alarm.record) == RECORD
+
+
+def test_a_record_that_is_too_long_for_an_alarm_raises_it_without() -> None:
+    """The message must stay below what brokers take: the alarm counts more than its evidence."""
+    long = verdict(compile_rules([RULE]), candidate({**RECORD, "x": "y" * MAX_RECORD_CHARACTERS}), 300)
+    assert long is not None
+    assert (long.alarm_id, long.record) == ("r:id-1", "")
 
 
 def test_a_rule_that_was_removed_meanwhile_raises_nothing() -> None:
