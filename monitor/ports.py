@@ -62,6 +62,8 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
 ReadProcesses = Callable[[], Sequence[ProcessStatus]]
 # Why the watch is not known to live; empty while it does, or where none belongs to this console.
 ReadWatch = Callable[[], str]
+# The newest incidents of the watch's own file. Any exception means: they cannot be read just now.
+ReadIncidents = Callable[[], Sequence[Incident]]
 # A picture by its name: bytes and headers, None where there is none. Raises `OSError`, `ValueError`
 # while the store of pictures is away.
 ReadPicture = Callable[[str], tuple[bytes, dict[str, str]] | None]

@@ -12,7 +12,14 @@ from bus.settings import BusSettings, SiteSettings
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.app import create_api
 from monitor.api.services import ConsoleServices, build_services
-from monitor.ports import OpenAlarms, OpenRecords, ReadPicture, ReadProcesses, ReadWatch
+from monitor.ports import (
+    OpenAlarms,
+    OpenRecords,
+    ReadIncidents,
+    ReadPicture,
+    ReadProcesses,
+    ReadWatch,
+)
 from monitor.settings import ConsoleSettings
 
 log = logging.getLogger(__name__)
@@ -40,11 +47,13 @@ async def serve(
     read_picture: ReadPicture,
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
+    read_incidents: ReadIncidents = tuple,
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
     services = build_services(
-        site, bus, console, open_records, open_alarms, read_picture, read_processes, read_watch
-    )
+        site, bus, console, open_records, open_alarms, read_picture, read_processes, read_watch,
+        read_incidents,
+    )  # fmt: skip
     _open_accounts(services)
     server = uvicorn.Server(uvicorn.Config(
         create_app(services), host=console.host, port=console.port, log_level="warning",

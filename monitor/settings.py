@@ -43,6 +43,7 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
     brokers: str = ""  # where the brokers' /metrics are: "1=http://host:9094/metrics, 2=…"
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes
+    mirror: str = ""  # "http://host:port" of the mirror's metrics; empty: this machine's, if any
 
     def __post_init__(self) -> None:
         """Refuse proxies that cannot be."""
@@ -69,7 +70,10 @@ class WatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     file: str = ""  # incidents, notices, habits; empty: watch/watch.db of the data directory
     metrics_host: Name = "127.0.0.1"
     metrics_port: PageOfMetrics = 8653
-    health: dict[str, str] = {}  # name -> URL that must answer; empty: edge and console
+    # name -> URL that must answer, besides those of this machine: edge, console, dispatcher and the
+    # drivers (streams, streams-ingest, …). Another URL for one of these replaces it, "" leaves it
+    # out; edge-2 and so on are more edges, whose spools are asked, too.
+    health: dict[str, str] = {}
 
     def file_path(self, site: SiteSettings) -> Path:
         """The watch's own file."""

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bus.durable_file import sync_folder
 from bus.sqlite_transaction import immediate_transaction
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.old_files import OldFiles, old_files, read_old_files, rename_old_files
@@ -222,7 +223,7 @@ def _create(connection: sqlite3.Connection, path: Path, data_path: Path) -> None
             _create_tables(connection, path)
             _insert(connection, read_old_files(data_path, path))
             connection.execute(f"PRAGMA user_version = {VERSION}")
-    _sync_directory(path.parent)  # before the old files are renamed
+    sync_folder(path.parent)  # before the old files are renamed
 
 
 def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
@@ -266,14 +267,6 @@ def _check_integrity(connection: sqlite3.Connection, path: Path) -> None:
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
         raise _damaged(path, found)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})

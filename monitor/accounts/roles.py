@@ -15,7 +15,7 @@ class AccountRole(str, Enum):
     """What an account is for; an account may hold several."""
 
     VIEWER = "viewer"  # looks
-    OPERATOR = "operator"  # puts targets on the watch list and takes them off
+    OPERATOR = "operator"  # puts targets on the watch list and takes them off; changes the register
     APPROVER = "approver"  # releases what needs a second pair of eyes
     OPERATIONS = "operations"  # runs the platform: bus, processes
 
@@ -27,6 +27,7 @@ class ConsoleOperation(str, Enum):
     EXPORT = "export"  # many records at once, out of the house
     WATCH_READ = "watch.read"
     WATCH_WRITE = "watch.write"
+    REGISTER_WRITE = "register.write"
     BUS_READ = "bus.read"
     SYSTEM_READ = "system.read"
 
@@ -59,6 +60,7 @@ _ALLOWED: dict[ConsoleOperation, frozenset[AccountRole]] = {
     ),
     ConsoleOperation.WATCH_READ: EVERYBODY,
     ConsoleOperation.WATCH_WRITE: frozenset({AccountRole.OPERATOR}),
+    ConsoleOperation.REGISTER_WRITE: frozenset({AccountRole.OPERATOR}),
     ConsoleOperation.BUS_READ: EVERYBODY,
     ConsoleOperation.SYSTEM_READ: EVERYBODY,
 }

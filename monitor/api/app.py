@@ -19,6 +19,7 @@ from monitor.api.access import json_response
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.login import SessionEnded, login_routes
+from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
@@ -43,6 +44,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         chart_routes(services),
         operation_routes(services),
         platform_routes(services),
+        mirror_routes(services),
     ):
         app.include_router(routes)
     _register_error_handlers(app)

@@ -9,23 +9,25 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
-from bus.domain.times import MINUTE_MS
+from bus.domain.times import DAY_MS, HOUR_MS, MINUTE_MS
 from bus.wall_clock import now_ms
+from ingest.store.port import QualityDevices, RecordReader
 from monitor.api.access import VIEW, json_response
+from monitor.api.clock_estimates import Estimates, clock_estimates, estimate_rows
+from monitor.api.latency_totals import LatencyOfSpan, latency_scope
+from monitor.api.quality_question import QualityQuestion
 from monitor.api.series import (
+    CURVE_COLUMNS,
     clock_rows,
-    quality_curve,
-    quality_devices,
-    quality_totals,
-    slot_ms,
 )
 from monitor.api.services import ConsoleServices
 from monitor.api.views import parse_time
 
-DAY_MS = 24 * 3600 * 1000
-MAX_LATENCY_SPAN_MS = 1500 * MINUTE_MS  # by minute; a day and an hour
-MAX_QUALITY_SPAN_MS = 31 * DAY_MS
+MAX_SPAN_MS = 31 * DAY_MS
 MAX_DEVICES = 500
+MAX_OF_HOUR = 50_000
+"""Devices and servers of one hour, all of them: a city has ten thousand."""
+HOUR_COLUMNS = ("kind", "camera_ip", "recognizer_ip", "sent", "arrived", "valid", "stored")
 
 T = TypeVar("T")
 Scope = Literal["all", "district", "device"]
@@ -38,6 +40,7 @@ def chart_routes(services: ConsoleServices) -> APIRouter:
     span = _span(services.site.tz)
     _add_latency(router, services, span)
     _add_quality(router, services, span)
+    _add_hour(router, services)
     return router
 
 
@@ -58,7 +61,8 @@ def _span(zone: ZoneInfo) -> Span:
 
 
 def _add_latency(router: APIRouter, services: ConsoleServices, span: Span) -> None:
-    """Curves of the latency by minute, and apart from them the devices whose clock is off."""
+    """Curves of the latency by minute, or by hour if the span is longer than a day, and apart from
+    them the devices whose clock is off, and what is known of their clocks."""
 
     @router.get("/latency")
     async def latency(
@@ -67,23 +71,33 @@ def _add_latency(router: APIRouter, services: ConsoleServices, span: Span) -> No
         scope_id: str = "",
         kind: str = "",
     ) -> Response:
-        begin, end = _bounded(between, MAX_LATENCY_SPAN_MS)
+        begin, end = _bounded(between, MAX_SPAN_MS)
         if (scope == "all") != (scope_id == ""):
             raise HTTPException(422, "scope_id names the district or device; none for all")
-        found = await services.records.run(
-            lambda r: services.latency_totals.query(
-                r, from_ms=begin, until_ms=end, scope=scope, scope_id=scope_id, now_ms=now_ms()
-            )
-        )
-        clocks = clock_rows(found.clock_off, services.register.read())
+        register = services.register.read()
+        whose = latency_scope(scope, scope_id, register)
+
+        def ask(reader: RecordReader) -> tuple[LatencyOfSpan, Estimates]:
+            span = {"from_ms": begin, "until_ms": end, "now_ms": now_ms()}
+            found = services.latency_totals.query(reader, whose=whose, **span)
+            return found, clock_estimates(reader, found, whose, register, **span)
+
+        found, estimates = await services.records.run(ask)
+        clocks = [c for c in clock_rows(found.clock_off, register) if kind in ("", c["kind"])]
+        other = {c for k, c in found.clock_off if kind not in ("", k)}
+        other -= {row["camera_ip"] for row in clocks}
         return json_response(
             {
                 "from_ms": begin,
                 "until_ms": end,
+                "step_ms": found.step_ms,
                 "columns": ["minute_ms", "p50", "p95", "p99", "count"],
                 "curves": _of_kind(found.curves, kind),
                 "total": _of_kind(found.totals, kind),
-                "clock_off": [c for c in clocks if kind in ("", c["kind"])][:MAX_DEVICES],
+                "clock_off": clocks[:MAX_DEVICES],
+                "clocks": estimate_rows(
+                    {ip: known for ip, known in estimates.items() if ip not in other}, register
+                ),
             }
         )
 
@@ -99,25 +113,48 @@ def _add_quality(router: APIRouter, services: ConsoleServices, span: Span) -> No
     async def quality(
         between: tuple[int, int] = Depends(span), kind: str = "", camera: str = ""
     ) -> Response:
-        begin, end = _bounded(between, MAX_QUALITY_SPAN_MS)
-        cells = await services.records.run(
-            lambda r: r.quality(from_ms=begin, until_ms=end, kind=kind)
-        )
-        if camera:
-            cells = [c for c in cells if c.camera_ip == camera]
-        slot, asked_ms = slot_ms(begin, end), now_ms()
-        devices = quality_devices(cells, services.register.read(), asked_ms)
+        begin, end = _bounded(between, MAX_SPAN_MS)
+        question = QualityQuestion(begin, end, kind, camera, MAX_DEVICES)
+        found = await services.records.run(lambda r: question.ask(r, now_ms()))
         return json_response(
             {
                 "from_ms": begin,
                 "until_ms": end,
-                "slot_ms": slot,
-                "columns": ["slot_ms", "sent", "arrived", "valid"],
-                "curve": quality_curve(cells, slot),
-                "total": quality_totals(cells, asked_ms),
-                "devices": devices[:MAX_DEVICES],
-                "devices_total": len(devices),
+                "slot_ms": found.slot_ms,
+                "columns": CURVE_COLUMNS,
+                "curve": found.curve,
+                "total": found.totals,
+                "devices_from_ms": found.devices_from_ms,
+                "devices": found.rows(services.register.read()),
+                "devices_total": found.devices.total,
             }
+        )
+
+
+def _add_hour(router: APIRouter, services: ConsoleServices) -> None:
+    """Every device's numbers of one hour, by which two sites are compared."""
+    zone = services.site.tz
+
+    @router.get("/quality/hour")
+    async def quality_hour(at: str) -> Response:
+        try:
+            moment = parse_time(at, zone)
+        except ValueError as error:
+            raise HTTPException(422, f"time: {error}") from error
+        hour_ms = moment - moment % HOUR_MS
+
+        def ask(reader: RecordReader) -> QualityDevices:
+            return reader.quality_devices(
+                step_ms=HOUR_MS, from_ms=hour_ms, until_ms=hour_ms + HOUR_MS, limit=MAX_OF_HOUR
+            )
+
+        found = await services.records.run(ask)
+        rows = [
+            [one.kind, one.camera_ip, one.recognizer_ip, one.sent, one.arrived, one.valid,
+            one.stored] for one in found.widest
+        ]
+        return json_response(
+            {"hour_ms": hour_ms, "columns": HOUR_COLUMNS, "total": found.total, "rows": rows}
         )
 
 

@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from bus.contracts.meters import LatencyCell
 from bus.domain.times import MINUTE_MS
 from ingest.store.port import Query, RecordReader
+from ingest.store.rollups import ALL, ODD
 from monitor.api.pool import QueryUnavailable, ReaderPool
 from monitor.api.series import latency_histograms, percentiles_of, valid_percent
 from monitor.models.clock_faults import sound_cells
@@ -70,12 +72,11 @@ class KpiPoll:
 
     def _query(self, reader: RecordReader) -> Kpis:
         now = self._now_ms()
-        cells = reader.latency_cells(from_ms=now - LATENCY_SPAN_MS, until_ms=now + 1)
-        sound, _ = sound_cells(cells)  # one wrong clock would else be the tile's p99
-        every = merge(latency_histograms(sound).values())
-        latency = percentiles_of(every) if every else None
-        quality = reader.quality(
-            from_ms=now - SETTLE_MS - QUALITY_SPAN_MS, until_ms=now - SETTLE_MS
+        latency = _latency(reader, now)
+        quality = reader.quality_sums(
+            step_ms=MINUTE_MS,
+            from_ms=now - SETTLE_MS - QUALITY_SPAN_MS,
+            until_ms=now - SETTLE_MS,
         )
         today = Query(captured_from_ms=self._midnight_ms(), captured_until_ms=0)
         return Kpis(
@@ -86,3 +87,18 @@ class KpiPoll:
                 sum(c.sent for c in quality), sum(c.valid for c in quality)
             ),
         )
+
+
+def _latency(reader: RecordReader, now_ms: int) -> dict[str, int] | None:
+    """One wrong clock would else be the tile's p99; None: nothing was stored."""
+
+    def sums(scope: str) -> list[LatencyCell]:
+        from_ms = now_ms - LATENCY_SPAN_MS
+        return reader.latency_sums(
+            step_ms=MINUTE_MS, from_ms=from_ms, until_ms=now_ms + 1, scope=scope
+        )
+
+    cells = sums(ALL)
+    late, _ = sound_cells(sums(ODD))
+    every = merge(latency_histograms([*cells, *late]).values())
+    return percentiles_of(every) if every else None

@@ -11,14 +11,15 @@ import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
-from bus.contracts.register import encode_register
-from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
+from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response
+from monitor.api.incidents import acknowledged, incident_page
+from monitor.api.register import add_register
 from monitor.api.services import ConsoleServices
-from monitor.api.views import alarm_row, incident_row, parse_time
+from monitor.api.views import alarm_detail, alarm_row, incident_row, parse_time
 from monitor.live.rule_table import MATCHABLE, rule_row
 
 MAX_PAGE = 500
@@ -61,7 +62,7 @@ def operation_routes(services: ConsoleServices) -> APIRouter:
     _add_alarms(router, services)
     _add_incidents(router, services)
     _add_acknowledgements(router, services)
-    _add_register(router, services)
+    add_register(router, services)
     _add_watch_list(router, services)
     return router
 
@@ -96,10 +97,13 @@ def _add_alarms(router: APIRouter, services: ConsoleServices) -> None:
                 raised_until_ms=end,
             )
         )
-        register = services.register.read()
+        register, who = services.register.read(), await acknowledged(services)
         return json_response(
             {
-                "rows": [alarm_row(a, register, zone) for a in rows],
+                "rows": [
+                    alarm_row(a, register, zone) | {"acknowledged_by": who.get(a.alarm_id, "")}
+                    for a in rows
+                ],
                 "cursor": following,
             }
         )
@@ -109,7 +113,9 @@ def _add_alarms(router: APIRouter, services: ConsoleServices) -> None:
         found = await services.alarms.run(lambda r: r.alarm(alarm_id))
         if found is None:
             raise HTTPException(404, "no such alarm")
-        return json_response(alarm_row(found, services.register.read(), zone))
+        who = (await acknowledged(services)).get(alarm_id, "")
+        row = alarm_detail(found, services.register.read(), zone)
+        return json_response(row | {"acknowledged_by": who})
 
 
 def _add_incidents(router: APIRouter, services: ConsoleServices) -> None:
@@ -122,21 +128,20 @@ def _add_incidents(router: APIRouter, services: ConsoleServices) -> None:
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: str = "",
     ) -> Response:
-        rows, following = await services.alarms.run(
-            lambda r: r.incidents(page=PageRequest(limit=limit, cursor=cursor), open_only=open_only)
+        page = await incident_page(
+            services, PageRequest(limit=limit, cursor=cursor), open_only=open_only
         )
-        register = services.register.read()
-        return json_response(
-            {
-                "rows": [incident_row(i, register, zone) for i in rows],
-                "cursor": following,
-            }
-        )
+        register, who = services.register.read(), await acknowledged(services)
+        rows = [
+            incident_row(one, register, zone) | {"acknowledged_by": who.get(one.incident_id, "")}
+            for one in page.incidents
+        ]
+        return json_response({"rows": rows, "cursor": page.cursor, "away": page.away})
 
 
 def _add_acknowledgements(router: APIRouter, services: ConsoleServices) -> None:
     """Somebody takes an alarm or an incident in hand: it is not escalated any more."""
-    acknowledgements = Acknowledgements(services.site)
+    acknowledgements = services.acknowledgements
 
     @router.post("/acknowledgements/{name:path}")
     async def acknowledge(
@@ -147,18 +152,6 @@ def _add_acknowledgements(router: APIRouter, services: ConsoleServices) -> None:
         except AcknowledgementsUnavailable as error:
             raise HTTPException(503, str(error)) from error
         return json_response({"id": name, "acknowledged_by": found}, 201)
-
-
-def _add_register(router: APIRouter, services: ConsoleServices) -> None:
-    """Where the devices stand."""
-
-    @router.get("/register", dependencies=[VIEW])
-    async def register_() -> Response:
-        return Response(
-            encode_register(services.register.read()),
-            media_type="application/json",
-            headers={"Cache-Control": "private, max-age=3600"},
-        )
 
 
 def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:

@@ -1,4 +1,4 @@
-"""Minutes to what a chart draws (pure): latency per class, sent against valid per slot, gaps per
+"""Sums to what a chart draws (pure): latency per class, sent against valid per slot, gaps per
 device.
 
 In: rows of the store. Out: plain dicts of a bounded number of points. Never: raw records.
@@ -12,7 +12,9 @@ from typing import Any
 
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Register
-from bus.domain.times import MINUTE_MS
+from bus.domain.times import DAY_MS, MINUTE_MS
+from ingest.store.port import QualityDevices, QualitySum
+from ingest.store.rollups import STEPS
 from monitor.api.views import place
 from monitor.models.clock_faults import Device, clock_off_ms
 from monitor.models.histogram import Buckets, merge, percentiles
@@ -21,7 +23,14 @@ MAX_POINTS = 1500  # of one curve: a day by minute, and about what a screen has 
 SETTLED_MS = 2 * MINUTE_MS  # then what has arrived can be expected to be stored
 JOINED_MS = 5 * MINUTE_MS  # a shorter stretch without records is no gap in a curve
 
+MAX_DEVICE_STEPS = 61  # of ten thousand devices at most: each is summed up for one answer
+
 Curve = list[list[int]]
+DeviceKey = tuple[str, str, str]  # kind, camera, server
+CURVE_COLUMNS = (
+    "slot_ms", "sent", "arrived", "valid", "accepted", "rejected", "stored", "duplicates",
+    "missing", "in_flight",
+)  # fmt: skip
 
 
 def latency_curves(cells: Iterable[LatencyCell]) -> dict[str, Curve]:
@@ -37,14 +46,6 @@ def latency_curves(cells: Iterable[LatencyCell]) -> dict[str, Curve]:
 
 def _point(minute_ms: int, buckets: Buckets) -> list[int]:
     return [minute_ms, *percentiles(buckets, (0.5, 0.95, 0.99)), sum(buckets.values())]
-
-
-def of_scope(cells: Iterable[LatencyCell], scope: str, scope_id: str) -> list[LatencyCell]:
-    """The cells of everything, one district or one device."""
-    if scope == "all":
-        return list(cells)
-    name = "district_id" if scope == "district" else "camera_ip"
-    return [cell for cell in cells if getattr(cell, name) == scope_id]
 
 
 def clock_rows(off: Mapping[Device, Buckets], register: Register) -> list[dict[str, Any]]:
@@ -99,46 +100,85 @@ def percentiles_of(buckets: Buckets) -> dict[str, int]:
 
 
 def slot_ms(from_ms: int, until_ms: int) -> int:
-    """The shortest slot of whole minutes that keeps a curve within `MAX_POINTS`."""
-    minutes = max(1, -(-(until_ms - from_ms) // MINUTE_MS))
-    for step in (1, 2, 5, 10, 15, 30, 60, 120, 360, 1440):
-        if minutes <= step * MAX_POINTS:
-            return step * MINUTE_MS
-    return 1440 * MINUTE_MS
+    """The step of the sums that keeps a curve within `MAX_POINTS`."""
+    fitting = (step_ms for step_ms in STEPS if until_ms - from_ms <= step_ms * MAX_POINTS)
+    return next(fitting, DAY_MS)
 
 
-def quality_curve(cells: Iterable[QualityCell], slot: int) -> list[list[int]]:
-    """[slot, sent, arrived, valid], ascending (Q-1)."""
-    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for cell in cells:
-        into = sums[cell.minute_ms - cell.minute_ms % slot]
-        into[0] += cell.sent
-        into[1] += cell.arrived
-        into[2] += cell.valid
-    return [[start, *counts] for start, counts in sorted(sums.items())]
+def device_step_ms(from_ms: int, until_ms: int) -> int:
+    """The step of the sums of which a table of all devices is made: each device has a few dozen in
+    the span, and the span begins with one of them."""
+    fitting = (step for step in STEPS if until_ms - from_ms <= step * MAX_DEVICE_STEPS)
+    return next(fitting, DAY_MS)
 
 
-def quality_totals(cells: Sequence[QualityCell], now_ms: int) -> dict[str, Any]:
-    """Sums over all cells, and the share of what was sent that became valid.
+def quality_curve(
+    sums: Iterable[QualitySum], in_flight: Mapping[int, int] | None = None
+) -> list[list[int]]:
+    """`CURVE_COLUMNS`, ascending (Q-1). `in_flight`: by slot, what of the missing records was taken
+    just now."""
+    slots: dict[int, list[int]] = {}
+    for one in sums:
+        into = slots.setdefault(one.start_ms, [0] * (len(CURVE_COLUMNS) - 1))
+        numbers = (
+            one.sent, one.arrived, one.valid, one.accepted, sum(one.rejected.values()), one.stored,
+            one.duplicates, one.missing, 0,
+        )  # fmt: skip
+        for at, number in enumerate(numbers):
+            into[at] += number
+    for start_ms, counts in slots.items():
+        counts[-1] = min(counts[-2], (in_flight or {}).get(start_ms, 0))
+        counts[-2] -= counts[-1]
+    return [[start, *counts] for start, counts in sorted(slots.items())]
+
+
+def quality_totals(sums: Sequence[QualitySum], in_flight: int) -> dict[str, Any]:
+    """Sums of sums, and the share of what was sent that became valid.
 
     `entered` is what edges took, or what came to the bus without one: it is valid, rejected, in
-    flight (of slots younger than `SETTLED_MS`) or missing; what is valid is stored or a duplicate.
+    flight (taken within `SETTLED_MS`) or missing; what is valid is stored or a duplicate. Each
+    number is counted by itself: `disagree` says by how much the two sides of these equations
+    differ.
     """
-    sent, valid = sum(c.sent for c in cells), sum(c.valid for c in cells)
-    settled_ms = now_ms - SETTLED_MS
+    sent, valid = sum(s.sent for s in sums), sum(s.valid for s in sums)
+    missing, arrived = sum(s.missing for s in sums), sum(s.arrived for s in sums)
+    stored, duplicates = sum(s.stored for s in sums), sum(s.duplicates for s in sums)
+    rejected = _reasons(sums)
+    in_flight = min(in_flight, missing)
     return {
         "sent": sent,
-        "entered": sum(max(c.accepted, c.arrived) for c in cells),
-        "arrived": sum(c.arrived for c in cells),
-        "in_flight": sum(c.missing for c in cells if c.minute_ms >= settled_ms),
-        "missing": sum(c.missing for c in cells if c.minute_ms < settled_ms),
+        "accepted": sum(s.accepted for s in sums),
+        "entered": arrived + missing,
+        "arrived": arrived,
+        "in_flight": in_flight,
+        "missing": missing - in_flight,
         "valid": valid,
-        "stored": sum(c.stored for c in cells),
-        "duplicates": sum(c.duplicates for c in cells),
-        "partly_read": sum(c.partly_read for c in cells),
-        "rejected": _reasons(cells),
+        "stored": stored,
+        "duplicates": duplicates,
+        "partly_read": sum(s.partly_read for s in sums),
+        "rejected": rejected,
         "valid_percent": valid_percent(sent, valid),
+        "disagree": {
+            "arrived": arrived - valid - sum(rejected.values()),
+            "valid": valid - stored - duplicates,
+        },
     }
+
+
+def in_flight_of_devices(missing: Iterable[QualityCell]) -> dict[DeviceKey, int]:
+    """What edges have taken just now and nobody has found yet, by device."""
+    found: dict[DeviceKey, int] = defaultdict(int)
+    for cell in missing:
+        found[cell.kind, cell.camera_ip, cell.recognizer_ip] += cell.missing
+    return found
+
+
+def in_flight_of_slots(missing: Iterable[QualityCell], slot: int) -> dict[int, int]:
+    """The same by slot."""
+    found: dict[int, int] = defaultdict(int)
+    for cell in missing:
+        found[cell.minute_ms - cell.minute_ms % slot] += cell.missing
+    return found
 
 
 def valid_percent(sent: int, valid: int) -> float | None:
@@ -149,33 +189,29 @@ def valid_percent(sent: int, valid: int) -> float | None:
 
 
 def quality_devices(
-    cells: Iterable[QualityCell], register: Register, now_ms: int
+    found: QualityDevices, in_flight: Mapping[DeviceKey, int], register: Register
 ) -> list[dict[str, Any]]:
     """Per kind, device and server, the widest gap first, with its real place (Q-3)."""
-    groups: dict[tuple[str, str, str], list[QualityCell]] = defaultdict(list)
-    for cell in cells:
-        groups[cell.kind, cell.camera_ip, cell.recognizer_ip].append(cell)
-    rows = [_device(key, group, register, now_ms) for key, group in groups.items()]
-    return sorted(rows, key=lambda r: (-r["gap"], r["camera_ip"], r["kind"]))
+    return [_device(one, in_flight, register) for one in found.widest]
 
 
 def _device(
-    key: tuple[str, str, str], cells: list[QualityCell], register: Register, now_ms: int
+    one: QualitySum, in_flight: Mapping[DeviceKey, int], register: Register
 ) -> dict[str, Any]:
-    kind, camera_ip, recognizer_ip = key
-    device = register.device_by_ip.get(camera_ip)
-    totals = quality_totals(cells, now_ms)
+    device = register.device_by_ip.get(one.camera_ip)
+    just_now = in_flight.get((one.kind, one.camera_ip, one.recognizer_ip), 0)
+    totals = quality_totals([one], just_now)
     return {
-        "kind": kind,
-        "camera_ip": camera_ip,
-        "recognizer_ip": recognizer_ip,
+        "kind": one.kind,
+        "camera_ip": one.camera_ip,
+        "recognizer_ip": one.recognizer_ip,
         **place(device.checkpoint_id if device else "", register),
         **totals,
         "gap": max(0, totals["sent"] - totals["valid"]),
     }
 
 
-def _reasons(cells: Iterable[QualityCell]) -> dict[str, int]:
+def _reasons(cells: Iterable[QualitySum]) -> dict[str, int]:
     reasons: dict[str, int] = defaultdict(int)
     for cell in cells:
         for reason, count in cell.rejected.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.notify.acknowledgements import Acknowledgements
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import RequestFailures
 from bus.wall_clock import now_ms
@@ -29,11 +30,13 @@ from monitor.cluster.poller import ClusterPoller
 from monitor.cluster.traffic import metrics_urls
 from monitor.live.command_sender import CommandSender
 from monitor.live.live_hub import LiveHub
+from monitor.live.register_writes import CLIENT_ID, RegisterWrites
 from monitor.live.rule_table import check_rule
 from monitor.ports import (
     AlarmReader,
     OpenAlarms,
     OpenRecords,
+    ReadIncidents,
     ReadPicture,
     ReadProcesses,
     ReadWatch,
@@ -60,6 +63,7 @@ class ConsoleServices:
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
     register: RegisterFollower
+    register_writes: RegisterWrites
     hub: LiveHub
     kpis: KpiPoll
     latency_totals: LatencyTotals
@@ -69,6 +73,7 @@ class ConsoleServices:
     read_picture: ReadPicture
     read_processes: ReadProcesses
     watch: WatchSign
+    read_incidents: ReadIncidents
     secret: str
     failures: RequestFailures = field(default_factory=RequestFailures)
     background: list[asyncio.Task[None]] = field(default_factory=list)
@@ -78,6 +83,11 @@ class ConsoleServices:
     def dead_tasks(self) -> list[str]:
         """What should run beside the requests and does not; the process is about to end then."""
         return [task.get_name() for task in self.background if task.done()]
+
+    @property
+    def acknowledgements(self) -> Acknowledgements:
+        """Which alarms and incidents somebody has taken in hand."""
+        return Acknowledgements(self.site)
 
     async def send_rule(self, command: WatchCommand) -> WatchCommand:
         """Check, number and send a command of the watch list. Raises `RuleError`,
@@ -97,11 +107,13 @@ def build_services(
     read_picture: ReadPicture,
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
+    read_incidents: ReadIncidents = tuple,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
     account_store = AccountStore(data_path)
     records = ReaderPool("records", open_records, threads=console.reader_threads)
+    register = RegisterFollower(bus, data_path / "register.json", CLIENT_ID)
     limiter = LoginLimiter(
         console.failed_logins,
         console.failed_logins_per_address,
@@ -118,7 +130,8 @@ def build_services(
         passwords=PasswordCheck(account_store, limiter, now_ms),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
-        register=RegisterFollower(bus, data_path / "register.json", "databus-console-register"),
+        register=register,
+        register_writes=RegisterWrites(site, bus, register),
         hub=LiveHub(
             bus,
             site.tz,
@@ -130,12 +143,14 @@ def build_services(
         latency_totals=LatencyTotals(),
         cluster=BusOverviewReader(bus, now_ms),
         poller=ClusterPoller(
-            bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms
+            bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms,
+            bus.security_protocol,
         ),
         commands=CommandSender(bus, site.name),
         read_picture=read_picture,
         read_processes=read_processes,
         watch=WatchSign(read_watch),
+        read_incidents=read_incidents,
         secret=_secret(data_path / "console" / "secret"),
     )
 

@@ -5,8 +5,9 @@ In: rows, register, zone. Out: plain dicts. Never: HTTP, languages of the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -20,6 +21,7 @@ from ingest.store.port import RecordRow, RejectedRow
 from monitor.live.live_record import LiveRecord
 
 Row = dict[str, Any]
+_NO_COPIES: Mapping[str, str] = MappingProxyType({})
 LAST_TIME_MS = 253_402_300_799_999  # the last of the year 9999 in UTC
 
 
@@ -88,7 +90,9 @@ def record_row(row: RecordRow, register: Register, zone: ZoneInfo) -> Row:
         "captured_at": clock(row.captured_at_ms, zone),
         "received_at": clock(row.received_at_ms, zone),
         "stored_at": clock(row.stored_at_ms, zone),
-        "latency_ms": None if row.clock_off_ms else row.stored_at_ms - row.captured_at_ms,
+        "latency_ms": (
+            None if row.is_ordered_by_arrival else row.stored_at_ms - row.captured_at_ms
+        ),
         "clock_off_ms": row.clock_off_ms,
         "plate_number": row.plate_number,
         "plate_color": row.plate_color,
@@ -121,14 +125,18 @@ def raw_json(body: bytes) -> Any:
         return None
 
 
-def pictures(body: Any, first_url: str) -> list[Row]:
-    """Every picture of a record: the key it stands under, its address as written and here."""
+def pictures(body: Any, first_url: str, copies: Mapping[str, str] = _NO_COPIES) -> list[Row]:
+    """Every picture of a record: the key it stands under, its address as written and here, where
+    a copy is preferred."""
     found = {first_url: ""} if first_url else {}
     if isinstance(body, dict):
         for key, value in body.items():
             if isinstance(value, str) and key.endswith("图片地址"):
                 found[value] = key
-    return [{"key": key, "url": url, "picture": local_picture(url)} for url, key in found.items()]
+    return [
+        {"key": key, "url": url, "picture": local_picture(copies.get(url, url))}
+        for url, key in found.items()
+    ]
 
 
 def rejected_row(row: RejectedRow, register: Register, zone: ZoneInfo) -> Row:
@@ -150,17 +158,28 @@ def rejected_row(row: RejectedRow, register: Register, zone: ZoneInfo) -> Row:
 
 
 def alarm_row(alarm: Alarm, register: Register, zone: ZoneInfo) -> Row:
-    """One alarm with its place."""
+    """One alarm with its place, as a list shows it: without its record."""
     checkpoint = register.checkpoint_by_id.get(alarm.checkpoint_id)
     return {
-        **msgspec.to_builtins(alarm),
+        **{name: value for name, value in msgspec.to_builtins(alarm).items() if name != "record"},
         **place(alarm.checkpoint_id, register),
         "latitude": checkpoint.latitude if checkpoint else None,
         "longitude": checkpoint.longitude if checkpoint else None,
         "captured_at": clock(alarm.captured_at_ms, zone),
         "raised_at": clock(alarm.raised_at_ms, zone),
         "reaction_ms": alarm.raised_at_ms - alarm.captured_at_ms,
-        "picture": local_picture(alarm.picture_url),
+        "picture": local_picture(alarm.copies.get(alarm.picture_url, alarm.picture_url)),
+    }
+
+
+def alarm_detail(alarm: Alarm, register: Register, zone: ZoneInfo) -> Row:
+    """One alarm with its own copy of what the device wrote, and its pictures: they are there when
+    the record is not. `body` is None where the alarm has no copy."""
+    body = raw_json(alarm.record.encode("utf-8", "surrogatepass")) if alarm.record else None
+    return {
+        **alarm_row(alarm, register, zone),
+        "body": body,
+        "pictures": pictures(body, alarm.picture_url, alarm.copies),
     }
 
 

@@ -21,6 +21,7 @@ from bus.client.admin.metadata_log import MetadataLogReader
 from bus.client.model import QuorumDescription
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
+from bus.settings import PLAINTEXT
 from monitor.cluster.events import ClusterEvent
 from monitor.cluster.history import ClusterHistory
 from monitor.cluster.snapshot import ClusterSnapshot, build_snapshot
@@ -64,6 +65,7 @@ class ClusterPoller:
         zookeeper: str,
         metrics_urls: Mapping[int, str],
         now_ms: Callable[[], int],
+        security_protocol: str = PLAINTEXT,
     ) -> None:
         self.history = ClusterHistory()
         self.traffic = BrokerTraffic()
@@ -73,11 +75,11 @@ class ClusterPoller:
         self._metrics_urls = dict(metrics_urls)
         self._now_ms = now_ms
         self._nodes = SyncClient(
-            bootstrap_servers, CLIENT_ID,
+            bootstrap_servers, CLIENT_ID, security_protocol=security_protocol,
             connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
         self._tail_nodes = SyncClient(
-            bootstrap_servers, CLIENT_ID,
+            bootstrap_servers, CLIENT_ID, security_protocol=security_protocol,
             connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
         self._znodes = ZnodeReader(zookeeper) if zookeeper else None

@@ -16,6 +16,7 @@ from bus.contracts.headers import RecordKind
 
 KINDS = ("", *(kind.value for kind in RecordKind))
 SEVERITIES = ("", "critical", "warning", "info")
+PLACES = ("", "device", "checkpoint", "district")
 SCOPES = ("all", "district", "device")
 SPANS = {"hour": 60, "six": 360, "day": 1440, "week": 10080}  # minutes
 MAX_TEXT = 256  # characters of one value; an address has to fit into a message
@@ -101,9 +102,11 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
     "quality": (
         one_of("span", tuple(SPANS), "six"),
         one_of("kind", KINDS),
+        AddressField("camera", is_text),
         AddressField("reason", is_text),
         REJECTED,
     ),
+    "register": (one_of("what", PLACES), AddressField("text", is_text)),
     "bus": (one_of("internal", ("", "1")),),
     "metadata": (AddressField("find", is_text),),
 }

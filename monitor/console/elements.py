@@ -24,10 +24,18 @@ COLOURS = dict(zip(KINDS, cycle(_KIND_COLOURS), strict=False)) | {
     "p99": "#ff8a5c",
     "sent": "#8b98ad",
     "valid": "#3ccf91",
+    "accepted": "#4aa8ff",
+    "arrived": "#b07cff",
+    "rejected": "#ff5d5d",
+    "stored": "#c9c14a",
+    "duplicates": "#f0a030",
+    "missing": "#e05c9c",
     "under_replicated": "#ffb02e",
     "offline": "#ff5d5d",
     "bytes_in": "#4aa8ff",
     "bytes_out": "#3ccf91",
+    "rpo": "#ff8a5c",
+    "records": "#4aa8ff",
 }
 
 

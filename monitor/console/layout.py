@@ -29,11 +29,13 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "records": "search",
     "alarms": "notifications_active",
     "watch": "visibility",
+    "register": "place",
     "latency": "timer",
     "quality": "fact_check",
     "bus": "hub",
     "cluster": "lan",
     "metadata": "account_tree",
+    "mirror": "sync_alt",
     "system": "dns",
 }
 STATUS_SECONDS = 2.0

@@ -17,6 +17,7 @@ from bus.domain.kinds import KEYS_AS_STORED, KEYS_OF_KIND
 from monitor.api.views import alarm_row, clock, live_record_row
 from monitor.i18n import Texts
 from monitor.live.live_record import LiveRecord
+from monitor.models.device_clock import ClockEstimate, Jump
 from monitor.ports import ProcessStatus
 
 Row = dict[str, Any]
@@ -66,15 +67,29 @@ def span_text(span_ms: int, t: Texts) -> str:
     return t(f"span.{unit}", value=f"{abs(span_ms) / unit_ms:,.1f}")
 
 
-def clock_row(row: Row, t: Texts) -> Row:
-    """One row of the devices whose clock is off."""
-    off_ms = row["clock_off_ms"]
-    way = "ahead" if off_ms > 0 else "behind"
+def clock_row(row: Row, known: ClockEstimate | None, t: Texts, zone: ZoneInfo) -> Row:
+    """One row of the devices whose clock is off; what is not known of it is a dash."""
+    jumps = known.jumps if known else ()
+    drift_ppm = known.drift_ppm if known else None
     return {
         **row,
         "id": f"{row['kind']}|{row['camera_ip']}",
-        "clock_off": t(f"clock.{way}", span=span_text(off_ms, t)),
+        "clock_off": clock_text(row["clock_off_ms"], t),
+        "clock_drift": "–" if drift_ppm is None else t("clock.drift", ppm=f"{drift_ppm:+,.1f}"),
+        "clock_jumps": " · ".join(_jump_text(jump, t, zone) for jump in reversed(jumps)) or "–",
     }
+
+
+def clock_text(off_ms: int, t: Texts) -> str:
+    """How far a clock is off, and which way."""
+    way = "ahead" if off_ms > 0 else "behind"
+    return t(f"clock.{way}", span=span_text(off_ms, t))
+
+
+def _jump_text(jump: Jump, t: Texts, zone: ZoneInfo) -> str:
+    way = "forwards" if jump.by_ms > 0 else "back"
+    at = clock(jump.at_ms, zone)[:16]
+    return t(f"clock.jump_{way}", at=at, span=span_text(jump.by_ms, t))
 
 
 def features_text(features: Mapping[str, str], t: Texts) -> str:

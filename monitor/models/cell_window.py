@@ -1,7 +1,7 @@
 """The newest state of cumulative cells of the last minutes. Pure.
 
 In: whole cells in any order, each with the number of the batch that made it so. Out: what is
-newest. Never: a clock: the newest minute that was seen is the present.
+newest. Never: a clock.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ class CellWindow(Generic[Cell]):
             if from_ms <= minute_ms < until_ms:
                 yield from cells.values()
 
-    def trim(self) -> None:
-        """Drop minutes beyond `keep_minutes` before the newest one."""
-        horizon_ms = max(self.minutes, default=0) - self.keep_minutes * MINUTE_MS
-        for minute_ms in [m for m in self.minutes if m < horizon_ms]:
+    def trim(self, present_ms: int) -> None:
+        """Drop minutes further than `keep_minutes` from the present. Those of devices whose clocks
+        are far ahead as well, which would stay for ever."""
+        span_ms = self.keep_minutes * MINUTE_MS
+        for minute_ms in [m for m in self.minutes if abs(present_ms - m) > span_ms]:
             del self.minutes[minute_ms]

@@ -11,11 +11,12 @@ comes back from an outage are late by very different amounts; those are true and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from msgspec.structs import replace
 
 from bus.contracts.meters import LatencyCell
+from bus.domain.times import HOUR_MS
 from monitor.models.histogram import Buckets, merge, percentiles, upper_ms
 
 Device = tuple[str, str]  # kind, camera_ip
@@ -25,6 +26,7 @@ BEHIND_MS = 600_000  # less is a slow way as well
 UNSET_MS = 10 * 365 * 86_400_000  # no record is ten years late: the clock was never set
 SPREAD = 0.1  # of the offset; a bucket alone is 3 % wide
 SPREAD_MS = 60_000
+FEW = 3  # fewer late records say nothing about a clock
 
 
 def sound_cells(
@@ -47,6 +49,50 @@ def sound_cells(
             own = [_without(cell, wrong) for cell in own]
         sound += (cell for cell in own if cell.buckets)
     return sound, off
+
+
+def judged_odd(
+    hours: Iterable[LatencyCell],
+) -> tuple[dict[Device, Buckets], set[tuple[Device, int]]]:
+    """Of the odd latencies of devices in hours (`ingest.store.rollups`): per device what its clock
+    made, and the hours in which a device's records were truly late.
+
+    A device is judged over all its hours, and by single hours where they do not agree.
+    """
+    by_device: dict[Device, list[LatencyCell]] = defaultdict(list)
+    for cell in hours:
+        by_device[cell.kind, cell.camera_ip].append(cell)
+    off: dict[Device, list[Buckets]] = defaultdict(list)
+    late: set[tuple[Device, int]] = set()
+    for device, own in by_device.items():
+        always = _is_off(merge(_possible(cell.buckets) for cell in own))
+        for cell in own:
+            possible = _possible(cell.buckets)
+            if possible and not always and not _is_off(possible):
+                late.add((device, cell.minute_ms))
+            else:
+                off[device].append(possible)
+            off[device].append({b: n for b, n in cell.buckets.items() if b not in possible})
+    return {d: together for d, parts in off.items() if (together := merge(parts))}, late
+
+
+def late_cells(
+    odd: Iterable[LatencyCell], late: Set[tuple[Device, int]]
+) -> list[LatencyCell]:
+    """Of odd latencies those of the hours in which their device was truly late."""
+    return [
+        replace(cell, buckets=_possible(cell.buckets))
+        for cell in odd
+        if ((cell.kind, cell.camera_ip), cell.minute_ms - cell.minute_ms % HOUR_MS) in late
+    ]
+
+
+def _is_off(buckets: Buckets) -> bool:
+    return sum(buckets.values()) >= FEW and is_clock_off(buckets)
+
+
+def _possible(buckets: Buckets) -> Buckets:
+    return {b: n for b, n in buckets.items() if not _is_impossible(b)}
 
 
 def is_clock_off(buckets: Buckets) -> bool:

@@ -9,7 +9,9 @@ has the mirrored, negative bucket, so that a wrong clock stays visible instead o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 Buckets = dict[int, int]
 
@@ -61,16 +63,13 @@ def percentiles(buckets: Mapping[int, int], quantiles: Iterable[float]) -> list[
     """For each quantile (0 < q <= 1) the smallest bucket bound below which that share lies; 0 if
     empty.
     """
-    ordered = sorted(buckets.items())
-    total = sum(count for _, count in ordered)
-    return [_percentile(ordered, total, quantile) for quantile in quantiles]
+    ordered = sorted(buckets)
+    seen = list(accumulate(buckets[bucket] for bucket in ordered))
+    return [_percentile(ordered, seen, quantile) for quantile in quantiles]
 
 
-def _percentile(ordered: list[tuple[int, int]], total: int, quantile: float) -> int:
-    wanted, seen, bound = quantile * total, 0, 0
-    for bucket, count in ordered:
-        seen += count
-        bound = upper_ms(bucket)
-        if seen >= wanted - 1e-9:
-            break
-    return bound
+def _percentile(ordered: list[int], seen: list[int], quantile: float) -> int:
+    if not ordered:
+        return 0
+    at = bisect_left(seen, quantile * seen[-1] - 1e-9)
+    return upper_ms(ordered[min(at, len(ordered) - 1)])

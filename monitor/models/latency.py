@@ -1,6 +1,6 @@
 """From latency cells to percentiles per minute and to latency incidents.
 
-In: `LatencyCell`s (whole cells, the highest attempt wins), `now_ms`. Out: `LatencySummary`s,
+In: `LatencyCell`s (whole cells, the highest attempt wins), a moment. Out: `LatencySummary`s,
 `Incident`s.
 Never: a clock, I/O, a store.
 """
@@ -22,8 +22,6 @@ from monitor.models.histogram import Buckets, bucket_of, merge, percentiles
 from monitor.models.hysteresis import Hysteresis, HysteresisTracker, IncidentChange
 
 Scope = Literal["all", "district", "device"]
-SETTLE_MS = 30_000
-"""After the end of a minute: until then its last cells may be under way."""
 
 
 class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,11 +121,11 @@ class LatencyIncidents:
         subject = (detail.get("class", ""), detail.get("scope", ""), incident.district_id)
         self.tracker.resume(subject, incident.opened_at_ms)
 
-    def judge(self, summaries: Sequence[LatencySummary], now_ms: int) -> list[Incident]:
-        """Judge every whole minute not judged yet, given the summaries of (at least) these
-        minutes.
+    def judge(self, summaries: Sequence[LatencySummary], until_ms: int) -> list[Incident]:
+        """Judge every whole minute up to there (exclusive) not judged yet, given the summaries of
+        (at least) these minutes.
         """
-        whole_ms = minute_of(now_ms)
+        whole_ms = minute_of(until_ms)
         by_minute: dict[int, dict[Subject, LatencySummary]] = defaultdict(dict)
         for one in summaries:
             if one.scope != "device" and self.judged_until_ms <= one.minute_ms < whole_ms:

@@ -1,7 +1,8 @@
 """Counts per device and minute, and the incidents of devices and servers that lose records (Q-1
 to Q-3).
 
-In: counts, `QualityCell`s, `now_ms`, the deployment register. Out: cells, `Incident`s.
+In: counts, `QualityCell`s, which minutes have settled, the deployment register. Out: cells,
+`Incident`s.
 Never: a clock, I/O. A gap is what was sent and cannot be used: rejected, or never arrived. A
 short gap (a leaf before the lens) heals by itself; one that grows minute after minute means a
 failing device.
@@ -89,14 +90,13 @@ class GapIncidents:
     """Names the device or the server behind a lasting gap, once when it opens and once when it
     closes.
 
-    A minute is judged when it is `settle_ms` old, so that records under way are no gap. Every
-    slot at or above the opening level adds to the loss: a run of them is a gap that lasts and
-    grows.
+    The caller says up to where minutes have settled (`PublishedMinutes`), so that records under way
+    are no gap. Every slot at or above the opening level adds to the loss: a run of them is a gap
+    that lasts and grows.
     """
 
     rule: Hysteresis
     register: Register
-    settle_ms: int = 30_000
     min_sent: int = 3  # fewer records in a minute say nothing
     tracker: HysteresisTracker[Subject] = field(init=False)
     judged_until_ms: int = 0
@@ -111,14 +111,8 @@ class GapIncidents:
         subject = (incident.detail.get("class", ""), scope, address)
         self.tracker.resume(subject, incident.opened_at_ms)
 
-    def settled_until_ms(self, now_ms: int) -> int:
-        """The end (exclusive) of the minutes that can be judged now."""
-        settled_ms = now_ms - self.settle_ms
-        return settled_ms - settled_ms % MINUTE_MS
-
-    def judge(self, cells: Sequence[QualityCell], now_ms: int) -> list[Incident]:
-        """Judge every settled minute not judged yet, given (at least) its cells."""
-        until_ms = self.settled_until_ms(now_ms)
+    def judge(self, cells: Sequence[QualityCell], until_ms: int) -> list[Incident]:
+        """Judge every minute up to there (exclusive) not judged yet, given (at least) its cells."""
         minutes: dict[int, list[QualityCell]] = defaultdict(list)
         for cell in cells:
             if self.judged_until_ms <= cell.minute_ms < until_ms:

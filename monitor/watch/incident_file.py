@@ -18,14 +18,14 @@ import msgspec
 from bus.contracts.alarms import Incident
 from bus.lock_file import hold_lock_file
 from bus.notify.notice_plan import NoticePlan
-from bus.notify.notice_table import NOTICES, NoticeTable
+from bus.notify.notice_table import NOTICES, NoticeResult, NoticeTable
 from bus.sqlite_transaction import immediate_transaction
 from monitor.watch.senders import SavedHabit
 
 VERSION = 1
 BUSY_S = 1.0  # somebody looks at it; then the change waits in memory and is written again
 KEEP_MS = 90 * 24 * 3_600_000  # of incidents that have ended and were told
-_Members = Sequence[tuple[str, str]]
+Members = Sequence[tuple[str, str]]
 _MEMBERS = msgspec.json.Decoder(list[tuple[str, str]])
 
 _TABLES = f"""
@@ -66,7 +66,7 @@ class IncidentFile:
             )
             self._prepare()
 
-    def open_incidents(self) -> list[tuple[Incident, _Members]]:
+    def open_incidents(self) -> list[tuple[Incident, Members]]:
         """Those without an end, with who belongs to them."""
         rows = self._rows(
             "SELECT body, members FROM incidents AS o WHERE state = 'open' AND NOT EXISTS"
@@ -79,12 +79,17 @@ class IncidentFile:
         ]
 
     def habits(self) -> Iterator[SavedHabit]:
-        """What was learnt."""
-        for row in self._rows("SELECT scope, address, server, body FROM habits"):
-            yield SavedHabit(*row)
+        """What was learnt, row by row: all at once they would need as much again."""
+        with self._lock, self._errors():
+            for row in self._db.execute("SELECT scope, address, server, body FROM habits"):
+                yield SavedHabit(*row)
 
-    def add(self, changes: Iterable[tuple[Incident, _Members]], now_ms: int) -> None:
-        """Openings and ends, each with a notice to every notifier; once by id and state."""
+    def add(
+        self, changes: Iterable[tuple[Incident, Members]], now_ms: int,
+        results: Iterable[NoticeResult] = (),
+    ) -> None:  # fmt: skip
+        """Openings and ends, each with a notice to every notifier; once by id and state. `results`:
+        what has become of their notices while this file would not take them."""
         with self._transaction():
             for incident, members in changes:
                 body = msgspec.json.encode(incident)
@@ -96,9 +101,10 @@ class IncidentFile:
                 )  # fmt: skip
                 if added.rowcount:
                     self.notices.add_incident(self._db, incident, body, now_ms)
+            self.notices.take_over(self._db, results)
 
     def save(
-        self, habits: Iterable[SavedHabit], members: Iterable[tuple[str, _Members]], now_ms: int
+        self, habits: Iterable[SavedHabit], members: Iterable[tuple[str, Members]], now_ms: int
     ) -> None:
         """What was learnt since, who has joined open incidents; drop what is old and done."""
         with self._transaction():

@@ -13,11 +13,14 @@ from contextlib import suppress
 import msgspec
 
 from bus.client.kafka.producer import AsyncProducer
+from bus.contracts.alarms import Incident
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
 from bus.errors import BusError
+from bus.file_thread import FileThread
 from bus.settings import BusSettings
 from monitor.watch.incident_file import IncidentFile, IncidentFileError
+from monitor.watch.incident_keeper import FILE_S, IncidentKeeper
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +36,19 @@ _OVERRIDES = {
 
 
 class IncidentPublisher:
-    """A service: `run` until cancelled. The producer is made for the first incident."""
+    """A service: `run` until cancelled. The producer is made for the first incident.
 
-    def __init__(self, file: IncidentFile, bus: BusSettings, site_name: str) -> None:
+    What the file would not take yet is published from memory, and again when the file has it.
+    """
+
+    def __init__(
+        self, file: IncidentFile, keeper: IncidentKeeper, bus: BusSettings, site_name: str
+    ) -> None:
         self.is_bus_there = False
         self._file = file
+        self._keeper = keeper
+        self._thread = FileThread("publisher", FILE_S, IncidentFileError)
+        self._from_memory: set[tuple[str, str]] = set()  # published, and not in the file yet
         self._bus = bus
         self._headers = [(SCHEMA, TOPICS[EVENT_INCIDENT].schema), (SITE, site_name)]
         self._producer: AsyncProducer | None = None
@@ -50,6 +61,7 @@ class IncidentPublisher:
                     await self._publish()
                 await asyncio.sleep(RETRY_S)
         finally:
+            self._thread.close()
             await self._close()
 
     async def _close(self) -> None:
@@ -58,19 +70,32 @@ class IncidentPublisher:
             await producer.close(CLOSE_S)
 
     async def _publish(self) -> None:
-        with suppress(IncidentFileError):  # said where incidents are written
-            for row_id, incident in self._file.unpublished(BATCH):
-                if self._producer is None:
-                    self._producer = AsyncProducer(
-                        self._bus, client_id="databus-watch", overrides=_OVERRIDES
-                    )
-                try:
-                    await self._producer.produce(
-                        EVENT_INCIDENT, msgspec.json.encode(incident), key=incident.incident_id,
-                        headers=self._headers,
-                    )  # fmt: skip
-                except BusError as error:
-                    log.warning("%s waits for the bus: %s", incident.incident_id, error)
-                    await self._close()  # the next one may be asked afresh
-                    return
-                self._file.mark_published(row_id)
+        try:
+            await self._publish_unsaved()
+            with suppress(IncidentFileError):  # said where incidents are written
+                rows = await self._thread.run(self._file.unpublished, BATCH)
+                for row_id, incident in rows:
+                    await self._produce(incident)
+                    await self._thread.run(self._file.mark_published, row_id)
+        except BusError as error:
+            log.warning("incidents wait for the bus: %s", error)
+            await self._close()  # the next one may be asked afresh
+
+    async def _publish_unsaved(self) -> None:
+        refused = self._keeper.unsaved if self._keeper.memory else []
+        names = {(one.incident_id, one.state): one for one, _ in refused}
+        self._from_memory &= names.keys()
+        for name, incident in names.items():
+            if name not in self._from_memory:
+                await self._produce(incident)
+                self._from_memory.add(name)
+
+    async def _produce(self, incident: Incident) -> None:
+        if self._producer is None:
+            self._producer = AsyncProducer(
+                self._bus, client_id="databus-watch", overrides=_OVERRIDES
+            )
+        await self._producer.produce(
+            EVENT_INCIDENT, msgspec.json.encode(incident), key=incident.incident_id,
+            headers=self._headers,
+        )  # fmt: skip

@@ -13,19 +13,21 @@ from datetime import tzinfo
 import msgspec
 
 from bus.client.model import TopicAndPartition
-from bus.contracts.alarms import Incident, IncidentKind
+from bus.contracts.alarms import BY_WATCH, Incident, IncidentKind
 from bus.contracts.register import Register
+from monitor.models.shown_mirror import ShownMirror
 from monitor.ports import ProcessStatus
 from monitor.watch.conditions import START_MS, Condition, ConditionTracker
 from monitor.watch.curve import CurveBounds, MinuteTotal, QualityCurve
+from monitor.watch.driver_pages import DriverPages, StageTopics
+from monitor.watch.mirror import MirrorJudge
 from monitor.watch.missing import MissingJudge, MissingRecords
 from monitor.watch.progress import ProgressBounds, StageOffsets, StageProgress
 from monitor.watch.silence import SilenceBounds, SilenceJudge
 from monitor.watch.watch_clock import WatchClock
 
 STALE_MS = 30_000  # an answer older than this says nothing about now
-NOTIFIED_BY = "watch"
-EDGE, STREAMS = "edge", "streams"
+EDGE, INGEST = "edge", "ingest"
 SUSPENDED = "suspended"  # a process that was stopped by a signal: it lives and does nothing
 
 
@@ -52,15 +54,6 @@ class UsedSpace:
     is_spool: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StageTopics:
-    """One stage of the pipeline: the process that does its work and the topics it reads."""
-
-    stage: str
-    role: str
-    topics: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class _Answers:
     """The newest conditions of one probe and when they were true."""
@@ -72,8 +65,13 @@ class _Answers:
 class WatchJudge:
     """Invariant: `silence` has its own clock, which stands while no record could be seen."""
 
-    def __init__(self, now_ms: int, zone: tzinfo, bounds: WatchBounds) -> None:
+    def __init__(
+        self, now_ms: int, zone: tzinfo, bounds: WatchBounds, stages: Sequence[StageTopics] = ()
+    ) -> None:
         self._bounds = bounds
+        self._roles = {one.stage: one.roles for one in stages}
+        self._pages = DriverPages.of(stages, STALE_MS)
+        self._supervised: set[str] | None = None  # processes that a supervisor speaks for
         self._clock = WatchClock(now_ms)
         self._record_clock = WatchClock(now_ms)
         self._conditions = ConditionTracker(self._clock)
@@ -82,6 +80,7 @@ class WatchJudge:
         self._stages: dict[str, StageProgress] = {}
         self._curves: dict[str, QualityCurve] = {}
         self._missing = MissingJudge(zone)
+        self._mirror = MirrorJudge()
         self._away: dict[str, bool] = {}
         self._blind = True
 
@@ -91,6 +90,11 @@ class WatchJudge:
             self.silence.resume(incident, members)
         else:
             self._conditions.resume(incident)
+
+    @property
+    def pages(self) -> set[str]:
+        """The processes whose pages of metrics say whether they are there."""
+        return self._pages.names
 
     def open_incidents(self) -> list[Incident]:
         """All without an end."""
@@ -107,7 +111,7 @@ class WatchJudge:
                 changes += self._conditions.observe(found.conditions)
         changes += self._conditions.end_unwatched()
         changes += self.silence.judge()
-        return [msgspec.structs.replace(one, notified_by=NOTIFIED_BY) for one in changes]
+        return [msgspec.structs.replace(one, notified_by=BY_WATCH) for one in changes]
 
     # -- answers of the probes ----------------------------------------------------------------
 
@@ -119,14 +123,16 @@ class WatchJudge:
     def on_blindness(self, why: str) -> None:
         """Whether records can be seen now (empty: yes). Not while the edge is away: what it would
         have brought is not the devices' silence."""
-        self._blind = bool(why) or self._away.get(EDGE, False)
+        self._blind = bool(why) or any(
+            is_away for name, is_away in self._away.items() if is_edge(name)
+        )
 
-    def on_processes(self, found: Iterable[ProcessStatus], judged: Iterable[str]) -> None:
-        """Processes that have no address to ask, as their supervisor says."""
+    def on_processes(self, found: Iterable[ProcessStatus]) -> None:
+        """The processes of the stages, as their supervisor says; none where there is none."""
         conditions = []
-        for one in found:
-            if one.role not in judged:
-                continue
+        known = [one for one in found if one.role in self._pages.names]
+        self._supervised = {one.role for one in known}
+        for one in known:
             why = "" if one.state in ("running", SUSPENDED) else one.state
             is_suspended = one.state == SUSPENDED
             self._away[one.role] = bool(why) or is_suspended
@@ -134,10 +140,16 @@ class WatchJudge:
             conditions.append(self._standing_condition(one.role, is_suspended))
         self._keep("processes", conditions)
 
+    def on_page(self, name: str, fault: str) -> None:
+        """The page of metrics of a driver or a dispatcher; it counts where nobody supervises."""
+        self._pages.answered(name, fault, self._clock.seen_ms)
+        if self._supervised is not None:
+            self.on_parts("pages", self._pages.faults(self._supervised, self._clock.seen_ms))
+
     def on_stage(self, found: StageOffsets) -> None:
         """One stage's positions and the offsets they are compared with."""
         course = self._stages.setdefault(found.stage, StageProgress(self._bounds.progress))
-        away = self._away.get(found.role, False) or (found.stage == EDGE and self._blind)
+        away = self._is_away(found.stage) or (is_edge(found.stage) and self._blind)
         conditions = course.observe(found, self._clock.seen_ms, is_process_away=away)
         self._keep(f"stage {found.stage}", conditions)
 
@@ -146,12 +158,18 @@ class WatchJudge:
         self._keep("space", [self._filling_condition(one) for one in found])
 
     def on_spool(self, spool: UsedSpace) -> None:
-        """The edge's spool, of the size it may have."""
-        self._keep("spool", [self._filling_condition(spool)])
+        """An edge's spool, of the size it may have."""
+        self._keep(spool.name, [self._filling_condition(spool)])
+
+    def on_uncovered(self, edge: str, records: int) -> None:
+        """What an edge had to delete before the other site was known to have it: the RPO is not 0
+        through this edge. At once, since at A's death it would be lost."""
+        detail = {"records": str(records), "rpo": f"≠ 0 ({edge})"}
+        self._keep(f"uncovered {edge}", [Condition("uncovered", edge, records > 0, 0, detail)])
 
     def on_minutes(self, totals: Iterable[MinuteTotal]) -> None:
         """Settled minutes of the quality curves; while ingest stands, they say nothing new."""
-        if self._conditions.is_open("standing", "ingest") or self._away.get(STREAMS):
+        if self._conditions.is_open("standing", INGEST) or self._is_away(INGEST):
             return
         for total in sorted(totals, key=lambda one: one.minute_ms):
             curve = self._curves.setdefault(total.kind, QualityCurve(self._bounds.curve))
@@ -162,15 +180,23 @@ class WatchJudge:
     def on_missing(self, slots: Iterable[MissingRecords]) -> None:
         """Settled slots of which the bus has fewer records than edges handed to it. What ingest has
         not read yet is not missing: while it stands or is behind, nothing is said."""
-        behind = any(self._conditions.is_open(kind, "ingest") for kind in ("standing", "backlog"))
-        if not behind and not self._away.get(STREAMS):
+        behind = any(self._conditions.is_open(kind, INGEST) for kind in ("standing", "backlog"))
+        if not behind and not self._is_away(INGEST):
             self._keep("missing", self._missing.observe(slots))
+
+    def on_mirror(self, found: ShownMirror | None) -> None:
+        """What the mirror says of the second site; None while it knows nothing yet."""
+        self._keep("mirror", self._mirror.observe(found))
 
     def on_register(self, register: Register) -> None:
         """The deployment register as it is now."""
         self.silence.senders.register = register
 
     # -- conditions ---------------------------------------------------------------------------
+
+    def _is_away(self, stage: str) -> bool:
+        """Whether the process is away that does the work of a stage; an edge is its own stage."""
+        return any(self._away.get(role, False) for role in self._roles.get(stage, (stage,)))
 
     def _keep(self, probe: str, conditions: Sequence[Condition]) -> None:
         self._conditions.note(conditions)
@@ -206,3 +232,8 @@ def positions_of(
         return None
     found = {tp: offset for tp, offset in positions.items() if tp[0] in topics}
     return found or None
+
+
+def is_edge(name: str) -> bool:
+    """`edge`, or one of several: `edge-2`."""
+    return name == EDGE or name.startswith(f"{EDGE}-")

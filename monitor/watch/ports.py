@@ -5,14 +5,14 @@ Never: an import of `alarm` or `deploy`; their classes fit these shapes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notifiers import Notifier
 from monitor.ports import OpenAlarms, OpenRecords, ReadProcesses
-from monitor.watch.judge import StageTopics
+from monitor.watch.driver_pages import StageTopics
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,19 @@ class WatchPorts:
 
     notifiers: Sequence[Notifier]
     plan: NoticePlan  # of these notifiers
-    give_up_ms: int  # the greatest age of a notice
+    give_up_ms: Callable[[str], int]  # the greatest age of a notice, by notifier; 0: none
     open_records: OpenRecords
     open_alarms: OpenAlarms
     read_processes: ReadProcesses
     stages: Sequence[StageTopics]  # those whose positions the record store or a group holds
     dispatcher: StageTopics  # a consumer group
     recorder: StageTopics  # its positions are in the operations store
-    edge_status_url: str  # where the edge tells of its spool; empty: there is no edge
+    edge_status_urls: Mapping[str, str]  # where each edge tells of its spool
     spool_max_bytes: int
     folders: Sequence[Path]  # whose disks are watched
+    mirror_url: str = ""  # where the mirror shows its status; empty: there is none
+
+    @property
+    def all_stages(self) -> list[StageTopics]:
+        """The whole pipeline."""
+        return [*self.stages, self.dispatcher, self.recorder]

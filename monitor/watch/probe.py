@@ -48,6 +48,8 @@ class Probe(Generic[Answer]):
                     pending = None
                 await asyncio.sleep(self._interval_s)
         finally:
+            if pending is not None:
+                pending.add_done_callback(_is_too_late)
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _report(self, done: asyncio.Future[Any]) -> None:
@@ -59,3 +61,9 @@ class Probe(Generic[Answer]):
             self._on_fault(str(error) or type(error).__name__)
         else:
             raise error
+
+
+def _is_too_late(answer: asyncio.Future[Any]) -> None:
+    """Takes the answer to a question that a stop has cut short, so that asyncio reports none."""
+    if not answer.cancelled():
+        answer.exception()

@@ -6,8 +6,9 @@ records lost to retention. Never: a client; a guess where positions or ends are 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bus.client.model import TopicAndPartition
@@ -32,74 +33,129 @@ class StageOffsets:
     """Where one stage is. `positions` None: they could not be read."""
 
     stage: str
-    role: str  # the process that does its work
     positions: Offsets | None
     ends: Offsets
     starts: Offsets
 
 
 @dataclass(slots=True)
+class _PartitionCourse:
+    """One partition. Invariant: `_times` and `_ends` are parallel, and both rise."""
+
+    records: int = 0  # that wait
+    behind_ms: int = 0
+    stuck_ms: int = 0  # records have waited for so long and the position has not moved
+    has_moved: bool = False  # or has been seen with nothing to do
+    _position: int = -1  # not known yet
+    _stuck_since_ms: int = 0
+    _times: array[int] = field(default_factory=lambda: array("q"))
+    _ends: array[int] = field(default_factory=lambda: array("q"))
+
+    def observe(self, position: int, end: int, now_ms: int) -> None:
+        """Where it is now."""
+        self.records = max(0, end - position)
+        if not self.records or position != self._position:
+            self._stuck_since_ms = now_ms
+            self.has_moved = self.has_moved or not self.records or self._position >= 0
+        self._position = position
+        self.stuck_ms = now_ms - self._stuck_since_ms
+        self.behind_ms = self._behind_ms(end, now_ms)
+
+    def _behind_ms(self, end: int, now_ms: int) -> int:
+        """How long ago the end stood where the position is; at least since the samples began."""
+        if self._ends and end < self._ends[-1]:
+            del self._times[:], self._ends[:]  # made again: what was before says nothing
+        self._times.append(now_ms)
+        self._ends.append(end)
+        del self._times[:-MAX_SAMPLES], self._ends[:-MAX_SAMPLES]
+        if not self.records:
+            return 0
+        newest = bisect_right(self._ends, self._position) - 1
+        return now_ms - self._times[max(0, newest)]
+
+
+@dataclass(slots=True)
 class StageProgress:
-    """One stage. Invariant: `_times` and `_ends` are parallel, and both rise."""
+    """One stage. It stands as soon as one of its partitions does: the worst of them is told.
+
+    Invariant: `_courses` has the partitions of the newest answer.
+    """
 
     bounds: ProgressBounds
-    _times: list[int] = field(default_factory=list)
-    _ends: list[int] = field(default_factory=list)
-    _position: int | None = None
+    _courses: dict[TopicAndPartition, _PartitionCourse] = field(default_factory=dict)
+    _has_moved: bool = False
 
     def observe(
         self, found: StageOffsets, now_ms: int, *, is_process_away: bool
     ) -> list[Condition]:
         """The conditions of this stage now."""
         if found.positions is None or not found.ends:
-            return self._conditions(found.stage, None, None, None, {})
-        read = {tp: found.positions.get(tp, found.starts.get(tp, 0)) for tp in found.ends}
+            return self._conditions(found.stage, None, None, None, {}, {})
+        self._courses = {
+            tp: self._courses.get(tp) or _PartitionCourse(_stuck_since_ms=now_ms)
+            for tp in found.ends
+        }
+        for tp, end in found.ends.items():
+            position = found.positions.get(tp, found.starts.get(tp, 0))
+            self._courses[tp].observe(position, end, now_ms)
+        stuck = {tp: one for tp, one in self._courses.items() if one.stuck_ms}
+        moving = [one for tp, one in self._courses.items() if tp not in stuck]
+        self._has_moved = self._has_moved or any(one.has_moved for one in moving)
         lost = {
             tp: start - found.positions[tp]
             for tp, start in found.starts.items()
             if tp in found.positions and found.positions[tp] < start
         }
-        records = sum(max(0, end - read[tp]) for tp, end in found.ends.items())
-        position = sum(read.values())
-        behind_ms = self._behind_ms(position, sum(found.ends.values()), records, now_ms)
-        has_moved = self._position is None or position != self._position
-        self._position = position
-        detail = {"stage": found.stage, "records": str(records), "behind_ms": str(behind_ms)}
-        is_standing = records > 0 and not has_moved
-        is_behind = behind_ms >= self.bounds.backlog_ms or records >= self.bounds.backlog_records
+        standing = self._standing(stuck)
+        backlog = self._is_behind(moving) or (None if self._is_behind(stuck.values()) else False)
         # One fault, one incident: a dead process stands still, and what stands still falls behind.
-        standing = None if is_process_away and is_standing else is_standing
-        backlog = None if is_standing and is_behind else is_behind
-        return self._conditions(found.stage, standing, backlog, lost, detail)
+        if is_process_away and stuck:
+            standing = None
+        # What a stage meets that reads, it tells by itself: `spark_apps.lost_records`.
+        is_lost = (True if is_process_away or lost.keys() & stuck else None) if lost else False
+        return self._conditions(found.stage, standing, backlog, is_lost, self._detail(found), lost)
+
+    def _standing(self, stuck: Mapping[TopicAndPartition, _PartitionCourse]) -> bool | None:
+        """None: it has not been seen to move, and may be about to."""
+        if any(one.stuck_ms >= self.bounds.standing_ms for one in stuck.values()):
+            return True
+        return False if self._has_moved else None
+
+    def _is_behind(self, courses: Iterable[_PartitionCourse]) -> bool:
+        known = list(courses)
+        return (
+            max((one.behind_ms for one in known), default=0) >= self.bounds.backlog_ms
+            or sum(one.records for one in known) >= self.bounds.backlog_records
+        )
+
+    def _detail(self, found: StageOffsets) -> dict[str, str]:
+        """All that waits, and the partition that has waited longest."""
+        worst, course = max(
+            self._courses.items(), key=lambda one: (one[1].stuck_ms, one[1].behind_ms)
+        )
+        records = sum(one.records for one in self._courses.values())
+        behind_ms = max(one.behind_ms for one in self._courses.values())
+        detail = {"stage": found.stage, "records": str(records), "behind_ms": str(behind_ms)}
+        if records != course.records:
+            detail["partition"] = f"{worst[0]}-{worst[1]} ({course.records})"
+        return detail
 
     def _conditions(
         self,
         stage: str,
         standing: bool | None,
         backlog: bool | None,
-        lost: Offsets | None,
+        is_lost: bool | None,
         detail: Mapping[str, str],
+        lost: Offsets,
     ) -> list[Condition]:
-        is_lost = None if lost is None else bool(lost)
-        count = sum((lost or {}).values())
-        topics = " ".join(sorted({topic for topic, _ in lost or {}}))
-        told = {"stage": stage, "lost": str(count), "topics": topics}
+        topics = " ".join(sorted({topic for topic, _ in lost}))
+        told = {"stage": stage, "lost": str(sum(lost.values())), "topics": topics}
+        bound_ms = self.bounds.standing_ms
         return [
-            Condition("standing", stage, standing, self.bounds.standing_ms, detail,
-                      start_ms=START_MS),
+            # The bound is each partition's own: here it has passed.
+            Condition("standing", stage, standing, 0, {**detail, "bound_ms": str(bound_ms)},
+                      start_ms=START_MS - bound_ms),
             Condition("backlog", stage, backlog, 0, detail, "warning"),
             Condition("lost", stage, is_lost, 0, told),
         ]  # fmt: skip
-
-    def _behind_ms(self, position: int, end: int, records: int, now_ms: int) -> int:
-        """How long ago the end stood where the position is; at least since the samples began."""
-        if self._ends and end < self._ends[-1]:
-            self._times.clear()  # topics made again: what was before says nothing
-            self._ends.clear()
-        self._times.append(now_ms)
-        self._ends.append(end)
-        del self._times[:-MAX_SAMPLES], self._ends[:-MAX_SAMPLES]
-        if not records:
-            return 0
-        newest = bisect_right(self._ends, position) - 1
-        return now_ms - self._times[max(0, newest)]

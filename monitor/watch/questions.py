@@ -15,11 +15,12 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from bus.client.kafka.admin import Admin
+from bus.client.kafka.broker_probe import ask_broker
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
-from bus.client.wire.ports import Address
-from bus.client.wire.sync_client import SyncConnection, addresses
+from bus.client.wire.ports import Address, addresses
 from bus.settings import BusSettings
 from ingest.store.port import Position, RecordReader
+from monitor.models.shown_mirror import ShownMirror
 from monitor.ports import ProcessStatus
 from monitor.watch.curve import MinuteTotal
 from monitor.watch.judge import SUSPENDED, UsedSpace
@@ -28,22 +29,22 @@ from monitor.watch.missing import MissingRecords
 CLIENT_ID = "databus-watch"
 MAX_BROKERS = 100  # remembered once they were seen: a broker that died is no longer listed
 MAX_REPLY_BYTES = 1 << 20
+REASON_SHARE = 0.8  # of a probe's time: librdkafka says at the end of it why there was no answer
 _QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 1000}
 
 
 class BrokerQuestion:
-    """Whether every known broker speaks the Kafka protocol: a connection and its handshake."""
+    """Whether a broker speaks the Kafka protocol with us, over TLS and with a log-in where the bus
+    has those."""
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, bus: BusSettings, address: Address, timeout_s: float) -> None:
+        self._bus = bus
         self._address = address
-        self._timeout_ms = int(timeout_s * 1000)
+        self._timeout_s = timeout_s * REASON_SHARE
 
     def ask(self) -> None:
         """Raises BusError."""
-        SyncConnection(
-            self._address, CLIENT_ID,
-            connect_timeout_ms=self._timeout_ms, request_timeout_ms=self._timeout_ms,
-        ).close()  # fmt: skip
+        ask_broker(self._bus, self._address, CLIENT_ID, self._timeout_s)
 
 
 def bootstrap_addresses(bus: BusSettings) -> list[Address]:
@@ -151,25 +152,11 @@ class MinutesQuestion:
         """Raises what the reader raises."""
         until_ms = (self._now_ms() - self._settle_ms) // 60_000 * 60_000
         from_ms = until_ms - self._minutes * 60_000
-        totals: dict[tuple[str, int], list[int]] = {}
         with closing(self._open()) as reader:
-            cells = reader.quality(from_ms=from_ms, until_ms=until_ms)
-        for cell in cells:
-            total = totals.setdefault((cell.kind, cell.minute_ms), [0, 0])
-            total[0] += cell.sent
-            total[1] += min(cell.valid, cell.sent)
-        missing: dict[tuple[str, str, int], int] = {}
-        for cell in cells:
-            if cell.missing:
-                slot = (cell.kind, cell.camera_ip, cell.minute_ms)
-                missing[slot] = missing.get(slot, 0) + cell.missing
+            found = reader.quality_summary(from_ms=from_ms, until_ms=until_ms)
         return SettledMinutes(
-            totals=[
-                MinuteTotal(kind, minute_ms, sent, valid)
-                for (kind, minute_ms), (sent, valid) in totals.items()
-                if sent
-            ],
-            missing=[MissingRecords(*slot, records) for slot, records in missing.items()],
+            totals=[MinuteTotal(*minute) for minute in found.minutes if minute.sent],
+            missing=[MissingRecords(*slot) for slot in found.missing],
         )
 
 
@@ -184,17 +171,30 @@ def fetch(url: str, timeout_s: float) -> bytes:
         return body
 
 
+class EdgeKept(msgspec.Struct, frozen=True):
+    """What it says of what it keeps for a second site."""
+
+    uncovered_records: int
+
+
 class EdgeSpool(msgspec.Struct, frozen=True):
-    """What `/v1/status` of the edge says of its spool."""
+    """What `/v1/status` of the edge says of its spool. `second_site` None: it knows none."""
 
     spooled: int
     drained: int
     spool_bytes: int
+    second_site: EdgeKept | None = None
 
 
 def ask_spool(url: str, timeout_s: float) -> EdgeSpool:
     """Raises `OSError` or `msgspec.MsgspecError`."""
     return msgspec.json.decode(fetch(url, timeout_s), type=EdgeSpool)
+
+
+def ask_mirror(url: str, timeout_s: float) -> ShownMirror | None:
+    """What it says; None before it has spoken with both clusters. Raises `OSError` or
+    `msgspec.MsgspecError`."""
+    return msgspec.json.decode(fetch(url, timeout_s), type=ShownMirror | None)
 
 
 def with_suspended(found: Iterable[ProcessStatus]) -> list[ProcessStatus]:

@@ -33,6 +33,7 @@ _OVERRIDES = {
     "queued.min.messages": 500,
     "fetch.message.max.bytes": 1 << 17,
     "fetch.max.bytes": 1 << 20,
+    "fetch.min.bytes": 1 << 16,  # two answers a second, not one for each record
     "fetch.wait.max.ms": 500,  # a second more or less does not matter here
     "fetch.queue.backoff.ms": 1000,
     "log_level": 0,

@@ -7,6 +7,7 @@ Never: an opinion about a silence (`silence`).
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -18,6 +19,7 @@ from monitor.watch.watch_clock import HourClasses, WatchClock
 
 MAX_SENDERS = 20_000
 """A stranger may invent addresses: under a kilobyte each, so 20 MB; the rest is not judged."""
+SAVED_AT_ONCE = 500
 SEEN_SHARE = 0.5  # an hour of which less was seen teaches nothing
 FORGET_MS = 14 * 24 * HOUR_MS  # two weeks without a record: the device was taken away
 
@@ -44,6 +46,14 @@ class RecordSender:
     is_silent: bool = False
     is_whole_hour: bool = False  # it was known, and not silent, since the hour began
     is_changed: bool = False  # since its habit was saved
+    check_ms: int | None = None  # seen time at which it is looked at; None: it stands in no queue
+
+    def __lt__(self, other: RecordSender) -> bool:
+        """In a queue, where both have a time; of equal ones by address, so that two runs over the
+        same records say the same."""
+        if self.check_ms == other.check_ms:
+            return self.address < other.address
+        return (self.check_ms or 0) < (other.check_ms or 0)
 
     @property
     def key(self) -> Address:
@@ -88,24 +98,34 @@ class RecordSenders:
             except (ValueError, struct.error):
                 unreadable.append(row)
                 continue
-            sender = self.add(row.scope, row.address, row.server)
+            # Each row of the file has texts of its own, of ten thousand devices half a megabyte.
+            sender = self.add(sys.intern(row.scope), row.address, sys.intern(row.server))
             if sender is not None:
                 sender.habit = habit
                 if seen is not None:  # earlier files have no timers
                     last_ms[sender] = seen[0]
+                    sender.is_changed = True  # a timer counts the seen time of this process now
         if saved_ms is not None:
             for sender, at_ms in last_ms.items():
                 sender.last_ms = self._clock.seen_ms - max(0, saved_ms - at_ms)
         return unreadable
 
-    def changed(self) -> Iterator[SavedHabit]:
-        """What has changed since it was asked last, and the seen time of this moment."""
-        for sender in self.by_key.values():
-            if sender.is_changed:
+    def changed(self) -> Iterator[list[SavedHabit]]:
+        """What has changed since it was asked last, in parts: all at once ten thousand bodies are
+        six megabytes. Each part has the seen time of its moment, so that it is whole by itself."""
+        part: list[SavedHabit] = []
+        for sender in list(self.by_key.values()):
+            if sender.is_changed and self.by_key.get(sender.key) is sender:
                 sender.is_changed = False
                 body = sender.habit.to_bytes() + _SEEN.pack(sender.last_ms)
-                yield SavedHabit(sender.scope, sender.address, sender.server, body)
-        yield SavedHabit(CLOCK, "", "", _SEEN.pack(self._clock.seen_ms))
+                part.append(SavedHabit(sender.scope, sender.address, sender.server, body))
+            if len(part) == SAVED_AT_ONCE:
+                yield [*part, self._now()]
+                part = []
+        yield [*part, self._now()]
+
+    def _now(self) -> SavedHabit:
+        return SavedHabit(CLOCK, "", "", _SEEN.pack(self._clock.seen_ms))
 
     def add(self, scope: str, address: str, server: str) -> RecordSender | None:
         """The one of this name; None beyond MAX_SENDERS."""
@@ -188,10 +208,10 @@ class RecordSenders:
         """Not before something is known of this hour: it could not be measured."""
         hour = self.classes.at(self._clock.now_ms)
         habit = sender.habit
-        if not habit.learnt[hour]:
+        if not habit.learnt(hour):
             return
         if sender.last_ms >= self._hour_began_ms:
-            expected = habit.rates[hour] * (now_ms - sender.last_ms) / HOUR_MS
+            expected = habit.mean(hour) * (now_ms - sender.last_ms) / HOUR_MS
         else:
             began_ms = self._clock.wall_ms(sender.last_ms)
             expected = habit.expected(began_ms, self._clock.now_ms, self.classes)

@@ -19,8 +19,8 @@ from bus import wall_clock
 from bus.client.model import TopicAndPartition
 from bus.client.register_follower import RegisterFollower
 from bus.client.wire.ports import Address
-from bus.contracts.alarms import Incident
 from bus.contracts.groups import application_group
+from bus.file_thread import FileThread
 from bus.metrics_server import MetricsServer
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.delivery import NoticeDelivery
@@ -32,6 +32,7 @@ from monitor.settings import WatchSettings
 from monitor.watch.bounds import bounds_of
 from monitor.watch.heartbeat import write_heartbeat
 from monitor.watch.incident_file import IncidentFile, IncidentFileError
+from monitor.watch.incident_keeper import IncidentKeeper
 from monitor.watch.incident_publisher import IncidentPublisher
 from monitor.watch.judge import EDGE, UsedSpace, WatchJudge, positions_of
 from monitor.watch.metrics import WatchMetrics
@@ -47,6 +48,7 @@ from monitor.watch.questions import (
     OffsetsQuestion,
     SettledMinutes,
     StoreQuestion,
+    ask_mirror,
     ask_spool,
     bootstrap_addresses,
     fetch,
@@ -61,7 +63,6 @@ TICK_S = 1.0
 HEARTBEAT_S = 5.0
 SAVE_S = 300.0  # a kill costs so much of what was learnt; the incidents are written at once
 SAY_S = 60.0  # a question without an answer is logged so often
-MAX_UNSAVED = 10_000  # incidents that wait in memory for a disk that is full
 FRESH_S = 15.0  # positions older than this are not compared with the ends of now
 MINUTES_S = 60.0
 MINUTES_TIMEOUT_S = 30.0  # ten thousand cells out of a store that is busy
@@ -70,8 +71,7 @@ MINUTES_BACK = 10
 
 
 class WatchService:
-    """One process: `run` until `stop`. Invariant: what the judge said is in the file, or in
-    `_unsaved`."""
+    """One process: `run` until `stop`. Invariant: what the judge said is the keeper's."""
 
     def __init__(
         self, site: SiteSettings, bus: BusSettings, settings: WatchSettings, ports: WatchPorts
@@ -84,20 +84,23 @@ class WatchService:
         path = site.data_path / "register.json"
         self._register = RegisterFollower(bus, path, "databus-watch-register")
         self._file = IncidentFile(settings.file_path(site), ports.plan)
-        self._judge = WatchJudge(wall_clock.now_ms(), site.tz, bounds_of(settings))
+        self._judge = WatchJudge(
+            wall_clock.now_ms(), site.tz, bounds_of(settings), ports.all_stages
+        )
         self._senders = SenderConsumer(bus, settings.probe_timeout_s)
-        self._publisher = IncidentPublisher(self._file, bus, site.name)
+        self._keeper = IncidentKeeper(self._file, ports.plan)
+        self._publisher = IncidentPublisher(self._file, self._keeper, bus, site.name)
         acknowledged = Acknowledgements(site)
         self._metrics = WatchMetrics()
         self._deliveries = [
             NoticeDelivery(
-                self._file.notices, one, ports.give_up_ms, IncidentFileError,
+                self._file.notices, one, ports.give_up_ms(one.name), IncidentFileError,
                 acknowledged.who if one.name in ports.plan.escalations else None,
-                metrics=self._metrics.notices,
+                metrics=self._metrics.notices, memory=self._keeper.memory,
             )
             for one in ports.notifiers
-        ]
-        self._unsaved: list[tuple[Incident, list[tuple[str, str]]]] = []
+        ]  # fmt: skip
+        self._keeper.wake = self._wake
         self._brokers: dict[Address, bool] = {}  # whether each answers
         self._positions: dict[str, tuple[float, list[Position]]] = {}
         self._said_s: dict[str, float] = {}
@@ -131,6 +134,9 @@ class WatchService:
         self._register.start()
         self._start_probes()
         self._spawn("publisher", self._publisher.run)
+        self._spawn("keeper", self._keeper.run)
+        self._spawn("habits", self._save_again_and_again)
+        self._spawn("heartbeat", self._beat)
         for notifier, delivery in zip(self._ports.notifiers, self._deliveries, strict=True):
             self._spawn(f"notices {notifier.name}", delivery.run)
         log.info("watch: ready, %d incidents are open", len(self._judge.open_incidents()))
@@ -143,16 +149,8 @@ class WatchService:
     # -- the clock ---------------------------------------------------------------------------
 
     async def _tick_until_stopped(self) -> None:
-        beaten_s, saved_s = -HEARTBEAT_S, time.monotonic()
         while not self._stopping.is_set():
             self._tick()
-            now_s = time.monotonic()
-            if now_s - beaten_s >= HEARTBEAT_S:
-                self._beat()
-                beaten_s = now_s
-            if now_s - saved_s >= SAVE_S:
-                await self._save()
-                saved_s = now_s
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), TICK_S)
 
@@ -168,42 +166,43 @@ class WatchService:
         self._metrics.senders.set(len(self._judge.silence.senders.by_key))
         for one in changes:
             log.warning("incident %s %s: %s", one.incident_id, one.state, one.detail)
-            members = self._judge.silence.members(one.incident_id)
-            self._unsaved.append((one, members))
-        self._write()
+        members = self._judge.silence.members
+        self._keeper.add((one, members(one.incident_id)) for one in changes)
 
-    def _write(self) -> None:
-        if not self._unsaved:
-            return
-        try:
-            self._file.add(self._unsaved, wall_clock.now_ms())
-        except IncidentFileError as error:
-            log.error("incidents wait in memory: %s", error)
-            del self._unsaved[:-MAX_UNSAVED]
-            return
-        self._unsaved.clear()
+    def _wake(self) -> None:
         for delivery in self._deliveries:
             delivery.wake()
 
-    async def _save(self) -> None:
-        habits = list(self._judge.silence.senders.changed())
-        gone = self._judge.silence.senders.pop_forgotten()
-        members = [(name, self._judge.silence.members(name)) for name in self._judge.silence.open]
-        try:
-            await asyncio.to_thread(self._file.save, habits, members, wall_clock.now_ms())
-            await asyncio.to_thread(self._file.forget_habits, gone)
-        except IncidentFileError as error:
-            log.error("habits are not saved: %s", error)
+    async def _save_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_S)
+            await self._save()
 
-    def _beat(self) -> None:
+    async def _save(self) -> None:
+        silence = self._judge.silence
+        for part in silence.senders.changed():
+            await self._keeper.save(
+                part,
+                [(name, silence.members(name)) for name in silence.open],
+                list(silence.senders.pop_forgotten()),
+            )
+
+    async def _beat(self) -> None:
         """Tell that the watch lives, for those who ask without a supervisor."""
+        thread = FileThread("heartbeat", HEARTBEAT_S, OSError)
         try:
-            write_heartbeat(
-                self._settings.heartbeat_path(self._site), wall_clock.now_ms(),
-                len(self._judge.open_incidents()), len(self._judge.silence.senders.by_key),
-            )  # fmt: skip
-        except OSError as error:
-            log.error("the heartbeat is not written: %s", error)
+            while True:
+                try:
+                    await thread.run(
+                        write_heartbeat, self._settings.heartbeat_path(self._site),
+                        wall_clock.now_ms(), len(self._judge.open_incidents()),
+                        len(self._judge.silence.senders.by_key),
+                    )  # fmt: skip
+                except OSError as error:
+                    log.error("the heartbeat is not written: %s", error)
+                await asyncio.sleep(HEARTBEAT_S)
+        finally:
+            thread.close()
 
     def _resume(self) -> None:
         self._judge.on_register(self._register.read())
@@ -223,7 +222,7 @@ class WatchService:
         await self._save()
         for notifier in self._ports.notifiers:
             await notifier.close()
-        self._file.close()
+        await self._keeper.close()
 
     # -- probes ------------------------------------------------------------------------------
 
@@ -232,23 +231,25 @@ class WatchService:
         for address in bootstrap_addresses(self._bus):
             self._watch_broker(address)
         for name, url in settings.health.items():
-            ask = partial(fetch, url, settings.probe_timeout_s)
-            self._probe_part(name, ask, lambda _: None)
+            self._probe_address(name, partial(fetch, url, settings.probe_timeout_s))
         applications = [one.stage for one in ports.stages]
         records = StoreQuestion(ports.open_records, applications)
         alarms = StoreQuestion(ports.open_alarms, [ports.recorder.stage])
         self._probe_part("store", records.ask, self._on_positions)
         self._probe_part("operations", alarms.ask, self._on_positions)
-        topics = {topic for one in self._all_stages() for topic in one.topics}
+        topics = {topic for one in ports.all_stages for topic in one.topics}
         groups = [application_group(one.stage) for one in (*ports.stages, ports.dispatcher)]
         offsets = OffsetsQuestion(self._bus, topics, groups, settings.probe_timeout_s)
         self._closers.append(offsets.close)
         self._probe("offsets", offsets.ask, self._on_offsets)
         self._probe("processes", self._ask_processes, self._on_processes)
         self._probe("space", partial(used_space, ports.folders), self._judge.on_space)
-        if ports.edge_status_url:
-            ask_edge = partial(ask_spool, ports.edge_status_url, settings.probe_timeout_s)
-            self._probe("spool", ask_edge, self._on_spool)
+        for name, url in ports.edge_status_urls.items():
+            ask_edge = partial(ask_spool, url, settings.probe_timeout_s)
+            self._probe(f"spool {name}", ask_edge, partial(self._on_spool, name))
+        if ports.mirror_url:
+            ask = partial(ask_mirror, ports.mirror_url, settings.probe_timeout_s)
+            self._probe_part("mirror", ask, self._judge.on_mirror)
         self._probe_minutes()
 
     def _probe_minutes(self) -> None:
@@ -267,7 +268,7 @@ class WatchService:
             return
         self._brokers[address] = False
         name = f"broker {address.host}:{address.port}"
-        question = BrokerQuestion(address, self._settings.probe_timeout_s)
+        question = BrokerQuestion(self._bus, address, self._settings.probe_timeout_s)
         answers = self._brokers
 
         def on_answer(_: object) -> None:
@@ -296,6 +297,14 @@ class WatchService:
             self._judge.on_parts(name, {name: why})
 
         self._probe(name, ask, answered, failed)
+
+    def _probe_address(self, name: str, ask: Callable[[], Any]) -> None:
+        """A part that is away while it does not answer; of drivers, the judge knows which."""
+        if name not in self._judge.pages:
+            self._probe_part(name, ask, lambda _: None)
+            return
+        judge = self._judge
+        self._probe(name, ask, lambda _: judge.on_page(name, ""), partial(judge.on_page, name))
 
     def _probe(
         self,
@@ -326,13 +335,12 @@ class WatchService:
     def _on_offsets(self, found: BusOffsets) -> None:
         for address in found.brokers:
             self._watch_broker(address)
-        for stage in self._all_stages():
+        for stage in self._ports.all_stages:
             positions = self._stage_positions(stage.stage, found)
             wanted = set(stage.topics)
             self._judge.on_stage(
                 StageOffsets(
                     stage=stage.stage,
-                    role=stage.role,
                     positions=positions_of(stage.topics, positions),
                     ends={tp: end for tp, end in found.ends.items() if tp[0] in wanted},
                     starts={tp: start for tp, start in found.starts.items() if tp[0] in wanted},
@@ -352,6 +360,7 @@ class WatchService:
         return valid_positions(positions, found.cluster)
 
     def _on_minutes(self, found: SettledMinutes) -> None:
+        self._metrics.answered("minutes")
         self._judge.on_minutes(found.totals)
         self._judge.on_missing(found.missing)
 
@@ -359,17 +368,19 @@ class WatchService:
         return with_suspended(self._ports.read_processes())
 
     def _on_processes(self, found: Any) -> None:
-        """Those that do the stages' work: they have no address that could be asked."""
-        self._judge.on_processes(found, {stage.role for stage in self._all_stages()})
+        self._judge.on_processes(found)
 
-    def _on_spool(self, found: EdgeSpool) -> None:
+    def _on_spool(self, edge: str, found: EdgeSpool) -> None:
         place = ("spool", 0)
         self._judge.on_stage(
-            StageOffsets(EDGE, EDGE, {place: found.drained}, {place: found.spooled}, {place: 0})
+            StageOffsets(edge, {place: found.drained}, {place: found.spooled}, {place: 0})
         )
+        name = "spool" if edge == EDGE else f"spool {edge}"
         self._judge.on_spool(
-            UsedSpace("spool", found.spool_bytes, self._ports.spool_max_bytes, is_spool=True)
+            UsedSpace(name, found.spool_bytes, self._ports.spool_max_bytes, is_spool=True)
         )
+        if found.second_site is not None:
+            self._judge.on_uncovered(edge, found.second_site.uncovered_records)
 
     def _unanswered(self, name: str, why: str) -> None:
         """No part by itself: what depends on the answer is not judged. Logged once a minute."""
@@ -377,9 +388,6 @@ class WatchService:
         if now_s - self._said_s.get(name, -SAY_S) >= SAY_S:
             self._said_s[name] = now_s
             log.info("%s could not be asked: %s", name, why)
-
-    def _all_stages(self) -> list[Any]:
-        return [*self._ports.stages, self._ports.dispatcher, self._ports.recorder]
 
 
 async def serve(

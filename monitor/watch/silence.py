@@ -68,16 +68,15 @@ class OpenSilence:
 
 
 class SilenceJudge:
-    """Invariant: every sender that is not silent stands in `_checks` exactly once."""
+    """Invariant: every sender that is not silent stands in `_checks` exactly once, by its
+    `check_ms`, which does not change there."""
 
     def __init__(self, clock: WatchClock, zone: tzinfo, bounds: SilenceBounds) -> None:
         self.senders = RecordSenders(clock, zone)
         self.open: dict[str, OpenSilence] = {}
         self._clock = clock
         self._bounds = bounds
-        self._checks: list[tuple[int, int, RecordSender]] = []
-        self._number = 0
-        self._scheduled: set[RecordSender] = set()
+        self._checks: list[RecordSender] = []
         self._overdue: dict[RecordSender, int] = {}
         self._open_of: dict[RecordSender, OpenSilence] = {}
         self._recent: dict[RecordSender, int] = {}
@@ -123,9 +122,9 @@ class SilenceJudge:
                 self._schedule(sender, now_ms)
         self.senders.new.clear()
         self._check_all_again(now_ms)
-        while self._checks and self._checks[0][0] <= now_ms:
-            sender = heapq.heappop(self._checks)[2]
-            self._scheduled.discard(sender)
+        while self._checks and (self._checks[0].check_ms or 0) <= now_ms:
+            sender = heapq.heappop(self._checks)
+            sender.check_ms = None
             self._check(sender, now_ms)
         self._settle(now_ms)
         changes, self._changes = self._changes, []
@@ -184,10 +183,9 @@ class SilenceJudge:
     # -- checking ----------------------------------------------------------------------------
 
     def _schedule(self, sender: RecordSender, at_ms: int) -> None:
-        if sender not in self._scheduled:
-            self._number += 1
-            self._scheduled.add(sender)
-            heapq.heappush(self._checks, (at_ms, self._number, sender))
+        if sender.check_ms is None:
+            sender.check_ms = at_ms
+            heapq.heappush(self._checks, sender)
 
     def _check_all_again(self, now_ms: int) -> None:
         """Bounds have moved: an hour that ended has taught; or the host's clock was set or nothing
@@ -197,8 +195,10 @@ class SilenceJudge:
         is_set = abs(before_ms - self._judged_shift_ms) > SHIFT_MS and before_ms == self._shift_ms
         if is_set or hour != self._judged_hour:
             self._judged_shift_ms, self._judged_hour = before_ms, hour
-            self._checks = [(now_ms, number, sender) for _, number, sender in self._checks]
-            heapq.heapify(self._checks)
+            waiting, self._checks = self._checks, []
+            for sender in waiting:
+                sender.check_ms = None
+                self._check(sender, now_ms)
 
     def _check(self, sender: RecordSender, now_ms: int) -> None:
         if sender.is_silent or self.senders.by_key.get(sender.key) is not sender:

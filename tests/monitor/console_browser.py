@@ -17,8 +17,8 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 PAGES = (
-    "live", "map", "records", "alarms", "watch", "latency", "quality", "bus", "cluster", "metadata",
-    "system",
+    "live", "map", "records", "alarms", "watch", "register", "latency", "quality", "bus", "cluster",
+    "metadata", "system",
 )  # fmt: skip
 PATIENCE_MS = 30_000
 
@@ -30,14 +30,14 @@ def now_ms() -> int:
 class ConsoleProcess:
     """A console process with its address and data."""
 
-    def __init__(self, data_path: Path, bootstrap: str, started_ms: int) -> None:
+    def __init__(self, data_path: Path, bootstrap: str, started_ms: int, mirror: str = "") -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url, self.data_path, self.bootstrap = f"http://127.0.0.1:{port}", data_path, bootstrap
         self.log = data_path / "console.log"
         script = Path(__file__).parent / "console_process.py"
-        words = [str(port), bootstrap, str(data_path), str(started_ms)]
+        words = [str(port), bootstrap, str(data_path), str(started_ms), mirror]
         self.process = subprocess.Popen(
             [sys.executable, str(script), *words],
             stdout=self.log.open("w"),

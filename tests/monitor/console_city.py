@@ -37,6 +37,7 @@ COLOURS = ("白色", "黑色", "银色", "红色", "蓝色")
 BRANDS = (("大众", "朗逸"), ("Jeep", "2014 指南者 2.4L"), ("丰田", "卡罗拉"), ("比亚迪", "秦 PLUS"))
 TYPES = ("轿车", "SUV", "面包车", "货车")
 CLOCKS_OFF_MS = {"10.7.0.1": -11_000_000, "10.7.0.2": 90_000}  # positive: ahead
+CREEPING = "10.7.0.9"  # `plant_clock`
 EMPTY_MINUTES = range(120, 180)  # before now, in which nothing was counted
 
 
@@ -179,6 +180,7 @@ def fill_store(data_path: Path, *, now_ms: int, records: int = 1200, seed: int =
         if now_ms // MINUTE_MS - captured // MINUTE_MS in EMPTY_MINUTES:
             captured -= len(EMPTY_MINUTES) * MINUTE_MS  # a stored record is counted
         rows.append(_row(dice, reg, device, captured, i, dice.choice(urls) if i % 2 else ""))
+        quality.append(_counted(rows[-1]))
         latencies.append(
             (
                 device.kind,
@@ -270,7 +272,49 @@ def _cell(dice: random.Random, device: Device, minute_ms: int) -> QualityCell:
         valid=sent - bad,
         rejected={"not-json": bad} if bad else {},
         partly_read=sent // 4,
+        stored=sent - bad,
     )
+
+
+def _counted(row: RecordRow) -> QualityCell:
+    """What a record that is stored here adds to its cell besides."""
+    kind, camera_ip, recognizer_ip, minute_ms = row.quality_key
+    return QualityCell(kind=kind, camera_ip=camera_ip, recognizer_ip=recognizer_ip,
+                       minute_ms=minute_ms, sent=1, arrived=1, valid=1, rejected={})  # fmt: skip
+
+
+PLANTED = "10.66.0.1"
+
+
+def plant_disagreement(data_path: Path, minute_ms: int) -> None:
+    """A device of whose 9 records on the bus one is neither valid nor rejected, and of whose 6 valid
+    ones two are neither stored nor duplicates; edges have taken 12."""
+    store = open_store(f"sqlite://{data_path}/store/records.db", "write")
+    cell = QualityCell(kind="vehicle", camera_ip=PLANTED, recognizer_ip="", minute_ms=minute_ms,
+                       sent=13, accepted=12, arrived=9, valid=6, rejected={"bad-time": 2},
+                       stored=3, duplicates=1)  # fmt: skip
+    store.apply(StoreBatch(quality=[cell]), [])
+    store.close()
+
+
+def plant_clock(data_path: Path, newest_ms: int) -> int:
+    """A camera that nobody knows, whose clock is set forwards by 12 s after a hundred minutes, and
+    then gains 6 ms a minute for three hundred; when it was set."""
+    store = open_store(f"sqlite://{data_path}/store/records.db", "write")
+    first_ms = (newest_ms // MINUTE_MS - 400) * MINUTE_MS
+    cells = []
+    for minute in range(400):
+        ahead_ms = 0 if minute < 100 else 12_000 + (minute - 100) * 6
+        stored_ms = first_ms + minute * MINUTE_MS
+        captured = [stored_ms - 400 - k * 150 + ahead_ms for k in range(5)]
+        cells += cells_of((("vehicle", "", CREEPING, at_ms) for at_ms in captured), stored_ms)
+    row = RecordRow(
+        record_id="creeping", kind="vehicle", checkpoint_id="", district_id="", camera_ip=CREEPING,
+        recognizer_ip="", captured_at_ms=first_ms, received_at_ms=first_ms, body=b"{}",
+    )  # latencies are those of new rows
+    store.apply(StoreBatch(rows=[row], latency=lambda new: cells), [])
+    store.close()
+    return first_ms + 100 * MINUTE_MS
 
 
 def _rejected(device: Device, received: int, i: int) -> RejectedRow:

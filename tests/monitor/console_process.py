@@ -1,4 +1,4 @@
-"""Runs the console as `deploy` does, for the browser: `console_process.py PORT BOOTSTRAP DATA_DIR NOW_MS`."""
+"""Runs the console as `deploy` does, for the browser: `console_process.py PORT BOOTSTRAP DATA_DIR NOW_MS MIRROR`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ingest.store.open import open_store  # noqa: E402
 from monitor.serve import serve  # noqa: E402
 from monitor.settings import ConsoleSettings  # noqa: E402
 
-port, bootstrap, data_dir, now_ms = sys.argv[1:5]
+port, bootstrap, data_dir, now_ms, mirror = sys.argv[1:6]
 listed, told = alarms(int(now_ms)), incidents(int(now_ms))
 asyncio.run(
     serve(
         SiteSettings(data_dir=data_dir),
         BusSettings(bootstrap_servers=bootstrap),
-        ConsoleSettings(port=int(port)),
+        ConsoleSettings(port=int(port), mirror=mirror),
         open_records=lambda: open_store(f"sqlite://{data_dir}/store/records.db"),
         open_alarms=lambda: ListedAlarms(listed, told),
         read_picture=PictureStore(f"{data_dir}/pictures", "").serve,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,6 +18,7 @@ from ingest.pictures.store import PictureStore
 from ingest.store.open import open_store
 from monitor.api.services import ConsoleServices, build_services
 from monitor.settings import ConsoleSettings
+from monitor.watch.incident_reader import newest_in_file
 
 NOBODY_LISTENS = "127.0.0.1:1"
 
@@ -32,6 +34,7 @@ def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS)
         lambda: ListedAlarms(listed, told),
         PictureStore(str(data_path / "pictures"), "").serve,
         lambda: supervised(data_path),
+        read_incidents=partial(newest_in_file, data_path / "watch" / "watch.db"),
     )
 
 

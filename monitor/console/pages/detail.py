@@ -11,12 +11,22 @@ from functools import partial
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
+from bus.contracts.alarms import Alarm
 from ingest.store.port import PageRequest, Query
+from monitor.api.incidents import acknowledged
 from monitor.api.pool import QueryUnavailable
-from monitor.api.views import alarm_row, record_detail, rejected_row
+from monitor.api.views import alarm_detail, record_detail, rejected_row
+from monitor.console.acknowledge import AlarmInHand
 from monitor.console.elements import chip, facts, figure, link
 from monitor.console.layout import View
-from monitor.console.rows import Row, body_facts, key_text, picture_caption, place_field
+from monitor.console.rows import (
+    Row,
+    body_facts,
+    clock_text,
+    key_text,
+    picture_caption,
+    place_field,
+)
 from monitor.i18n import Texts
 
 _RECORD_FACTS = (
@@ -144,26 +154,36 @@ class DetailPanel:
 
     async def _fill_alarm(self, alarm_id: str) -> None:
         services, t = self._view.services, self._view.t
-        alarm = next((a for a in services.hub.live.alarms if a.alarm_id == alarm_id), None)
-        if alarm is None:
-            alarm = await services.alarms.run(lambda r: r.alarm(alarm_id))
+        alarm = await self._alarm(alarm_id)
+        who = (await acknowledged(services)).get(alarm_id, "")
         with self._box:
             self._heading(t("detail.alarm"))
             if alarm is None:
                 ui.label(t("detail.gone")).classes("notice")
                 return
-            self._show_alarm(alarm_row(alarm, services.register.read(), services.site.tz))
+            row = alarm_detail(alarm, services.register.read(), services.site.tz)
+            self._show_alarm(row | {"acknowledged_by": who})
+
+    async def _alarm(self, alarm_id: str) -> Alarm | None:
+        """As stored, for only there it has the copies of its pictures; else as it came live."""
+        services = self._view.services
+        live = next((a for a in services.hub.live.alarms if a.alarm_id == alarm_id), None)
+        try:
+            stored = await services.alarms.run(lambda r: r.alarm(alarm_id))
+        except QueryUnavailable:
+            if live is None:
+                raise
+            return live
+        return live if stored is None else stored
 
     def _show_alarm(self, row: Row) -> None:
         t = self._view.t
         with ui.element("div").classes("bar"):
             chip(t.word("severity", row["severity"]), row["severity"])
             ui.label(row["rule_name"] or row["rule_id"]).style("font-size: 18px; font-weight: 700")
-        self._pictures(
-            [{"key": "", "url": row["picture_url"], "picture": row["picture"]}]
-            if row["picture_url"]
-            else []
-        )
+            ui.element("div").classes("grow")
+            AlarmInHand(self._view, row["alarm_id"], row["acknowledged_by"])
+        self._pictures(row["pictures"])
         facts(
             [
                 (t("column.plate"), row["plate_number"]),
@@ -183,6 +203,10 @@ class DetailPanel:
                 on_click=lambda: self.open(record=row["record_id"]),
             ).classes("header-button")
             link(t("detail.trajectory"), "map", target=row["rule_id"])
+        if row["body"] is not None:
+            with ui.element("h2"):
+                ui.label(t("detail.raw"))
+            _code(json.dumps(row["body"], ensure_ascii=False, indent=1))
 
     async def _fill_rejected(self, record_id: str) -> None:
         services, t = self._view.services, self._view.t
@@ -208,7 +232,12 @@ def _code(text: str) -> None:
 
 
 def _latency(t: Texts, row: Row) -> str:
-    """Milliseconds; of a device whose clock is at fault only how far it is off."""
-    if row["clock_off_ms"]:
-        return str(t("detail.clock_fault", hours=f"{row['clock_off_ms'] / 3_600_000:+,.1f}"))
-    return f"{row['latency_ms']:,} ms"
+    """Milliseconds; of a device whose clock is off also by how much, and only that where nothing
+    better was known than the arrival."""
+    off_ms = row["clock_off_ms"]
+    if row["latency_ms"] is None:
+        return str(t("detail.clock_fault", hours=f"{off_ms / 3_600_000:+,.1f}"))
+    latency = f"{row['latency_ms']:,} ms"
+    if not off_ms:
+        return latency
+    return str(t("detail.clock_corrected", latency=latency, clock=clock_text(off_ms, t)))

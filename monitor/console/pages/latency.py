@@ -13,9 +13,10 @@ from bus.domain.kinds import KINDS
 from bus.domain.times import MINUTE_MS
 from bus.wall_clock import now_ms
 from ingest.store.port import RecordReader
-from monitor.api.latency_totals import LatencyOfSpan
+from monitor.api.clock_estimates import Estimates, clock_estimates, clock_table
+from monitor.api.latency_totals import LatencyOfSpan, latency_scope
 from monitor.api.pool import QueryUnavailable
-from monitor.api.series import Curve, clock_rows, with_gaps
+from monitor.api.series import Curve, with_gaps
 from monitor.console.address import SCOPES, is_day
 from monitor.console.elements import grid, line_chart, panel, redraw
 from monitor.console.layout import View
@@ -102,14 +103,14 @@ class LatencyPage:
     async def show(self) -> None:
         """Ask and draw."""
         try:
-            found = await self._view.services.records.run(self._question())
+            found, estimates = await self._view.services.records.run(self._question())
         except QueryUnavailable:
             return  # the notice on top says it, and the last charts stay
         for kind in LIVE_KINDS:
             self._parts[kind].show(found.curves.get(kind, []), found.totals.get(kind))
-        self._clocks.show(found)
+        self._clocks.show(found, estimates)
 
-    def _question(self) -> Callable[[RecordReader], LatencyOfSpan]:
+    def _question(self) -> Callable[[RecordReader], tuple[LatencyOfSpan, Estimates]]:
         zone = self._view.services.site.tz
         address = self._view.address
         day = datetime.fromisoformat(address["day"] or self._today()).replace(tzinfo=zone)
@@ -117,11 +118,13 @@ class LatencyPage:
         end = round((day + timedelta(days=1)).timestamp() * 1000)
         scope = address["scope"]
         which = "" if scope == "all" else address["which"] or "-"  # "-": nothing is chosen yet
+        register = self._view.services.register.read()
+        whose = latency_scope(scope, which, register)
 
-        def ask(reader: RecordReader) -> LatencyOfSpan:
-            return self._view.services.latency_totals.query(
-                reader, from_ms=begin, until_ms=end, scope=scope, scope_id=which, now_ms=now_ms()
-            )
+        def ask(reader: RecordReader) -> tuple[LatencyOfSpan, Estimates]:
+            span = {"from_ms": begin, "until_ms": end, "now_ms": now_ms()}
+            found = self._view.services.latency_totals.query(reader, whose=whose, **span)
+            return found, clock_estimates(reader, found, whose, register, **span)
 
         return ask
 
@@ -178,13 +181,15 @@ class _Clocks:
             self._grid = grid(t, _clock_columns(view), label=t("latency.clocks"), height="220px",
                               rowData=[])  # fmt: skip
 
-    def show(self, found: LatencyOfSpan) -> None:
+    def show(self, found: LatencyOfSpan, estimates: Estimates) -> None:
         """New rows, or the sentence that every clock is right."""
-        rows = clock_rows(found.clock_off, self._view.services.register.read())[:MAX_CLOCKS]
+        register = self._view.services.register.read()
+        rows = clock_table(found, estimates, register)[:MAX_CLOCKS]
         for part in (self._why, self._grid):
             part.set_visibility(bool(rows))
         self._none.set_visibility(not rows)
-        shown = [clock_row(row, self._view.t) for row in rows]
+        t, zone = self._view.t, self._view.services.site.tz
+        shown = [clock_row(row, estimates.get(row["camera_ip"]), t, zone) for row in rows]
         self._grid.run_grid_method("setGridOption", "rowData", shown)
 
 
@@ -194,7 +199,9 @@ def _clock_columns(view: View) -> list[dict[str, object]]:
         column(t, "camera", "camera_ip", width=140),
         column(t, "checkpoint", place_field(t), flex=2, minWidth=140),
         column(t, "kind", "kind", renderer="kind", width=90),
-        column(t, "clock_off", "clock_off", width=220, cellClass="bad"),
+        column(t, "clock_off", "clock_off", width=160, cellClass="bad"),
+        column(t, "clock_drift", "clock_drift", width=130),
+        column(t, "clock_jumps", "clock_jumps", flex=2, minWidth=200),
         column(t, "records", "count", renderer="number", number=True, width=110),
     ]
 

@@ -5,19 +5,13 @@ records.
 from __future__ import annotations
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
-from bus.contracts.meters import QualityCell
 from bus.domain.times import MINUTE_MS
 from bus.wall_clock import now_ms
-from ingest.store.port import RecordReader
 from monitor.api.pool import QueryUnavailable
-from monitor.api.series import (
-    quality_curve,
-    quality_devices,
-    quality_totals,
-    slot_ms,
-    with_gaps,
-)
+from monitor.api.quality_question import QualityQuestion
+from monitor.api.series import CURVE_COLUMNS, with_gaps
 from monitor.console.address import KINDS, SPANS
 from monitor.console.elements import grid, line_chart, load_rows, paged_grid, panel, redraw, source
 from monitor.console.layout import View
@@ -26,6 +20,7 @@ from monitor.console.rows import column, place_field
 
 REFRESH_SECONDS = 30.0
 MAX_DEVICES = 500
+CURVES = ("sent", "valid", "accepted", "arrived", "rejected", "stored", "duplicates", "missing")
 NUMBERS = ("sent", "entered", "valid", "in_flight", "missing", "stored", "duplicates")
 
 
@@ -49,9 +44,11 @@ class QualityPage:
                 self._kind = ui.select(
                     {k: t(f"kind.{k}") for k in KINDS}, label=t("column.kind")
                 ).style("width: 120px")
+                self._camera = ui.input(t("column.camera")).style("width: 150px")
                 self._totals = ui.label("").classes("soft")
             self._empty = ui.label(t("quality.empty")).classes("soft")
-            names = {k: t(f"column.{k}") for k in ("sent", "valid")}
+            self._wrong = ui.label("").classes("bad")
+            names = {k: t(f"quality.curve.{k}") for k in CURVES}
             self._chart = line_chart(
                 zone=view.services.site.zone,
                 data={},
@@ -60,13 +57,17 @@ class QualityPage:
                 label=t("quality.chart"),
                 height="230px",
             )
+            shown = {name: key in ("sent", "valid") for key, name in names.items()}
+            self._chart.options["legend"]["selected"] = shown  # a click on a name shows its curve
         self._grid = self._devices()
-        for field in (self._span, self._kind):
+        for field in (self._span, self._kind, self._camera):
             field.props("outlined dense")
         self._show_choice()
         self._span.on_value_change(lambda e: view.address.go({"span": e.value}))
         self._kind.on_value_change(lambda e: view.address.go({"kind": e.value}))
-        view.address.watch(("span", "kind"), self._follow)
+        self._camera.on("change", lambda: view.address.go({"camera": self._camera.value or ""}))
+        self._grid.on("cellClicked", self._choose_device)
+        view.address.watch(("span", "kind", "camera"), self._follow)
         ui.timer(REFRESH_SECONDS, self.show)
 
     async def _follow(self) -> None:
@@ -76,23 +77,24 @@ class QualityPage:
     def _show_choice(self) -> None:
         self._span.set_value(self._view.address["span"])
         self._kind.set_value(self._view.address["kind"])
+        self._camera.set_value(self._view.address["camera"])
+
+    async def _choose_device(self, event: GenericEventArguments) -> None:
+        """The chart and the sums of the device that was clicked."""
+        await self._view.address.go({"camera": event.args["data"]["camera_ip"]})
 
     async def show(self) -> None:
         """Ask and draw."""
         end = now_ms()
-        begin = end - SPANS[self._view.address["span"]] * MINUTE_MS
-        kind = self._view.address["kind"]
-
-        def question(reader: RecordReader) -> list[QualityCell]:
-            return reader.quality(from_ms=begin, until_ms=end, kind=kind)
-
+        address = self._view.address
+        begin = end - SPANS[address["span"]] * MINUTE_MS
+        question = QualityQuestion(begin, end, address["kind"], address["camera"], MAX_DEVICES)
         try:
-            cells = await self._view.services.records.run(question)
+            found = await self._view.services.records.run(lambda reader: question.ask(reader, end))
         except QueryUnavailable:
             return  # the notice on top says it, and the last picture stays
-        slot = slot_ms(begin, end)
-        self._draw(with_gaps(quality_curve(cells, slot), slot))
-        totals = quality_totals(cells, end)
+        self._draw(with_gaps(found.curve, found.slot_ms))
+        totals = found.totals
         self._totals.set_text(
             self._view.t(
                 "quality.total",
@@ -101,17 +103,30 @@ class QualityPage:
                 partly=f"{totals['partly_read']:,}",
             )
         )
-        devices = quality_devices(cells, self._view.services.register.read(), end)[:MAX_DEVICES]
-        rows = [{"id": f"{d['kind']}|{d['camera_ip']}|{d['recognizer_ip']}", **d} for d in devices]
+        self._tell_disagreement(totals["disagree"])
+        devices = found.rows(self._view.services.register.read())
+        rows = [
+            {
+                "id": f"{d['kind']}|{d['camera_ip']}|{d['recognizer_ip']}",
+                **d,
+                "on_bus": d["arrived"],
+                "disagree": sum(abs(by) for by in d["disagree"].values()),
+            }
+            for d in devices
+        ]
         self._grid.run_grid_method("setGridOption", "rowData", rows)
 
     def _draw(self, curve: list[list[int | None]]) -> None:
         self._empty.set_visibility(not curve)
         self._chart.set_visibility(bool(curve))
-        redraw(
-            self._chart,
-            {"sent": [[r[0], r[1]] for r in curve], "valid": [[r[0], r[3]] for r in curve]},
-        )
+        places = {name: CURVE_COLUMNS.index(name) for name in CURVES}
+        redraw(self._chart, {n: [[r[0], r[at]] for r in curve] for n, at in places.items()})
+
+    def _tell_disagreement(self, by: dict[str, int]) -> None:
+        """What each counts by itself does not add up: somebody counts wrongly."""
+        self._wrong.set_visibility(any(by.values()))
+        numbers = {name: f"{number:+,}" for name, number in by.items()}
+        self._wrong.set_text(self._view.t("quality.disagree", **numbers))
 
     def _devices(self) -> ui.aggrid:
         t = self._view.t
@@ -123,9 +138,11 @@ class QualityPage:
             column(t, "sent", "sent", renderer="number", number=True, width=90, sortable=True),
             *(
                 column(t, name, name, renderer="number", number=True, width=90, sortable=True)
-                for name in ("entered", "valid", "stored")
+                for name in ("accepted", "on_bus", "valid", "stored", "duplicates", "in_flight")
             ),
             column(t, "missing_records", "missing", renderer="number", width=90, sortable=True)
+            | {":cellClass": "p => ['num', 'ag-right-aligned-cell', p.value > 0 ? 'bad' : 'ok']"},
+            column(t, "disagree", "disagree", renderer="number", width=90, sortable=True)
             | {":cellClass": "p => ['num', 'ag-right-aligned-cell', p.value > 0 ? 'bad' : 'ok']"},
             column(t, "gap", "gap", renderer="number", width=90, sortable=True, sort="desc")
             | {":cellClass": "p => ['num', 'ag-right-aligned-cell', p.value > 0 ? 'bad' : 'ok']"},

@@ -6,22 +6,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from bus.contracts.alarms import Incident
 from ingest.store.port import PageRequest
+from monitor.accounts.roles import ConsoleOperation
+from monitor.api.incidents import acknowledged, incident_page
 from monitor.api.platform import health, unavailable_parts
-from monitor.api.pool import QueryUnavailable
-from monitor.api.views import incident_row, newest_incidents
+from monitor.api.views import incident_row
+from monitor.console.acknowledge import acknowledge
 from monitor.console.elements import chip, grid, panel
 from monitor.console.layout import View
 from monitor.console.rows import Row, column, incident_text, place_field, process_row
 
 REFRESH_SECONDS = 5.0
 MAX_INCIDENTS = 200
+ACKNOWLEDGED_BY = "acknowledged_by"
 
 
 def build(view: View) -> None:
@@ -48,6 +51,7 @@ class SystemPage:
             )
         with panel(t("system.incidents"), "fit"):
             self._incidents = grid(t, _columns(view), label=t("system.incidents"), rowData=[])
+        self._incidents.on("cellClicked", self._clicked, args=["colId", "data"])
         ui.timer(REFRESH_SECONDS, self.show)
 
     async def show(self) -> None:
@@ -55,8 +59,9 @@ class SystemPage:
         t = self._view.t
         await self._show_processes()
         pulses = await health(self._view.services)
-        incidents = await self._newest()
-        rows = [_row(one, self._view) for one in incidents]
+        page = await incident_page(self._view.services, PageRequest(limit=MAX_INCIDENTS))
+        who = await acknowledged(self._view.services)
+        rows = [_row(one, self._view, who) for one in page.incidents[:MAX_INCIDENTS]]
         _update(self._incidents, rows)
         stores = [
             (t(f"shell.{part}"), why)
@@ -77,15 +82,17 @@ class SystemPage:
         rows = [process_row(one, services.site.tz, self._view.t) for one in found]
         _update(self._processes, rows)
 
-    async def _newest(self) -> list[Incident]:
-        """From the store and the topic; from the topic alone while the store is away."""
-        live = self._view.services.hub.live.incidents
-        found: Sequence[Incident] = ()
-        with suppress(QueryUnavailable):
-            found, _ = await self._view.services.alarms.run(
-                lambda r: r.incidents(page=PageRequest(limit=MAX_INCIDENTS))
-            )
-        return newest_incidents(found, live)[:MAX_INCIDENTS]
+    async def _clicked(self, event: GenericEventArguments) -> None:
+        row = event.args["data"]
+        if event.args.get("colId") == ACKNOWLEDGED_BY and row["state"] == "open":
+            await acknowledge(self._view, row["id"])
+            await self.show()
+
+
+def _offer(incident: Incident, view: View) -> str:
+    """What can be clicked, by those who may, while it lasts and nobody has it in hand."""
+    may = incident.state == "open" and view.may(ConsoleOperation.WATCH_WRITE)
+    return view.t("acknowledge.do") if may else ""
 
 
 def _update(made: ui.aggrid, rows: list[Row]) -> None:
@@ -127,10 +134,11 @@ def _columns(view: View) -> list[Row]:
         column(t, "camera", "camera_ip", width=130),
         column(t, "recognizer", "recognizer_ip", width=130),
         column(t, "detail", "detail", flex=4, minWidth=200, tooltipField="detail"),
+        column(t, ACKNOWLEDGED_BY, ACKNOWLEDGED_BY, width=120, cellClass="strong"),
     ]
 
 
-def _row(incident: Incident, view: View) -> Row:
+def _row(incident: Incident, view: View, who: Mapping[str, str]) -> Row:
     row = incident_row(incident, view.services.register.read(), view.services.site.tz)
     return {
         "id": incident.incident_id,
@@ -143,4 +151,5 @@ def _row(incident: Incident, view: View) -> Row:
         "camera_ip": incident.camera_ip,
         "recognizer_ip": incident.recognizer_ip,
         "detail": incident_text(incident.detail, view.t),
+        ACKNOWLEDGED_BY: who.get(incident.incident_id) or _offer(incident, view),
     }

@@ -102,7 +102,7 @@ def test_old_files_are_read_once_only(data_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "moment", ["read_old_files", "_insert", "_sync_directory", "rename_old_files"]
+    "moment", ["read_old_files", "_insert", "sync_folder", "rename_old_files"]
 )
 def test_a_process_killed_while_it_takes_them_over_leaves_that_to_the_next(
     data_path: Path, moment: str

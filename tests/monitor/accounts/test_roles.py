@@ -7,8 +7,8 @@ from monitor.accounts.roles import AccountRole, ConsoleOperation, ConsolePrincip
 TABLE = {
     AccountRole.VIEWER: {ConsoleOperation.VIEW, ConsoleOperation.WATCH_READ, ConsoleOperation.BUS_READ, ConsoleOperation.SYSTEM_READ},
     AccountRole.OPERATOR: set(ConsoleOperation),
-    AccountRole.APPROVER: set(ConsoleOperation) - {ConsoleOperation.WATCH_WRITE},
-    AccountRole.OPERATIONS: set(ConsoleOperation) - {ConsoleOperation.WATCH_WRITE},
+    AccountRole.APPROVER: set(ConsoleOperation) - {ConsoleOperation.WATCH_WRITE, ConsoleOperation.REGISTER_WRITE},
+    AccountRole.OPERATIONS: set(ConsoleOperation) - {ConsoleOperation.WATCH_WRITE, ConsoleOperation.REGISTER_WRITE},
 }
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console_city import CLOCKS_OFF_MS
+from console_city import CLOCKS_OFF_MS, CREEPING, PLANTED, plant_clock, plant_disagreement
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.times import MINUTE_MS
 from bus.wall_clock import now_ms
+from monitor.api.latency_totals import LatencyScope
 from monitor.api.series import (
     JOINED_MS,
     MAX_POINTS,
@@ -58,16 +59,15 @@ async def test_the_totals_of_hours_that_are_over_are_read_once_and_stay_exact(
 
     def ask(reader: Any) -> Any:
         class Counting:
-            def latency_cells(self, **span: int) -> Any:
+            def latency_sums(self, **span: int) -> Any:
                 asked.append(span)
-                return reader.latency_cells(**span)
+                return reader.latency_sums(**span)
 
         return services.latency_totals.query(
             Counting(),  # type: ignore[arg-type]
             from_ms=now - 20 * 3_600_000,
             until_ms=now,
-            scope="all",
-            scope_id="",
+            whose=LatencyScope(),
             now_ms=now,
         )
 
@@ -97,6 +97,38 @@ async def test_a_device_whose_clock_is_off_is_told_apart_and_blinds_no_curve(as_
     assert (set(faces["curves"]), faces["clock_off"]) == ({"face"}, [])
 
 
+async def test_offset_drift_and_jumps_of_wrong_clocks_are_told(as_role: Any) -> None:
+    """As far as the latencies tell: of three hours they are too coarse for a drift."""
+    body = (await as_role().get("/api/latency")).json()
+    found = {row["camera_ip"]: row for row in body["clocks"]}
+    assert set(found) == set(CLOCKS_OFF_MS)
+    for camera_ip, off_ms in CLOCKS_OFF_MS.items():
+        row = found[camera_ip]
+        assert abs(row["offset_ms"] - off_ms) < max(3_000, abs(off_ms) * 0.04)
+        assert (row["jumps"], bool(row["checkpoint"]), row["minutes"] > 100) == ([], True, True)
+    assert found["10.7.0.1"]["drift_ppm"] is None
+    assert (await as_role().get("/api/latency?kind=face")).json()["clocks"] == []
+
+
+async def test_a_clock_that_is_set_and_gains_is_told_with_the_time(
+    services: ConsoleServices, as_role: Any, filled: tuple[Path, int]
+) -> None:
+    """In the list of all, and of the device alone; a right clock has neither jump nor offset."""
+    set_at_ms = plant_clock(services.site.data_path, filled[1])
+    one = (await as_role().get(f"/api/latency?scope=device&scope_id={CREEPING}")).json()
+    everybody = (await as_role().get("/api/latency")).json()
+    assert {row["camera_ip"] for row in everybody["clocks"]} == {*CLOCKS_OFF_MS, CREEPING}
+    [row] = one["clocks"]
+    assert row in everybody["clocks"]
+    [jump] = row["jumps"]
+    assert (jump["at_ms"], row["since_ms"]) == (set_at_ms, set_at_ms)
+    assert jump["by_ms"] == pytest.approx(12_000, abs=600)
+    assert row["offset_ms"] == pytest.approx(13_400, abs=600)
+    assert row["drift_ppm"] == pytest.approx(100, abs=25)
+    [right] = (await as_role().get("/api/latency?scope=device&scope_id=10.1.0.5")).json()["clocks"]
+    assert (right["jumps"], abs(right["offset_ms"]) < 3_000) == ([], True)
+
+
 async def test_the_tile_of_the_latency_leaves_wrong_clocks_out(
     services: ConsoleServices, filled: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +152,53 @@ async def test_quality_shows_the_gap_and_the_device_behind_it_with_its_place(as_
     assert body["devices"][0]["gap"] > 0 == body["devices"][2]["gap"]
 
 
+async def test_four_numbers_that_disagree_are_told_by_device_and_slot(
+    services: ConsoleServices, as_role: Any, filled: tuple[Path, int]
+) -> None:
+    """Duplicates were what valid exceeds stored by: whatever a store lost looked like one."""
+    client, slot_ms = as_role(), (filled[1] - 20 * 3_600_000) // MINUTE_MS * MINUTE_MS
+    before = (await client.get("/api/quality")).json()
+    assert before["total"]["disagree"] == {"arrived": 0, "valid": 0}
+    plant_disagreement(services.site.data_path, slot_ms)
+    body = (await client.get("/api/quality")).json()
+    assert body["total"]["disagree"] == {"arrived": 1, "valid": 2}
+    rows = {row["camera_ip"]: row for row in body["devices"]}
+    assert rows[PLANTED]["disagree"] == {"arrived": 1, "valid": 2}
+    others = [row for camera, row in rows.items() if camera != PLANTED]
+    assert all(row["disagree"] == {"arrived": 0, "valid": 0} for row in others)
+    own = (await client.get(f"/api/quality?camera={PLANTED}")).json()
+    assert own["columns"] == [
+        "slot_ms", "sent", "arrived", "valid", "accepted", "rejected", "stored", "duplicates",
+        "missing", "in_flight",
+    ]  # fmt: skip
+    assert own["curve"] == [[slot_ms, 13, 9, 6, 12, 2, 3, 1, 3, 0]]
+    assert own["total"]["entered"] == 12
+
+
+async def test_what_an_edge_took_a_moment_ago_is_in_flight_and_not_missing(
+    services: ConsoleServices, as_role: Any
+) -> None:
+    """In the slot, in the device's row and in the sum."""
+    slot_ms = now_ms() // MINUTE_MS * MINUTE_MS
+    plant_disagreement(services.site.data_path, slot_ms)
+    own = (await as_role().get(f"/api/quality?camera={PLANTED}&until={now_ms() + 1000}")).json()
+    (row,) = own["devices"]
+    assert (row["missing"], row["in_flight"]) == (0, 3)
+    assert own["curve"][0][-2:] == [0, 3]
+    assert (own["total"]["missing"], own["total"]["in_flight"]) == (0, 3)
+
+
+async def test_a_week_is_drawn_by_hours(as_role: Any, filled: tuple[Path, int]) -> None:
+    """Latency and quality; the sums are those of the same span by minute."""
+    client, week = as_role(), f"?from={filled[1] - 7 * 86_400_000}"
+    for chart in ("latency", "quality"):
+        by_hour = (await client.get(f"/api/{chart}{week}")).json()
+        by_minute = (await client.get(f"/api/{chart}")).json()
+        assert by_hour["total"] == by_minute["total"]
+    assert by_hour["slot_ms"] == 3_600_000
+    assert len(by_hour["curve"]) <= 8
+
+
 async def test_spans_have_a_bound_and_an_order(as_role: Any) -> None:
     """A year by minute is not a chart."""
     client = as_role()
@@ -130,8 +209,8 @@ async def test_spans_have_a_bound_and_an_order(as_role: Any) -> None:
 
 
 def test_a_curve_never_has_more_points_than_a_screen() -> None:
-    """For any span, up to what the API takes."""
-    for minutes in (1, 59, 1440, 1501, 10_080, 44_640):
+    """For any span, up to five years."""
+    for minutes in (1, 59, 1440, 1501, 10_080, 44_640, 2_000_000):
         assert minutes * MINUTE_MS / slot_ms(0, minutes * MINUTE_MS) <= MAX_POINTS
 
 

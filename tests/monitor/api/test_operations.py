@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from alarm.dispatch.operations import BatchChanges, OperationsStore
+from alarm.dispatch.reader import OperationsReader
+from bus.contracts.alarms import Incident
 from bus.notify.acknowledgements import Acknowledgements
+from bus.notify.notice_plan import NoticePlan
 from bus.wall_clock import now_ms
 from deploy.state_file import StateFile
+from ingest.store.port import PageRequest
 from monitor.accounts.roles import AccountRole
+from monitor.api.incidents import incident_page
+from monitor.api.pool import QueryUnavailable, ReaderPool
 from monitor.api.services import ConsoleServices
+from monitor.watch.incident_file import IncidentFile
 from tests.ingest.pictures.hostile_names import HOSTILE_NAMES
 
 
@@ -31,7 +40,7 @@ async def test_alarms_are_paged_and_filtered(as_role: Any) -> None:
     assert rows[0]["picture"].startswith("/pictures/")
     assert rows[0]["latitude"] > 30
     one = (await client.get(f"/api/alarms/{rows[3]['alarm_id']}")).json()
-    assert one == rows[3]
+    assert {**one, **rows[3]} == one
     assert (await client.get("/api/alarms/none")).status_code == 404
 
 
@@ -150,3 +159,95 @@ async def test_an_operator_acknowledges_and_a_viewer_may_not(
     done = await as_role(AccountRole.OPERATOR).post(path)
     assert (done.status_code, done.json()) == (201, {"id": "r:1/2", "acknowledged_by": "guest"})
     assert Acknowledgements(services.site).add("r:1/2", "late", now_ms()) == "guest"
+
+
+def of_the_watch(name: str, state: str, opened_at_ms: int) -> Incident:
+    closed_ms = opened_at_ms + 5 if state == "closed" else 0
+    return Incident(incident_id=name, kind="away", state=state, opened_at_ms=opened_at_ms,  # type: ignore[arg-type]
+                    closed_at_ms=closed_ms, notified_by="watch")  # fmt: skip
+
+
+async def test_what_the_watch_found_is_shown_while_the_bus_is_away_each_once(
+    as_role: Any, services: ConsoleServices
+) -> None:
+    """It was in neither the store nor on the topic: that the broker is away was shown nowhere."""
+    opened_ms = now_ms() + 1_000
+    file = IncidentFile(services.site.data_path / "watch" / "watch.db", NoticePlan())
+    file.add([(of_the_watch("away:broker:1", "open", opened_ms), [])], 1)
+    file.add([(of_the_watch("away:edge:1", "open", opened_ms + 1), [])], 1)
+    file.add([(of_the_watch("away:edge:1", "closed", opened_ms + 1), [])], 1)
+    file.add([(of_the_watch("i-1", "closed", 1), [])], 1)  # the store has its opening
+    client = as_role()
+    rows = (await client.get("/api/incidents?limit=500")).json()["rows"]
+    names = [row["incident_id"] for row in rows]
+    assert len(names) == len(set(names))
+    states = {row["incident_id"]: row["state"] for row in rows}
+    assert (states["away:broker:1"], states["away:edge:1"], states["i-1"]) == (
+        "open", "closed", "closed",
+    )  # fmt: skip
+    still = (await client.get("/api/incidents?open_only=true")).json()["rows"]
+    assert [row["incident_id"] for row in still] == ["away:broker:1"]
+    file.close()
+
+
+async def test_pages_of_incidents_have_each_once_though_the_file_of_the_watch_has_them_too(
+    services: ConsoleServices,
+) -> None:
+    """What lies further back in the store comes with its page."""
+    folder = services.site.data_path
+    file, known = IncidentFile(folder / "watch" / "watch.db", NoticePlan()), range(1, 8)
+    found = [of_the_watch(f"away:x:{n}", "open", n) for n in known]
+    file.add([(one, []) for one in found], 1)
+    file.add([(of_the_watch("away:new:9", "open", 9), [])], 1)
+    store = OperationsStore(folder / "paged.db")
+    store.apply(BatchChanges(incidents=found))
+    pool = ReaderPool("operations", lambda: OperationsReader(folder / "paged.db"), threads=1)
+    paged = dataclasses.replace(services, alarms=pool)
+    seen, cursor = [], ""
+    for _ in range(10):
+        page = await incident_page(paged, PageRequest(limit=2, cursor=cursor))
+        seen += [one.incident_id for one in page.incidents]
+        cursor = page.cursor
+        if not cursor:
+            break
+    assert seen == ["away:new:9", *(f"away:x:{n}" for n in reversed(known))]
+    pool.close()
+    store.close()
+    file.close()
+
+
+async def test_incidents_are_shown_while_the_operations_store_is_away(
+    services: ConsoleServices,
+) -> None:
+    """With the reason; a further page cannot be had."""
+    file = IncidentFile(services.site.data_path / "watch" / "watch.db", NoticePlan())
+    file.add([(of_the_watch("away:operations:1", "open", 5), [])], 1)
+    away = dataclasses.replace(services, alarms=ReaderPool("operations", no_store, threads=1))
+    page = await incident_page(away, PageRequest(limit=10))
+    assert [one.incident_id for one in page.incidents] == ["away:operations:1"]
+    assert "no store here" in page.away
+    with pytest.raises(QueryUnavailable):
+        await incident_page(away, PageRequest(limit=10, cursor="5"))
+    away.alarms.close()
+    file.close()
+
+
+def no_store() -> Any:
+    raise OSError("no store here")
+
+
+async def test_who_has_an_alarm_or_an_incident_in_hand_is_said(
+    as_role: Any, services: ConsoleServices
+) -> None:
+    """It was noted, and shown nowhere."""
+    client = as_role()
+    alarm = (await client.get("/api/alarms?limit=1")).json()["rows"][0]["alarm_id"]
+    for name in (alarm, "i-1"):
+        services.acknowledgements.add(name, "Wang", now_ms())
+    alarms = (await client.get("/api/alarms?limit=1")).json()["rows"]
+    incidents = (await client.get("/api/incidents")).json()["rows"]
+    one = (await client.get(f"/api/alarms/{alarm}")).json()
+    found = {row["incident_id"]: row["acknowledged_by"] for row in incidents}
+    assert (alarms[0]["acknowledged_by"], one["acknowledged_by"]) == ("Wang", "Wang")
+    assert found["i-1"] == "Wang"
+    assert set(found.values()) <= {"Wang", ""}

@@ -195,6 +195,32 @@ def test_a_target_is_put_on_the_watch_list_and_taken_off(
     page.wait_for_selector(".ag-row >> text=蓝色轿车", state="detached")
 
 
+def test_a_file_changes_the_register_after_it_was_tried(
+    open_page: OpenPage, console: ConsoleProcess
+) -> None:
+    """A fault is told with its line and nothing can be applied; a good file is shown first; what
+    the table shows afterwards came back from the broker."""
+    page = open_page()
+    page.goto(console.url + "/register")
+    page.wait_for_selector(".ag-row")
+    head = "kind,id,name,name_en,district,latitude,longitude,checkpoint,device_kind,server,line\n"
+    bad = head + "device,10.9.9.9,,,,,,nowhere,vehicle,,\n"
+    files = page.locator("input[type=file]")
+    files.set_input_files({"name": "places.csv", "mimeType": "text/csv", "buffer": bad.encode()})
+    page.wait_for_selector("text=没有卡口“nowhere”")
+    assert page.get_by_role("button", name="应用", exact=True).count() == 0
+    shoot(page, console, "register-fault")
+    good = head + "district,new-town,新城,New Town,,,,,,,\n"
+    files.set_input_files({"name": "places.csv", "mimeType": "text/csv", "buffer": good.encode()})
+    page.wait_for_selector("text=将新增 1 条")
+    shoot(page, console, "register-tried")
+    page.get_by_label("编号、名称、地址……").fill("new-town")
+    page.get_by_role("button", name="应用", exact=True).click()
+    page.wait_for_selector(".ag-row >> text=新城")
+    page.wait_for_timeout(400)
+    shoot(page, console, "register-applied")
+
+
 def test_a_viewer_sees_the_list_and_cannot_change_it(open_page: OpenPage, console: ConsoleProcess) -> None:
     """No form, no button; the API would refuse as well (tested there)."""
     page = open_page(log_in=False)

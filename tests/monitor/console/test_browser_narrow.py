@@ -6,6 +6,8 @@ import pytest
 from console_browser import PAGES, ConsoleProcess, OpenPage, shoot
 from playwright.sync_api import Page
 
+from tests.rotation import drawn
+
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 WIDTH = 390
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -26,8 +28,10 @@ def prefer(page: Page, console: ConsoleProcess, language: str, theme: str) -> No
         page.request.post(f"{console.url}/auth/preferences", form={name: value}, max_redirects=0)
 
 
-@pytest.mark.parametrize(("language", "theme"), [("zh", "dark"), ("en", "light")])
-@pytest.mark.parametrize("name", [*PAGES, "nonsense"])
+@pytest.mark.parametrize(
+    ("language", "theme"), drawn("narrow pages", [("zh", "dark"), ("en", "light")])
+)
+@pytest.mark.parametrize("name", drawn("pages of a telephone", [*PAGES, "mirror", "nonsense"], 5))
 def test_no_page_is_wider_than_the_screen(
     open_page: OpenPage, console: ConsoleProcess, name: str, language: str, theme: str
 ) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from console_browser import PAGES, ConsoleProcess, OpenPage, now_ms, shoot
-from console_city import alarms
-from playwright.sync_api import Page
+from console_city import MINUTE_MS, PLANTED, alarms, plant_disagreement
+from playwright.sync_api import Page, expect
 
 from deploy.state_file import StateFile
+from tests.rotation import drawn
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
+LANGUAGES = drawn("language of values", ["zh", "en"])
 HAN = re.compile(r"[\u4e00-\u9fff]+")
 
 
@@ -65,7 +67,7 @@ def test_a_record_opens_in_english_with_names_and_values(
     shoot(page, console, "english-record")
 
 
-@pytest.mark.parametrize("language", ["zh", "en"])
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_a_wrong_clock_is_listed_and_the_axis_is_logarithmic(
     open_page: OpenPage, console: ConsoleProcess, language: str
 ) -> None:
@@ -81,8 +83,8 @@ def test_a_wrong_clock_is_listed_and_the_axis_is_logarithmic(
     shoot(page, console, f"latency-clocks-{language}")
     options = chart_options(page)
     assert options["yAxis"][0]["type"] == "log"
-    drawn = [point[1] for one in options["series"] for point in one["data"] if point[1] is not None]
-    assert 0 < max(drawn) < 60_000
+    points = [point[1] for one in options["series"] for point in one["data"] if point[1] is not None]
+    assert 0 < max(points) < 60_000
 
 
 def chart_options(page: Page) -> Any:
@@ -112,7 +114,25 @@ def test_the_quality_chart_has_a_gap_where_nothing_was_counted(
         assert len(gaps) == 1
 
 
-@pytest.mark.parametrize("language", ["zh", "en"])
+def test_numbers_that_disagree_are_said_and_a_device_has_its_own_curves(
+    open_page: OpenPage, console: ConsoleProcess
+) -> None:
+    """A planted device, chosen by a click in the table."""
+    plant_disagreement(console.data_path, (now_ms() // MINUTE_MS - 20 * 60) * MINUTE_MS)
+    page = open_page()
+    in_english(page, console)
+    page.goto(console.url + "/quality?span=day")
+    page.wait_for_selector("text=valid − stored − duplicates = +2")
+    page.locator(f".ag-cell:has-text('{PLANTED}')").first.click()
+    page.wait_for_url(f"**camera={PLANTED}*")
+    page.wait_for_selector("text=Sent 13 · arrived 12 = valid 6 + rejected 2")
+    page.wait_for_timeout(500)
+    shoot(page, console, "quality-disagree")
+    drawn = [[point[1] for point in one["data"]][:1] for one in chart_options(page)["series"]]
+    assert drawn == [[13], [6], [12], [9], [2], [3], [1], [3]]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_a_moment_is_written_year_first_and_chosen_from_a_calendar(
     open_page: OpenPage, console: ConsoleProcess, language: str
 ) -> None:
@@ -155,7 +175,7 @@ def test_a_part_of_a_plate_offers_whole_plates(open_page: OpenPage, console: Con
     page.wait_for_selector(".offer >> text=也没有车牌含有它")
 
 
-@pytest.mark.parametrize("language", ["zh", "en"])
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_the_system_page_lists_every_process_of_the_product(
     open_page: OpenPage, console: ConsoleProcess, language: str
 ) -> None:
@@ -178,3 +198,15 @@ def test_the_system_page_lists_every_process_of_the_product(
     shoot(page, console, f"system-{language}")
     state.release()
     page.wait_for_selector("text=systemd")
+
+
+def test_an_open_incident_is_taken_in_hand_with_a_click_and_the_page_says_who(
+    open_page: OpenPage, console: ConsoleProcess
+) -> None:
+    """As the command and the API do."""
+    page = open_page()
+    page.goto(console.url + "/system")
+    cell = page.locator(".ag-row:has-text('10.1.0.7') .ag-cell[col-id='acknowledged_by']")
+    cell.filter(has_text="确认").click()
+    page.wait_for_selector("text=已确认处理")
+    expect(cell).not_to_have_text("确认")

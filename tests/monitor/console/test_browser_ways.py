@@ -7,13 +7,18 @@ from console_browser import ConsoleProcess, OpenPage
 from playwright.sync_api import Browser
 
 from monitor.accounts.one_time_links import issue_one_time_link
+from monitor.console.layout import PAGES
+from tests.rotation import drawn
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 
 
 @pytest.mark.parametrize(
     ("language", "heading", "back"),
-    [("zh", "没有这个页面", "返回“实时态势”"), ("en", "No such page", "Back to “Live”")],
+    drawn(
+        "no page",
+        [("zh", "没有这个页面", "返回“实时态势”"), ("en", "No such page", "Back to “Live”")],
+    ),
 )
 def test_an_unknown_page_has_the_products_frame_and_a_way_back(
     open_page: OpenPage, console: ConsoleProcess, language: str, heading: str, back: str
@@ -26,7 +31,7 @@ def test_an_unknown_page_has_the_products_frame_and_a_way_back(
     assert answered.status == 404
     assert page.locator("h1").inner_text() == heading
     assert page.locator(".panel b").count() == 0
-    assert page.locator("nav.pages a").count() == 11
+    assert page.locator("nav.pages a").count() == len(PAGES)
     page.get_by_text(back).click()
     page.wait_for_url("**/live")
 
@@ -73,7 +78,7 @@ MOVED = """() => Object.fromEntries(
 MOST_BYTES = 1_500_000  # of the largest page; measured: 1.2 MB, of which scripts and fonts 1.1 MB
 
 
-@pytest.mark.parametrize("name", ["live", "records", "map", "quality"])
+@pytest.mark.parametrize("name", drawn("compressed pages", ["live", "records", "map", "quality"]))
 def test_scripts_and_styles_travel_once_and_compressed(
     open_page: OpenPage, console: ConsoleProcess, name: str
 ) -> None:

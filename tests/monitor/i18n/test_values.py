@@ -20,6 +20,7 @@ from bus.domain.plates import NO_PLATE_WORDS
 from deploy.roles import ROLES
 from deploy.state_file import SUPERVISOR
 from deploy.supervisor import RoleState
+from dr_mirror.plan.states import MirrorState
 from ingest.normalise.record import _PERSONS
 from ingest.senders.simulator import names
 from monitor.api.views import raw_json
@@ -203,3 +204,10 @@ def test_a_span_of_any_length_reads_as_a_short_number_with_its_unit(span_ms: int
     units = {"s": 1e3, "min": 6e4, "h": 3.6e6, "days": 8.64e7, "years": 3.1536e10}
     unit_ms = units[text.split()[1]]
     assert abs(number * unit_ms - abs(span_ms)) <= 0.051 * unit_ms
+
+
+@pytest.mark.parametrize("state", MirrorState, ids=lambda state: state.value)
+def test_every_state_of_the_mirror_has_a_word_in_both_languages(state: MirrorState) -> None:
+    """The page shows it beside its remedy; without a word it would be the one of scripts."""
+    assert "_" not in EN.word("mirror_state", state.value)
+    assert HAN.search(ZH.word("mirror_state", state.value))

@@ -44,8 +44,16 @@ def test_minutes_beyond_the_horizon_are_dropped() -> None:
     """The window keeps two hours."""
     window = latency_window(keep_minutes=3)
     window.add([cell(minute, [1]) for minute in range(1, 20)])
-    window.trim()
+    window.trim(19 * MINUTE_MS)
     assert min(window.minutes) == 16 * MINUTE_MS
+
+
+def test_a_device_whose_clock_is_far_ahead_takes_nobody_s_minutes() -> None:
+    """What broke: its minute was taken for the present, and every true one was dropped."""
+    window = latency_window(keep_minutes=3)
+    window.add([cell(minute, [1]) for minute in (18, 19, 20, 40_000_000)])
+    window.trim(19 * MINUTE_MS)
+    assert sorted(window.minutes) == [18 * MINUTE_MS, 19 * MINUTE_MS, 20 * MINUTE_MS]
 
 
 def judged(watch: LatencyIncidents, minutes: list[list[int]]) -> list[tuple[str, str]]:

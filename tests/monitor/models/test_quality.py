@@ -32,7 +32,7 @@ def cell(
 
 @pytest.fixture
 def watch() -> GapIncidents:
-    return GapIncidents(RULE, REGISTER, settle_ms=0)
+    return GapIncidents(RULE, REGISTER)
 
 
 def run(watch: GapIncidents, minutes: list[list[QualityCell]]) -> list[Incident]:
@@ -101,18 +101,10 @@ def test_smart_devices_have_no_server_to_blame(watch: GapIncidents) -> None:
     assert {i.camera_ip for i in run(watch, minutes)} == {"10.0.0.1", "10.0.0.2"}
 
 
-def test_records_under_way_are_no_gap() -> None:
-    """A minute is evaluated only once it is complete."""
-    watch = GapIncidents(RULE, REGISTER, settle_ms=30_000)
-    cells = [cell(m, "10.0.0.1", 60, 0) for m in (1, 2)]
-    assert watch.judge(cells, 3 * MINUTE_MS) == []
-    assert len(watch.judge(cells, 3 * MINUTE_MS + 30_000)) == 1
-
-
 def test_a_new_process_goes_on_with_an_open_incident(watch: GapIncidents) -> None:
     """It closes under the id under which it was opened."""
     (opened,) = run(watch, [[cell(m, "10.0.0.1", 60, 10)] for m in (1, 2)])
-    second = GapIncidents(RULE, REGISTER, settle_ms=0)
+    second = GapIncidents(RULE, REGISTER)
     second.resume(opened)
     closed = [
         i

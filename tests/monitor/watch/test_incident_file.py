@@ -87,7 +87,8 @@ def test_habits_are_kept_and_forgotten_by_name(file: IncidentFile, tmp_path: Pat
     file.close()
     again = IncidentFile(tmp_path / "watch.db", NoticePlan(()))
     (kept,) = again.habits()
-    assert (kept.address, Habit.from_bytes(kept.body)) == ("b", habit)
+    assert (kept.address, kept.body) == ("b", habit.to_bytes())
+    assert Habit.from_bytes(kept.body).to_bytes() == habit.to_bytes()
     again.close()
 
 

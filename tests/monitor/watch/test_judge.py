@@ -5,6 +5,7 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo
 
 from bus.contracts.alarms import Incident
+from deploy.stages import STAGES
 from monitor.ports import ProcessStatus
 from monitor.watch.curve import MinuteTotal
 from monitor.watch.judge import STALE_MS, SUSPENDED, UsedSpace, WatchBounds, WatchJudge
@@ -19,7 +20,7 @@ class JudgedMinutes:
 
     def __init__(self) -> None:
         self.now_ms = BEGIN
-        self.judge = WatchJudge(BEGIN, ZoneInfo("UTC"), WatchBounds())
+        self.judge = WatchJudge(BEGIN, ZoneInfo("UTC"), WatchBounds(), STAGES)
         self.incidents: list[Incident] = []
 
     def passes(self, seconds: int, answer: object = None) -> list[str]:
@@ -32,6 +33,65 @@ class JudgedMinutes:
             found += self.judge.tick(self.now_ms)
         self.incidents += found
         return [f"{one.kind}:{one.detail['subject']}:{one.state}" for one in found]
+
+
+def test_the_driver_of_one_application_is_away_and_what_it_does_does_not_stand_besides() -> None:
+    """On a Spark cluster each has a driver of its own; only drivers with other names were judged."""
+    world, state = JudgedMinutes(), ["running"]
+
+    def answer() -> None:
+        world.judge.on_processes([ProcessStatus(role="streams-quality", state=state[0])])
+        end = 100 if state[0] == "running" else 500 + world.now_ms - BEGIN
+        place = ("meter.quality", 0)
+        world.judge.on_stage(StageOffsets("quality", {place: 100}, {place: end}, {place: 0}))
+
+    assert world.passes(20, answer) == []
+    state[0] = "restarting"
+    assert world.passes(60, answer) == ["away:streams-quality:open"]
+
+
+def test_without_a_supervisor_a_driver_is_away_when_its_page_does_not_answer() -> None:
+    """Under systemd, containers or spark-submit: nobody says it but the process itself."""
+    world, faults = JudgedMinutes(), {"streams": ""}
+
+    def answer() -> None:
+        world.judge.on_processes([])
+        world.judge.on_page("streams", faults["streams"])
+        world.judge.on_page("streams-ingest", "refused")
+
+    assert world.passes(60, answer) == []
+    faults["streams"] = "refused"
+    assert world.passes(60, answer) == ["away:streams:open"]
+    faults["streams"] = ""
+    assert world.passes(60, answer) == ["away:streams:closed"]
+
+
+def test_of_several_edges_each_is_away_and_filling_by_its_own_name() -> None:
+    """And while one is away no silence is judged: its devices send nothing that arrives."""
+    world = JudgedMinutes()
+
+    def answer() -> None:
+        world.judge.on_parts("edge", {"edge": ""})
+        world.judge.on_parts("edge-2", {"edge-2": "refused" if world.now_ms > BEGIN else ""})
+        world.judge.on_spool(UsedSpace("spool edge-3", 80, 100, is_spool=True))
+        world.judge.on_spool(UsedSpace("spool", 1, 100, is_spool=True))
+
+    assert world.passes(100, answer) == ["filling:spool edge-3:open", "away:edge-2:open"]
+
+
+def test_records_that_an_edge_had_to_give_up_for_the_second_site_are_an_incident_of_that_edge() -> None:
+    """Its detail says that the RPO is not 0 through it; it ends when the mirror has caught up."""
+    world, records = JudgedMinutes(), {"edge": 0, "edge-2": 7}
+
+    def answer() -> None:
+        for name, count in records.items():
+            world.judge.on_uncovered(name, count)
+
+    assert world.passes(5, answer) == ["uncovered:edge-2:open"]
+    [incident] = world.judge.open_incidents()
+    assert incident.detail["rpo"] == "≠ 0 (edge-2)"
+    records["edge-2"] = 0
+    assert world.passes(30, answer) == ["uncovered:edge-2:closed"]
 
 
 def test_an_old_answer_opens_nothing() -> None:
@@ -65,9 +125,9 @@ def test_a_suspended_driver_is_one_incident_though_its_stages_stand() -> None:
 
         def answer(world: JudgedMinutes = world, now: list[str] = state_now) -> None:
             one = ProcessStatus(role="streams", state=now[0])
-            world.judge.on_processes([one], ("streams",))
+            world.judge.on_processes([one])
             end = 100 if now[0] == "running" else 500 + world.now_ms - BEGIN
-            found = StageOffsets("ingest", "streams", {TP: 100}, {TP: end}, {TP: 0})
+            found = StageOffsets("ingest", {TP: 100}, {TP: end}, {TP: 0})
             world.judge.on_stage(found)
 
         assert world.passes(20, answer) == []
@@ -101,7 +161,7 @@ def test_curves_say_nothing_while_ingest_stands() -> None:
         def answer(world: JudgedMinutes = world, standing: bool = is_standing) -> None:
             seconds = (world.now_ms - BEGIN) // 1000
             position = 100 if standing and seconds >= 10 else seconds
-            found = StageOffsets("ingest", "streams", {TP: position}, {TP: seconds}, {TP: 0})
+            found = StageOffsets("ingest", {TP: position}, {TP: seconds}, {TP: 0})
             world.judge.on_stage(found)
             minute_ms = BEGIN + seconds // 60 * 60_000
             if seconds >= 60:
@@ -118,8 +178,7 @@ def test_records_lost_to_retention_are_an_incident_with_their_count() -> None:
 
     def answer() -> None:
         end = (world.now_ms - BEGIN) // 1000 + 1_000
-        found = StageOffsets("ingest", "streams", {TP: end - 900}, {TP: end}, {TP: end - 650})
-        world.judge.on_stage(found)
+        world.judge.on_stage(StageOffsets("ingest", {TP: 100}, {TP: end}, {TP: 350}))
 
-    assert world.passes(3, answer) == ["lost:ingest:open"]
+    assert world.passes(8, answer) == ["lost:ingest:open"]
     assert world.incidents[0].detail["lost"] == "250"

@@ -62,7 +62,7 @@ def test_while_ingest_is_behind_nothing_is_missing() -> None:
     def answer() -> None:
         seconds = (world.now_ms - BEGIN) // 1000
         ends, place = {TP: 1_000_000 + seconds}, {TP: seconds}
-        world.judge.on_stage(StageOffsets("ingest", "streams", place, ends, {TP: 0}))
+        world.judge.on_stage(StageOffsets("ingest", place, ends, {TP: 0}))
         if seconds > 10:
             world.judge.on_missing([missing("10.0.0.1")])
 

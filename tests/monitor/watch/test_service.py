@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from watch_world import BOUND_S, QUICK, WatchWorld, until
 
-from alarm.dispatch.operations import BatchChanges, OperationsStore
-from alarm.dispatch.reader import OperationsReader
+from alarm.dispatch.operations import BatchChanges
 from bus.client.kafka.admin import Admin
-from bus.client.kafka.consumer import BEGINNING, Consumer
-from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Incident
 from bus.contracts.groups import application_group
@@ -30,162 +24,49 @@ from bus.contracts.topics import (
     DATA_VEHICLE,
     EVENT_ALARM,
     EVENT_CANDIDATE,
-    EVENT_INCIDENT,
-    TOPICS,
 )
 from bus.notify.notice_plan import NoticePlan
-from bus.settings import BusSettings, SiteSettings
+from bus.settings import BusSettings
 from bus.wall_clock import now_ms
-from deploy.stages import STAGES
 from deploy.testservers.databus import RunningBroker, start_broker
-from deploy.watch_ports import DISPATCHER, RECORDER
 from ingest.store.open import open_store
-from ingest.store.port import Position, StoreBatch
+from ingest.store.port import StoreBatch
 from monitor.ports import ProcessStatus
-from monitor.settings import WatchSettings
 from monitor.watch.heartbeat import LIMIT_MS, read_heartbeat
 from monitor.watch.incident_file import IncidentFile
-from monitor.watch.ports import WatchPorts
-from monitor.watch.service import WatchService
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-BOUND_S = 2.0
-DAY_MS = 24 * 3_600_000
-WITHIN_S = BOUND_S + 60  # an incident comes within a minute after its bound
-QUICK = WatchSettings(away_s=BOUND_S, standing_s=BOUND_S, filling_s=0.5, probe_interval_s=0.3)
-RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍设备地址": "10.0.0.7",
-          "后端图片识别服务器地址": "10.9.0.1"}  # fmt: skip
 
-
-class KeptNotices:
-    """A notifier of this test: it keeps what it is sent."""
-
-    name = "kept"
-
-    def __init__(self) -> None:
-        self.subjects: list[str] = []
-
-    async def send(self, subject: str, body: bytes) -> None:
-        self.subjects.append(subject)
-
-    async def close(self) -> None: ...
-
-
-@dataclass
-class WatchWorld:
-    """A broker, two stores, processes by their supervisor's word; the watch beside them."""
-
-    broker: RunningBroker
-    folder: Path
-    notifier: KeptNotices = field(default_factory=KeptNotices)
-    processes: list[ProcessStatus] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.bus = BusSettings(bootstrap_servers=self.broker.bootstrap)
-        self.site = SiteSettings(data_dir=str(self.folder))
-        self.records_path = self.folder / "store" / "records.db"
-        self.operations_path = self.folder / "store" / "operations.db"
-        self.file_path = QUICK.file_path(self.site)
-        self.records = open_store(f"sqlite://{self.records_path}", "write")
-        self.operations = OperationsStore(self.operations_path)
-        admin = Admin(self.bus, client_id="test")
-        admin.ensure_topics(TOPICS.values())
-        self.cluster = admin.identity([DATA_VEHICLE, EVENT_ALARM])
-        admin.close()
-
-    @property
-    def ports(self) -> WatchPorts:
-        return WatchPorts(
-            notifiers=[self.notifier],
-            plan=NoticePlan((self.notifier.name,)),
-            give_up_ms=DAY_MS,
-            open_records=lambda: open_store(f"sqlite://{self.records_path}"),
-            open_alarms=lambda: OperationsReader(self.operations_path),
-            read_processes=lambda: self.processes,
-            stages=STAGES,
-            dispatcher=DISPATCHER,
-            recorder=RECORDER,
-            edge_status_url="",
-            spool_max_bytes=1,
-            folders=[self.folder],
-        )
-
-    def send(self, topic: str, count: int) -> None:
-        producer = Producer(self.bus, client_id="test")
-        for _ in range(count):
-            producer.send(topic, json.dumps(RECORD, ensure_ascii=False), partition=0)
-        assert producer.close() == 0
-
-    def position(self, application: str, topic: str, end_offset: int) -> Position:
-        return Position(
-            application=application, cluster_id=self.cluster.cluster_id, topic=topic,
-            topic_id=self.cluster.topic_ids[topic], partition=0, end_offset=end_offset,
-        )  # fmt: skip
-
-    def on_topic(self) -> list[Incident]:
-        """Everything on `event.incident`."""
-        with Consumer(self.bus, client_id="check") as consumer:
-            consumer.assign({TopicPartition(EVENT_INCIDENT, 0): BEGINNING})
-            found: list[Incident] = []
-            deadline = time.monotonic() + 30
-            while not consumer.at_end:
-                assert time.monotonic() < deadline
-                found += [
-                    msgspec.json.decode(r.value or b"", type=Incident)
-                    for r in consumer.poll(1000, 0.2)
-                ]
-            return found
-
-    def subjects(self) -> list[str]:
-        """What was notified, without the times in the names."""
-        return [
-            ":".join(part for part in subject.split(":") if not part.isdecimal() or len(part) < 13)
-            for subject in self.notifier.subjects
-        ]
-
-    @asynccontextmanager
-    async def watched(self, settings: WatchSettings = QUICK) -> AsyncIterator[WatchService]:
-        service = WatchService(self.site, self.bus, settings, self.ports)
-        task = asyncio.create_task(service.run())
-        await until(lambda: service.is_bus_there, 60)
-        yield service
-        service.stop()
-        await task
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    running = start_broker(tmp_path / "broker")
+    yield running
+    running.stop()
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[WatchWorld]:
-    world = WatchWorld(start_broker(tmp_path / "broker"), tmp_path / "var")
+def world(broker: RunningBroker, tmp_path: Path) -> Iterator[WatchWorld]:
+    world = WatchWorld(BusSettings(bootstrap_servers=broker.bootstrap), tmp_path / "var")
     yield world
-    world.records.close()
-    world.operations.close()
-    world.broker.stop()
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = WITHIN_S) -> float:
-    """Seconds until it holds."""
-    began_s = time.monotonic()
-    while not await asyncio.to_thread(condition):
-        assert time.monotonic() - began_s < timeout_s, "it never held"
-        await asyncio.sleep(0.05)
-    return time.monotonic() - began_s
+    world.close()
 
 
 async def test_a_dead_broker_is_told_within_its_bound_and_published_when_it_is_back(
-    world: WatchWorld,
+    world: WatchWorld, broker: RunningBroker
 ) -> None:
     """Notified at once by the watch itself; on the topic once each, opening before end."""
-    name = f"away:broker {world.broker.bootstrap}"
+    name = f"away:broker {broker.bootstrap}"
     async with world.watched():
-        await asyncio.to_thread(world.broker.kill)
+        await asyncio.to_thread(broker.kill)
         took_s = await until(lambda: f"{name}:open" in world.subjects())
         assert took_s >= BOUND_S - 1
-        world.broker = await asyncio.to_thread(world.broker.restart)
+        restarted = await asyncio.to_thread(broker.restart)
         await until(lambda: f"{name}:closed" in world.subjects())
         await until(lambda: len(world.on_topic()) >= 2)
         await asyncio.sleep(3)  # what would be published twice would be by now
     found = world.on_topic()
+    restarted.stop()
     assert [(one.kind, one.state, one.notified_by) for one in found] == [
         ("away", "open", "watch"), ("away", "closed", "watch"),
     ]  # fmt: skip
@@ -251,7 +132,9 @@ async def test_a_stage_whose_position_does_not_move_stands_still(world: WatchWor
     assert int(told["recorder"].detail["records"]) >= 3  # and the watch's own incidents
 
 
-async def test_it_goes_on_with_a_record_store_that_cannot_be_read(world: WatchWorld) -> None:
+async def test_it_goes_on_with_a_record_store_that_cannot_be_read(
+    world: WatchWorld, broker: RunningBroker
+) -> None:
     """The file is no database any more; the rest is judged as before."""
     async with world.watched():
         await asyncio.sleep(1)
@@ -260,8 +143,8 @@ async def test_it_goes_on_with_a_record_store_that_cannot_be_read(world: WatchWo
             path.unlink()
         world.records_path.write_bytes(b"no database" * 1000)
         await until(lambda: "away:store:open" in world.subjects())
-        await asyncio.to_thread(world.broker.kill)
-        name = f"away:broker {world.broker.bootstrap}:open"
+        await asyncio.to_thread(broker.kill)
+        name = f"away:broker {broker.bootstrap}:open"
         await until(lambda: name in world.subjects())
     world.records_path.unlink()
     world.records = open_store(f"sqlite://{world.records_path}", "write")

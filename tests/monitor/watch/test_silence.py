@@ -9,8 +9,9 @@ from made_city import MONDAY_MS, ZONE, MadeCity, Sightings
 
 from bus.contracts.alarms import Incident
 from bus.domain.times import HOUR_MS, MINUTE_MS
+from monitor.watch import senders
 from monitor.watch.habits import HABIT_BYTES
-from monitor.watch.senders import CLOCK, MAX_SENDERS, SITE, SavedHabit
+from monitor.watch.senders import CLOCK, SITE, SavedHabit
 from monitor.watch.silence import SilenceBounds, SilenceJudge
 from monitor.watch.watch_clock import WatchClock
 
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.slow  # days in virtual time
 
 TICK_MS = 5_000
 DEVICES, SERVERS, DISTRICTS = 100, 10, 4
+MOST = 1_000  # senders, where a test fills the memory
 
 
 class SteadyCity:
@@ -55,13 +57,18 @@ class SteadyCity:
         }
 
 
+def saved_rows(judge: SilenceJudge) -> list[SavedHabit]:
+    """What has changed, part by part."""
+    return [row for part in judge.senders.changed() for row in part]
+
+
 @pytest.fixture(scope="module")
 def learnt() -> list[object]:
     """What is known after a day and a few hours."""
     city = SteadyCity()
     city.runs(27 * 60)
     assert city.incidents == []
-    return list(city.judge.senders.changed())
+    return saved_rows(city.judge)
 
 
 @pytest.fixture
@@ -164,7 +171,7 @@ def test_a_restart_keeps_habits_and_open_incidents(city: SteadyCity) -> None:
     at once by what the earlier process learnt."""
     city.silent = lambda device: device == 7
     (opened,) = city.runs(30)
-    saved, members = list(city.judge.senders.changed()), city.judge.members(opened.incident_id)
+    saved, members = saved_rows(city.judge), city.judge.members(opened.incident_id)
     city.judge = city.new_judge()
     city.judge.senders.load(saved)
     city.judge.resume(opened, members)
@@ -180,7 +187,7 @@ def test_a_restart_in_the_midst_of_a_silence_is_no_reason_to_wait_anew(city: Ste
     restart, never. The hour in which no watch ran counts for nobody."""
     city.silent = lambda device: device == 7
     city.runs(1.5)
-    saved = list(city.judge.senders.changed())
+    saved = saved_rows(city.judge)
     city.clock = WatchClock(city.clock.now_ms + HOUR_MS)
     city.judge = city.new_judge()
     city.judge.senders.load(saved)
@@ -189,9 +196,26 @@ def test_a_restart_in_the_midst_of_a_silence_is_no_reason_to_wait_anew(city: Ste
     assert int(found[0].detail["silent_ms"]) <= int(found[0].detail["bound_ms"]) + MINUTE_MS
 
 
+def test_two_restarts_in_the_midst_of_a_silence_are_none_either(city: SteadyCity) -> None:
+    """Before: the second process saved no timer of a device that was silent all the while, and what
+    the first had saved meant nothing to the third."""
+    city.silent = lambda device: device == 7
+    city.runs(1.5)
+    file: dict[tuple[str, str], SavedHabit] = {}
+    for minutes in (0.25, 0.25):
+        file |= {(row.scope, row.address): row for row in saved_rows(city.judge)}
+        city.clock = WatchClock(city.clock.now_ms + HOUR_MS)
+        city.judge = city.new_judge()
+        city.judge.senders.load(file.values())
+        assert city.runs(minutes) == []
+    found = city.runs(2)
+    assert described(found) == [("open", "device", city.made.names[7][0])]
+    assert int(found[0].detail["silent_ms"]) <= int(found[0].detail["bound_ms"]) + MINUTE_MS
+
+
 def test_a_file_without_timers_is_read_too(city: SteadyCity) -> None:
     """As earlier versions wrote it: habits go on, timers begin now."""
-    rows = [one for one in city.judge.senders.changed() if one.scope != CLOCK]
+    rows = [one for one in saved_rows(city.judge) if one.scope != CLOCK]
     old = [SavedHabit(one.scope, one.address, one.server, one.body[:HABIT_BYTES]) for one in rows]
     city.judge = city.new_judge()
     assert city.judge.senders.load(old) == []
@@ -203,7 +227,7 @@ def test_a_restart_keeps_a_district_together(city: SteadyCity) -> None:
     """Who belongs to it is in the file."""
     city.silent = lambda device: city.made.district(device) == "d2"
     (opened,) = city.runs(30)
-    saved, members = list(city.judge.senders.changed()), city.judge.members(opened.incident_id)
+    saved, members = saved_rows(city.judge), city.judge.members(opened.incident_id)
     city.judge = city.new_judge()
     city.judge.senders.load(saved)
     city.judge.resume(opened, members)
@@ -212,11 +236,14 @@ def test_a_restart_keeps_a_district_together(city: SteadyCity) -> None:
     assert described(city.runs(10)) == [("closed", "district", "d2")]
 
 
-def test_invented_addresses_do_not_fill_the_memory(city: SteadyCity) -> None:
-    """Those that are known are judged as before."""
-    for n in range(0, 2 * MAX_SENDERS, 1_000):
-        city.judge.seen({(f"invented-{k}", ""): 1 for k in range(n, n + 1_000)})
-    assert len(city.judge.senders.by_key) == MAX_SENDERS
+def test_invented_addresses_do_not_fill_the_memory(
+    city: SteadyCity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are known are judged as before. Fewer than in earnest: each is judged each time."""
+    monkeypatch.setattr(senders, "MAX_SENDERS", MOST)
+    for n in range(0, 2 * MOST, 100):
+        city.judge.seen({(f"invented-{k}", ""): 1 for k in range(n, n + 100)})
+    assert len(city.judge.senders.by_key) == MOST
     assert city.judge.senders.refused > 0
     city.silent = lambda device: device == 7
     assert described(city.runs(30)) == [("open", "device", city.made.names[7][0])]

@@ -152,7 +152,7 @@ def restarted(judge: SilenceJudge, clock: WatchClock) -> SilenceJudge:
     """A new process with the habits and open incidents of the old one."""
     again = SilenceJudge(clock, ZONE, SilenceBounds())
     again.senders.register = judge.senders.register
-    again.senders.load(judge.senders.changed())
+    again.senders.load(row for part in judge.senders.changed() for row in part)
     for name, one in judge.open.items():
         again.resume(one.incident, judge.members(name))
     return again

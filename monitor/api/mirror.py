@@ -1,0 +1,65 @@
+"""The mirror of this site, asked over HTTP: it may run on another machine, best at the other site.
+
+In: `[console] mirror`. Out: `ShownMirror`, or why there is none. Never: an import of `dr_mirror`;
+its page says what its states mean, in both languages.
+"""
+
+from __future__ import annotations
+
+import httpx
+import msgspec
+from fastapi import APIRouter, Depends, Response
+
+from monitor.accounts.roles import ConsoleOperation
+from monitor.api.access import allow, json_response
+from monitor.api.services import ConsoleServices
+from monitor.models.shown_mirror import ShownMirror
+
+TIMEOUT_S = 3.0
+MAX_REPLY_BYTES = 16 << 20
+"""A thousand partitions are half a megabyte."""
+STATUS_PATH = "/status"
+
+
+class MirrorUnavailable(Exception):
+    """There is no report. `is_configured` False: this console was told of no mirror."""
+
+    def __init__(self, why: str, *, is_configured: bool = True) -> None:
+        super().__init__(why)
+        self.is_configured = is_configured
+
+
+async def mirror_report(url: str) -> ShownMirror:
+    """Ask the mirror at `url`. Raises MirrorUnavailable."""
+    if not url:
+        raise MirrorUnavailable("console.mirror is empty", is_configured=False)
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+            reply = await client.get(url.rstrip("/") + STATUS_PATH)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise MirrorUnavailable(f"{url}: {type(error).__name__}: {error}".rstrip(": ")) from None
+    if not reply.is_success or len(reply.content) > MAX_REPLY_BYTES:
+        raise MirrorUnavailable(f"{url}: HTTP {reply.status_code}")
+    try:
+        found = msgspec.json.decode(reply.content, type=ShownMirror | None)
+    except msgspec.MsgspecError as error:
+        raise MirrorUnavailable(f"{url}: {error}") from None
+    if found is None:
+        raise MirrorUnavailable(f"{url}: one of both clusters has not answered yet")
+    return found
+
+
+def mirror_routes(services: ConsoleServices) -> APIRouter:
+    """`/api/mirror`."""
+    router = APIRouter()
+    bus = Depends(allow(ConsoleOperation.BUS_READ))
+
+    @router.get("/api/mirror", dependencies=[bus])
+    async def mirror() -> Response:
+        try:
+            return json_response(await mirror_report(services.console.mirror))
+        except MirrorUnavailable as error:
+            status = 503 if error.is_configured else 404
+            return json_response({"detail": str(error)}, status)
+
+    return router

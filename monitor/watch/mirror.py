@@ -1,0 +1,50 @@
+"""Replicas at the second site that do not hold what the first one has, as the mirror's page tells.
+Pure.
+
+In: what the mirror says. Out: a `Condition` for each replica of a partition. Never: a word while
+the mirror does not answer; that it is away is another condition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from monitor.models.shown_mirror import MirroredDifference, ShownMirror
+from monitor.watch.conditions import Condition
+
+MAX_KNOWN = 200
+MAX_RANGES = 10
+"""Told of one replica by offsets; the others are counted."""
+
+
+@dataclass(slots=True)
+class MirrorJudge:
+    """Invariant: `_known` are the subjects that differed, the latest last, `MAX_KNOWN` at most."""
+
+    _known: dict[str, None] = field(default_factory=dict)
+
+    def observe(self, found: ShownMirror | None) -> list[Condition]:
+        """A condition for each replica that differs, and for each that did."""
+        if found is None:
+            return []
+        replicas: dict[str, list[MirroredDifference]] = {}
+        for one in found.status.proof.differences:
+            subject = f"{one.topic}-{one.partition} broker {one.broker}"
+            replicas.setdefault(subject, []).append(one)
+        named = dict(list(replicas.items())[:MAX_KNOWN])
+        ended = [name for name in self._known if name not in named]
+        self._known = dict.fromkeys([*ended, *named][-MAX_KNOWN:])
+        return [
+            *(Condition("differs", name, True, 0, _detail(all_)) for name, all_ in named.items()),
+            *(Condition("differs", name, False, 0) for name in ended),
+        ]
+
+
+def _detail(found: list[MirroredDifference]) -> dict[str, str]:
+    ranges = [f"{one.first_offset}-{one.end_offset - 1}" for one in found[:MAX_RANGES]]
+    more = [f"+{len(found) - MAX_RANGES}"] if len(found) > MAX_RANGES else []
+    return {
+        "directory": found[0].directory,
+        "offsets": ", ".join([*ranges, *more]),
+        "why": found[0].detail,
+    }

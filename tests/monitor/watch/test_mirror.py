@@ -1,0 +1,64 @@
+"""Replicas at the second site that differ from the first."""
+
+from __future__ import annotations
+
+import random
+from zoneinfo import ZoneInfo
+
+from monitor.models.shown_mirror import (
+    MirroredDifference,
+    MirroredProof,
+    MirroredStatus,
+    ShownMirror,
+)
+from monitor.watch.judge import WatchBounds, WatchJudge
+from monitor.watch.mirror import MAX_KNOWN, MAX_RANGES, MirrorJudge
+
+START_MS = 1_790_000_000_000
+
+
+def differing(*offsets: int, broker: int = 2, topic: str = "data.face") -> list[MirroredDifference]:
+    return [
+        MirroredDifference(
+            topic=topic, partition=0, broker=broker, directory="/disk2", first_offset=at,
+            end_offset=at + 10, found_ms=START_MS, detail="the batch differs",
+        )
+        for at in offsets
+    ]  # fmt: skip
+
+
+def shown(*found: MirroredDifference) -> ShownMirror:
+    status = MirroredStatus(
+        at_ms=START_MS, source_cluster_id="a", target_cluster_id="b", generation=1, unreachable="",
+        rpo_s=0.0, topics=(), partitions=(), groups_not_copied={}, proof=MirroredProof(differences=found),
+    )  # fmt: skip
+    return ShownMirror(status=status, states=(), curve=())
+
+
+def test_a_replica_that_differs_is_one_incident_with_broker_directory_and_offsets_until_it_is_repaired() -> (
+    None
+):
+    """It opens at once and ends with the comparison that finds it well."""
+    judge, at_ms = WatchJudge(START_MS, ZoneInfo("Asia/Shanghai"), WatchBounds()), START_MS
+    changes = []
+    for second in range(40):
+        at_ms += 1_000
+        judge.on_mirror(shown(*differing(40, 90)) if second < 20 else shown())
+        changes += judge.tick(at_ms)
+    opened, closed = changes
+    assert (opened.kind, opened.state, opened.severity) == ("differs", "open", "critical")
+    assert opened.detail["subject"] == "data.face-0 broker 2"
+    assert (opened.detail["directory"], opened.detail["offsets"]) == ("/disk2", "40-49, 90-99")
+    assert (closed.state, closed.incident_id) == ("closed", opened.incident_id)
+
+
+def test_what_is_told_and_remembered_is_bounded(dice: random.Random) -> None:
+    """A lost disk differs everywhere."""
+    judge = MirrorJudge()
+    many = [one for n in range(3 * MAX_KNOWN) for one in differing(n, topic=f"data.{n}")]
+    dice.shuffle(many)
+    assert len(judge.observe(shown(*many))) == MAX_KNOWN
+    assert len(judge.observe(shown())) == MAX_KNOWN
+    [condition, *_] = judge.observe(shown(*differing(*range(0, 1_000, 20))))
+    assert condition.detail["offsets"].endswith(f"+{50 - MAX_RANGES}")
+    assert judge.observe(None) == []
