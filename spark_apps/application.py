@@ -2,7 +2,7 @@
 
 Each application processes what lies on its topics beyond its position. A micro-batch costs more
 than the hundred records in it, so applications that read the same topics share one; each keeps its
-own positions in the store and may also run alone.
+own positions and may also run alone.
 
 The work of the records is done in the driver's process (`on_batch`) or in Spark's executors
 (`on_frame`); `[streams] work_in` says which (ADR 0023).
@@ -95,7 +95,7 @@ class SharedQuery:
     """One streaming query: its members in the order in which they are served."""
 
     def __init__(self, cursors: Sequence[AppCursor]) -> None:
-        self._cursors = cursors
+        self.cursors = cursors
         applications = [member.application for member in cursors]
         self.name = "+".join(application.name for application in applications)
         self.topics = tuple(sorted({topic for a in applications for topic in a.topics}))
@@ -108,7 +108,7 @@ class SharedQuery:
         """Where the member furthest behind stands; left out where one has not read at all."""
         found = {}
         for partition in partitions:
-            ends = [m.ends.get(partition) for m in self._cursors if _reads(m, partition)]
+            ends = [m.ends.get(partition) for m in self.cursors if _reads(m, partition)]
             known = [end for end in ends if end is not None]
             if known and len(known) == len(ends):
                 found[partition] = min(known)
@@ -116,12 +116,12 @@ class SharedQuery:
 
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Serve every member."""
-        for member in self._cursors:
+        for member in self.cursors:
             member.process(messages, offsets)
 
     def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
         """Serve every member, each with a plan of its own."""
-        for member in self._cursors:
+        for member in self.cursors:
             member.process_frame(frame, offsets)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from prometheus_client import Histogram
-
+from bus.client.committed import void_position
 from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, start_offsets
 from bus.client.model import ClusterIdentity, TopicAndPartition
 from bus.contracts.alarms import Incident
@@ -29,8 +28,9 @@ from ingest.store.positions import replaced_topics, valid_positions
 from spark_apps.cell_publisher import CellPublisher
 from spark_apps.group_positions import GroupPositions
 from spark_apps.incidents import ReadTimeout, read_incidents, still_open
-from spark_apps.lost_records import LostRecords, replaced
+from spark_apps.lost_records import LostRecords
 from spark_apps.message import OffsetRanges
+from spark_apps.metrics import StreamsMetrics
 from spark_apps.publisher import EventPublisher
 from spark_apps.retry import retry
 from spark_apps.settings import JobSettings
@@ -75,7 +75,7 @@ class Context:
     publisher: EventPublisher
     register: RegisterSource
     stopping: threading.Event
-    commit_seconds: Histogram
+    metrics: StreamsMetrics
     groups: list[GroupPositions] = field(default_factory=list)
     lost: list[LostRecords] = field(default_factory=list)
     replaced: set[tuple[str, str]] = field(default_factory=set)
@@ -85,6 +85,11 @@ class Context:
         self._lost_told_at_s = time.monotonic()
         self._lost_resumed = False
         self.cells = CellPublisher(self.publisher)
+
+    def observe_commit(self, application: str, begun_s: float) -> None:
+        """A commit has returned whose batch began to be written then (`time.monotonic`). One that
+        fails is not counted: it would make the store look as quick as its errors are."""
+        self.metrics.commit_seconds.labels(application).observe(time.monotonic() - begun_s)
 
     def do_periodic_work(self) -> None:
         """What nobody asks for: between batches, several times a second."""
@@ -121,7 +126,7 @@ class Context:
         }
         for application, topic in sorted(self.replaced | of_groups):
             topic_id = self.cluster.topic_ids[topic]
-            self.publish_incidents(replaced(application, topic, topic_id, now_ms()))
+            self.publish_incidents(void_position(application, topic, topic_id, now_ms()))
 
     @cached_property
     def store(self) -> OpenStore:
@@ -161,6 +166,12 @@ class Context:
         group = GroupPositions(self.settings.bus, application, self.cluster, topics, self.stopping)
         self.groups.append(group)
         return group
+
+    def begin_group(self, application: str, starts: Mapping[TopicAndPartition, int]) -> None:
+        """An application reads every partition of its topics from here on."""
+        for group in self.groups:
+            if group.application == application:
+                group.start_at(starts)
 
     def publish_incidents(self, incidents: Sequence[Incident]) -> None:
         """Acknowledged when this returns: a missing one would be lost, a repeated one is known by

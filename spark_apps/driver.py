@@ -2,7 +2,7 @@
 --settings FILE [--application NAME …]`.
 
 Exit status: 0 asked to stop, 1 a query failed, 2 it could not start. A driver that lost a query
-ends, and the supervisor starts a new one, which begins at the store's positions.
+ends, and the supervisor starts a new one, which begins where its applications stand.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ from spark_apps.context import Context
 from spark_apps.metrics import StreamsMetrics
 from spark_apps.progress_listener import ProgressListener
 from spark_apps.publisher import EventPublisher
-from spark_apps.query import open_cursor, start
+from spark_apps.query import RunningQuery, open_cursor, start
 from spark_apps.session import SessionError, open_session
-from spark_apps.settings import JobSettings, StreamsSettings, read_settings
-from spark_apps.sink import Sink
+from spark_apps.settings import JobSettings, read_settings
 from spark_apps.source import connector_security
 
 log = logging.getLogger(__name__)
@@ -77,8 +76,7 @@ class Driver:
         self._names = [name for name in APPLICATIONS if name in applications]
         self._stopping = threading.Event()
         self._metrics = StreamsMetrics()
-        self._queries: list[StreamingQuery] = []
-        self._sinks: list[Sink] = []
+        self._queries: list[RunningQuery] = []
         self._failure = False
         self._register: RegisterFollower | None = None
 
@@ -96,7 +94,7 @@ class Driver:
             return 2
         streams = self._settings.streams
         self._metrics.bound(streams.max_offsets_per_batch, streams.max_batch_bytes)
-        port = metrics_port(streams, self._names)
+        port = streams.page_port(self._names)
         page = MetricsServer(streams.metrics_host, port, self._metrics.registry)
         try:
             session.streams.addListener(ProgressListener(self._metrics))
@@ -130,35 +128,40 @@ class Driver:
             publisher=EventPublisher(settings.bus, settings.site.name),
             register=register,
             stopping=self._stopping,
-            commit_seconds=self._metrics.commit_seconds,
+            metrics=self._metrics,
         )
         if not WITHOUT_STORE.issuperset(self._names):
             _ = context.store  # opened while the JVM starts
         return context
 
     def _start(self, session: SparkSession, context: Context) -> None:
-        for query in self._grouped(context):
+        groups = self._groups()
+        for query in self._opened(context, groups):
             if self._stopping.is_set():
                 return
-            running, sink = start(session, context, query, partial(self._failed, query.name))
+            failed = partial(self._failed, query.name)
+            running = start(session, context, query, len(groups), failed)
             self._queries.append(running)
-            self._sinks.append(sink)
 
-    def _grouped(self, context: Context) -> Iterator[SharedQuery]:
-        """The queries in their order: what a later one rebuilds keeps no earlier one waiting."""
+    def _groups(self) -> list[list[str]]:
+        """The applications of each query."""
         shared = SHARED_QUERIES if self._settings.streams.share_reading else {}
         groups: dict[str, list[str]] = {}
         for name in self._names:
             groups.setdefault(shared.get(name, name), []).append(name)
-        for names in groups.values():
+        return list(groups.values())
+
+    def _opened(self, context: Context, groups: list[list[str]]) -> Iterator[SharedQuery]:
+        """The queries in their order: what a later one rebuilds keeps no earlier one waiting."""
+        for names in groups:
             yield SharedQuery([open_cursor(APPLICATIONS[name](context)) for name in names])
 
     def _watch(self, context: Context) -> int:
         while not self._stopping.wait(_WATCH_INTERVAL_S):
             context.do_periodic_work()
-            for query in self._queries:
-                if not query.isActive:
-                    log.error("streams: query %s ended: %s", query.name, _cause(query))
+            for stream in (query.stream for query in self._queries):
+                if not stream.isActive:
+                    log.error("streams: query %s ended: %s", stream.name, _cause(stream))
                     return 1
         return 1 if self._failure else 0
 
@@ -176,24 +179,17 @@ class Driver:
         guard.start()
         try:
             for query in self._queries:
-                query.stop()
+                query.stream.stop()
             session.stop()
         except (Py4JError, OSError) as error:
             # A Ctrl-C of the whole process group reaches the JVM as well, which then is gone first.
             log.info("streams: Spark was stopped before us: %s", str(error).splitlines()[0])
-        for sink in self._sinks:
-            sink.close()
+        for query in self._queries:
+            query.close()
         context.close()
         if self._register is not None:
             self._register.close()
         guard.cancel()
-
-
-def metrics_port(streams: StreamsSettings, names: Sequence[str]) -> int:
-    """Several drivers may share a machine: one application alone has a port of its own."""
-    base = streams.metrics_port
-    alone = len(names) == 1 and base > 0
-    return base + 1 + list(APPLICATIONS).index(names[0]) if alone else base
 
 
 def _cause(query: StreamingQuery) -> str:

@@ -2,36 +2,41 @@
 
 One attempt is one action of three stages: *judge* (messages → rows), *rows* (divided by identity:
 written, what they add to cells comes out), *cells* (divided by cell: added up, written, published).
-What comes back are totals by kind and reason; nothing that grows with the batch or with the number
-of devices reaches the driver. A task that runs twice, at once or late, writes the same again
-(`ingest.store.hbase.attempt`). Never: an accumulator, the clock.
+What comes back are sums over all devices, which the driver adds up; nothing that grows with the
+number of records or of devices reaches the driver. A task that runs twice, at once or late, writes
+the same again (`ingest.store.hbase.attempt`). Never: an accumulator, the clock.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
-from pyspark.errors import PySparkException
 
-from bus.contracts.meters import Arrived, CumulativeCount, Sent
+from bus.contracts.meters import Arrived, CumulativeCount, LatencyCell, Sent
 from bus.contracts.register import Register
+from bus.domain.times import MINUTE_MS
 from bus.settings import BusSettings, SiteSettings
-from ingest.normalise import clock_limits
+from ingest.normalise import ClockEstimates, ClockLimits, Readings
+from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
+from ingest.normalise.device_clocks import bounded, merged_readings
 from ingest.store.hbase import aggregates
 from ingest.store.hbase.aggregates import AggregateUpdates
 from ingest.store.hbase.attempt import TouchedCells, write_cells, write_rows
 from ingest.store.hbase.keys import cell_kind, parts_of
 from ingest.store.hbase.ledger import Ledger
-from ingest.store.port import Position, StoreBatch, StoreUnavailable
+from ingest.store.hbase.reader import HbaseReader
+from ingest.store.port import Position, StoreBatch
+from ingest.store.totals import Total
 from spark_apps import worker_cache
 from spark_apps.arrow_rows import record_batch
+from spark_apps.broadcast import VersionedValue
 from spark_apps.cell_publisher import PublishedCell, place_of
+from spark_apps.committed_batch import CommittedBatch, merged_histograms, of_sums
 from spark_apps.context import Context
 from spark_apps.judge import (
     JUDGED_SCHEMA,
@@ -39,11 +44,12 @@ from spark_apps.judge import (
     judge_batches,
     judged_batch,
 )
-from spark_apps.retry import WAIT_S, retry
+from spark_apps.retry import retry, retry_job
+from spark_apps.settings import JobSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import Broadcast
+    from pyspark import Broadcast, SparkContext
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
@@ -51,11 +57,14 @@ log = logging.getLogger(__name__)
 CHANGES_SCHEMA = "cell binary, changed binary, change binary"
 """`cell`: what must be added up by one task; `changed`: the cell that grows, empty for a counter,
 whose growth only that task can tell; `change`: the numbers, or the counter."""
-TOTALS_SCHEMA = "name string, kind string, reason string, count bigint"
+SUMS_SCHEMA = "sum binary, change binary"
+"""What a task adds to the sums of all devices, for charts: keys and numbers. As many as there are
+minutes, kinds and districts in a batch."""
 RETRY_S = 20.0  # how long a task waits for a store that is away; then the driver begins again
 
 _encode = msgspec.msgpack.Encoder().encode
 _numbers = msgspec.msgpack.Decoder(dict[str, int])
+_readings = msgspec.msgpack.Decoder(Readings)
 _counter = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
 _COUNTERS: dict[str, msgspec.msgpack.Decoder[CumulativeCount]] = {
     kind.adds_to: msgspec.msgpack.Decoder(kind) for kind in (Sent, Arrived)
@@ -74,83 +83,124 @@ class Job(NamedTuple):
     attempt: Ledger
 
 
-Total = tuple[str, str, str, int]
-"""A name, a kind, a reason where there is one, and so many more."""
+Sums = dict[bytes, dict[str, int]]
+"""By the key of a sum: so much more."""
+
+
+class BatchResult(NamedTuple):
+    """What the action of an attempt brings back: as much whatever the number of records and
+    devices. `numbers` count when the attempt is committed. `delays`: of devices whose clocks seem
+    off, which are few and bounded."""
+
+    sums: Sums
+    numbers: CommittedBatch
+    delays: Readings
+
+
+def job_of(settings: JobSettings, attempt: Ledger) -> Job:
+    """What tasks need of the settings."""
+    return Job(
+        settings.store.records_url(settings.site), settings.bus, settings.site, attempt
+    )
 
 
 def write_batch(
     context: Context,
     frame: DataFrame,
     places: Sequence[Position],
-    register: Broadcast[Register],
+    register: VersionedValue[Register],
+    clocks: VersionedValue[ClockLimits],
     to_batch: ToBatch,
-) -> None:
-    """Begin, write, commit. While the store is away, again, under the same number: with the same
-    register and the same offsets, so that the same is written. Raises `StoreError`, or what Spark
-    raises for another reason."""
+    estimates: ClockEstimates,
+) -> ClockEstimates | None:
+    """Begin, write, commit. The estimates of clocks after the batch; None if all of it was
+    committed before. While the store is away, a disk is full or executors are lost, again, under
+    the same number: with the same register, clocks and offsets, so that the same is written.
+    Raises `StoreError`, `JobFailed`, or what Spark raises for a reason that nobody foresaw."""
     store: Any = context.store.reader
     settings, spark = context.settings, frame.sparkSession.sparkContext
-    url, deadline = settings.store.records_url(settings.site), time.monotonic() + WAIT_S
-    while True:
+
+    def begin_and_write() -> tuple[Ledger, BatchResult] | None:
         attempt = retry(partial(store.begin, places), context.stopping, "store")
         if attempt is None:
-            return  # committed, and the answer was lost
-        job = spark.broadcast(Job(url, settings.bus, settings.site, attempt))
+            return None  # committed, and the answer was lost
+        job = spark.broadcast(job_of(settings, attempt))
         try:
-            totals = write(frame, job, register, to_batch, spark.defaultParallelism)
-            break
-        except PySparkException as error:
-            if not _is_away(error) or time.monotonic() > deadline or context.stopping.is_set():
-                raise
-            log.warning("store: away; attempt %d is written again", attempt.begun)
+            tasks = spark.defaultParallelism
+            return attempt, write(frame, job, register, clocks, to_batch, tasks)
         finally:
             job.unpersist()
-    retry(partial(store.commit, attempt, places), context.stopping, "store")
-    log.debug("attempt %d: %s", attempt.begun, totals)
 
-
-def _is_away(error: PySparkException) -> bool:
-    """Whether a task gave up because the store did not answer: Spark tells it as a text."""
-    return StoreUnavailable.__name__ in str(error)
+    done = retry_job(begin_and_write, context.stopping, "a batch into the store")
+    if done is None:
+        return None
+    attempt, (sums, numbers, delays) = done
+    after = estimates.advanced(delays)
+    retry(partial(store.add_up, attempt, sums), context.stopping, "store")
+    commit = partial(store.commit, attempt, places, after.changed_since(estimates))
+    retry(commit, context.stopping, "store")
+    context.metrics.committed(numbers)
+    return after
 
 
 def write(
     frame: DataFrame,
     job: Broadcast[Job],
-    register: Broadcast[Register],
+    register: VersionedValue[Register],
+    clocks: VersionedValue[ClockLimits],
     to_batch: ToBatch,
     tasks: int,
-) -> list[Total]:
+) -> BatchResult:
     """The one action of an attempt. Raises what Spark raises when a task has failed for good."""
-    judged = frame.mapInArrow(judging(register, job.value.site), JUDGED_SCHEMA)
+    judged = frame.mapInArrow(judging(register, clocks, job.value.site.zone), JUDGED_SCHEMA)
     changes = judged.repartition(tasks, "record_id").mapInArrow(
-        _writing_rows(job, to_batch), CHANGES_SCHEMA
+        _writing_rows(job, clocks, to_batch), CHANGES_SCHEMA
     )
-    totals = changes.repartition(tasks, "cell").mapInArrow(_writing_cells(job), TOTALS_SCHEMA)
-    return [tuple(row) for row in totals.collect()]
+    parts = changes.repartition(tasks, "cell").mapInArrow(_writing_cells(job), SUMS_SCHEMA)
+    sums, totals, latencies = AggregateUpdates(), list[Total](), list[LatencyCell]()
+    delays: list[Readings] = []
+    for found, change in parts.collect():
+        key = bytes(found)
+        if key == aggregates.clocks_key():
+            delays.append(_readings.decode(change))
+            continue
+        numbers = _numbers.decode(change)
+        if cell_kind(key) == aggregates.TOTAL:
+            totals.append((*parts_of(key, "sss"), numbers[aggregates.COUNT]))
+        elif cell_kind(key) == aggregates.HISTOGRAM:
+            latencies.append(aggregates.latency_cell_of(key, numbers))
+        else:
+            sums.add(key, numbers)
+    minutes = aggregates.minute_sums(sums.numbers)
+    committed = of_sums(totals, minutes, latencies)
+    return BatchResult(sums.numbers, committed, merged_readings(delays))
 
 
 Work = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
-def judging(register: Broadcast[Register], site: SiteSettings) -> Work:
+def judging(
+    register: VersionedValue[Register], clocks: VersionedValue[ClockLimits], zone: str
+) -> Work:
     """What a task makes of its messages: Arrow batches of `JUDGED_SCHEMA`."""
-    zone, clock = site.zone, clock_limits(site)
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return judge_batches(batches, register.value, zone, clock)
+        return judge_batches(batches, register.value, zone, clocks.value)
 
     return work
 
 
-def _writing_rows(job: Broadcast[Job], to_batch: ToBatch) -> Work:
+def _writing_rows(
+    job: Broadcast[Job], clocks: VersionedValue[ClockLimits], to_batch: ToBatch
+) -> Work:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         given = [batch for batch in batches if batch.num_rows]
         if not given:
             return
-        changes = rows_written(pa.Table.from_batches(given), job.value, to_batch)
+        table = pa.Table.from_batches(given)
+        changes = rows_written(table, job.value, to_batch, clocks.value)
         yield record_batch(CHANGES_SCHEMA, changes)
 
     return work
@@ -161,40 +211,80 @@ def _writing_cells(job: Broadcast[Job]) -> Work:
         given = [row for batch in batches for row in batch.to_pylist()]
         if not given:
             return
-        yield record_batch(TOTALS_SCHEMA, cells_written(given, job.value))
+        yield record_batch(SUMS_SCHEMA, cells_written(given, job.value))
 
     return work
 
 
-def rows_written(judged: pa.Table, job: Job, to_batch: ToBatch) -> list[tuple[bytes, bytes, bytes]]:
+def rows_written(
+    judged: pa.Table, job: Job, to_batch: ToBatch, clocks: ClockLimits = DEFAULT_CLOCK
+) -> list[tuple[bytes, bytes, bytes]]:
     """One part of the rows, written; what it adds to cells. Of equal identities the row of the
-    smallest (topic, partition, offset) is kept, whoever is asked."""
-    places = [(name, "ascending") for name in ("topic", "partition", "offset")]
-    records, counters = judged_batch(judged.sort_by(places))
+    smallest (topic, partition, offset) is kept, whoever is asked. The delays of all devices are in
+    the same part, as they have no identity."""
+    records, counters, delays = judged_batch(judged)
     changes = [
-        (aggregates.quality_key(one), b"", _encode((one.adds_to, one))) for one in counters
+        (aggregates.part_of(aggregates.quality_key(one)), b"", _encode((one.adds_to, one)))
+        for one in counters
     ]
+    if delays:
+        changes.append((aggregates.clocks_key(), b"", _encode(bounded(delays, clocks))))
     if not records:
         return changes
     hbase = worker_cache.hbase(job.url)
 
     updates = _retried(lambda: write_rows(hbase, job.attempt, to_batch(records)).updates)
-    return changes + [(key, key, _encode(numbers)) for key, numbers in updates.numbers.items()]
+    return changes + [
+        (aggregates.part_of(key), key, _encode(more)) for key, more in updates.numbers.items()
+    ]
 
 
-def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[Total]:
-    """One part of the cells, added up, written and published; the totals among them."""
+def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[tuple[bytes, bytes]]:
+    """One part of the cells, added up, written and published; what they add to sums, the totals
+    among them, and the histogram of each kind. Delays are passed on."""
+    delays = [bytes(row["change"]) for row in changes if row["cell"] == aggregates.clocks_key()]
+    changes = [row for row in changes if row["cell"] != aggregates.clocks_key()]
     hbase = worker_cache.hbase(job.url)
     updates, touched = _retried(lambda: _put_cells(hbase, job, changes))
     with worker_cache.publisher(job.bus, job.site.name) as publisher:
         cells: list[PublishedCell] = [*touched.latency, *touched.quality]
         for cell in cells:
             publisher.send(*place_of(cell), cell)
-    return [
-        (*parts_of(key, "sss"), numbers[aggregates.COUNT])
-        for key, numbers in updates.numbers.items()
-        if cell_kind(key) == aggregates.TOTAL and numbers
+    totals = {
+        key: more
+        for key, more in updates.numbers.items()
+        if cell_kind(key) == aggregates.TOTAL
+    }
+    told = (touched.sums.numbers | totals | merged_histograms(updates.numbers)).items()
+    found = [(key, _encode(more)) for key, more in told if more]
+    return found + [(aggregates.clocks_key(), one) for one in delays]
+
+
+def publish_minutes(
+    spark: SparkContext, job: Broadcast[Job], minutes: Sequence[int]
+) -> None:
+    """The cells of these minutes as they are committed, one task for each: what a driver before has
+    committed and perhaps not published."""
+
+    def work(given: Iterable[int]) -> None:
+        for minute_ms in given:
+            minute_published(minute_ms, job.value)
+
+    spark.parallelize(minutes, len(minutes)).foreachPartition(work)
+
+
+def minute_published(minute_ms: int, job: Job) -> None:
+    """Of all devices; `job.attempt` is committed."""
+    reader = HbaseReader(worker_cache.hbase(job.url))
+    until_ms = minute_ms + MINUTE_MS
+    cells: list[PublishedCell] = [
+        *reader.latency_cells(from_ms=minute_ms, until_ms=until_ms),
+        *reader.quality(from_ms=minute_ms, until_ms=until_ms),
     ]
+    with worker_cache.publisher(job.bus, job.site.name) as publisher:
+        for cell in cells:
+            newest = msgspec.structs.replace(cell, attempt=job.attempt.committed)
+            publisher.send(*place_of(cell), newest)
 
 
 def _put_cells(

@@ -8,6 +8,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -16,13 +17,20 @@ from bus.contracts.headers import Reason
 from bus.contracts.meters import Arrived, CumulativeCount, Sent
 from bus.contracts.register import Register
 from bus.contracts.topics import METER_ARRIVED, METER_SENT
-from bus.domain.kinds import KIND_OF_TOPIC
+from bus.domain.kinds import KIND_OF_TOPIC, KINDS
 from ingest.normalise import ClockLimits, normalise, rejected_row
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
+from ingest.normalise.device_clocks import DelayReader, Readings, merged_readings
 from ingest.store.port import CellKey, RecordRow, RejectedRow
 from ingest.store.quality_cells import key_of
 from spark_apps.arrow_rows import record_batch
-from spark_apps.message import StreamMessage, decoded, envelope_of, messages_of_batch
+from spark_apps.message import (
+    StreamMessage,
+    decoded,
+    envelope_of,
+    has_arrival,
+    messages_of_batch,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,14 +40,17 @@ JUDGED_SCHEMA = (
     "row binary"
 )
 """`kind` is the kind of data, `row` the msgpack of what `row_type` names: a record, a rejected one,
-or, by its topic, a counter of a sender or an edge."""
-RECORD, REJECTED = "record", "rejected"
+by its topic a counter of a sender or an edge, or by device the delays of odd records of a batch."""
+RECORD, REJECTED, DELAYS = "record", "rejected", "delays"
 COUNTED_ON = {METER_SENT: Sent, METER_ARRIVED: Arrived}
 """What travels on the topics of counters."""
 
+_REASONS = frozenset(reason.value for reason in Reason)
+_place = itemgetter(0, 1, 2)  # of a message: topic, partition, offset
 _encode = msgspec.msgpack.Encoder().encode
 _records = msgspec.msgpack.Decoder(RecordRow)
 _rejects = msgspec.msgpack.Decoder(RejectedRow)
+_readings = msgspec.msgpack.Decoder(Readings)
 _counters = {topic: msgspec.msgpack.Decoder(kind) for topic, kind in COUNTED_ON.items()}
 _told = {topic: msgspec.json.Decoder(kind) for topic, kind in COUNTED_ON.items()}
 
@@ -59,17 +70,19 @@ def judge(
     kind = KIND_OF_TOPIC.get(message.topic)
     if kind is not None:
         return JudgedRecord(kind, normalise(message.value, kind, envelope, register, zone))
-    meant = message.kind or ""
-    reason = message.reason or Reason.BAD_VALUE.value
+    # Headers are free text; what is counted under them must not grow with what somebody writes.
+    meant = message.kind if message.kind in KINDS else ""
+    reason = message.reason if message.reason in _REASONS else Reason.BAD_VALUE.value
     field = message.field or ""
     return JudgedRecord(meant, rejected_row(message.value, meant, envelope, reason, field, zone))
 
 
 class JudgedBatch(NamedTuple):
-    """What is in a batch, judged."""
+    """What is in a batch, judged; what its records tell of their devices' clocks."""
 
     records: list[JudgedRecord]
     counters: list[CumulativeCount]
+    delays: Readings
 
 
 def judge_messages(
@@ -78,16 +91,30 @@ def judge_messages(
     zone: str,
     clock: ClockLimits = DEFAULT_CLOCK,
 ) -> JudgedBatch:
-    """Records and counters, each in the order of the messages."""
+    """Records and counters, each in the order of (topic, partition, offset): of equal identities
+    the first one is the row."""
     records = []
+    delays = DelayReader(clock)
     values: dict[str, list[bytes | None]] = {topic: [] for topic in COUNTED_ON}
-    for message in messages:
+    for message in sorted(messages, key=_place):
         if message.topic in COUNTED_ON:
             values[message.topic].append(message.value)
         else:
-            records.append(judge(message, register, zone, clock))
+            judged = judge(message, register, zone, clock)
+            records.append(judged)
+            _read_delay(delays, message, judged.row)
     counters = [one for topic, some in values.items() for one in counters_of(some, topic)]
-    return JudgedBatch(records, counters)
+    return JudgedBatch(records, counters, delays.readings)
+
+
+def _read_delay(
+    delays: DelayReader, message: StreamMessage, row: RecordRow | RejectedRow
+) -> None:
+    if not isinstance(row, RecordRow):
+        return
+    delay_ms = row.received_at_ms - row.captured_at_ms - row.clock_off_ms
+    if delays.is_read(row.camera_ip, delay_ms) and not row.replayed and has_arrival(message):
+        delays.add(row.camera_ip, row.received_at_ms, delay_ms)
 
 
 def counters_of(values: Iterable[bytes | None], topic: str) -> list[CumulativeCount]:
@@ -111,12 +138,15 @@ def judge_batches(
     """The same over the Arrow batches of a task (`source.select_columns` → `JUDGED_SCHEMA`)."""
     for batch in batches:
         messages = messages_of_batch(batch)
-        rows = [row for m in messages for row in _columns(m, register, zone, clock)]
+        delays = DelayReader(clock)
+        rows = [row for m in messages for row in _columns(m, register, zone, clock, delays)]
+        if delays.readings:
+            rows.append(("", "", 0, 0, "", DELAYS, _encode(delays.readings)))
         yield record_batch(JUDGED_SCHEMA, rows)
 
 
 def _columns(
-    message: StreamMessage, register: Register, zone: str, clock: ClockLimits
+    message: StreamMessage, register: Register, zone: str, clock: ClockLimits, delays: DelayReader
 ) -> Iterator[tuple[object, ...]]:
     place = (message.topic, message.partition, message.offset)
     if message.topic in COUNTED_ON:
@@ -124,20 +154,25 @@ def _columns(
             yield ("", *place, one.kind, message.topic, _encode(one))
         return
     kind, row = judge(message, register, zone, clock)
+    _read_delay(delays, message, row)
     row_type = RECORD if isinstance(row, RecordRow) else REJECTED
     yield (row.record_id, *place, kind, row_type, _encode(row))
 
 
 def judged_batch(table: pa.Table) -> JudgedBatch:
-    """What `judge_batches` made, read again."""
+    """What `judge_batches` made, read again, in the order of (topic, partition, offset)."""
+    table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
     names = ("kind", "row_type", "row")
     kinds, types, rows = (table.column(name).to_pylist() for name in names)
     records: list[JudgedRecord] = []
     counters: list[CumulativeCount] = []
+    delays: list[Readings] = []
     for kind, row_type, row in zip(kinds, types, rows, strict=True):
-        if row_type in COUNTED_ON:
+        if row_type == DELAYS:
+            delays.append(_readings.decode(row))
+        elif row_type in COUNTED_ON:
             counters.append(_counters[row_type].decode(row))
         else:
             decoder = _records if row_type == RECORD else _rejects
             records.append(JudgedRecord(kind, decoder.decode(row)))
-    return JudgedBatch(records, counters)
+    return JudgedBatch(records, counters, merged_readings(delays))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from bus.client.model import TopicAndPartition
-from bus.contracts.alarms import Incident
+from bus.contracts.alarms import BY_WATCH, Incident
 from spark_apps.message import OffsetRanges
 
 
@@ -33,9 +33,11 @@ class LostRecords:
         self._told: Incident | None = None
 
     def resume(self, incidents: Iterable[Incident]) -> None:
-        """An open incident of a driver before this one is closed, or goes on."""
+        """An open incident of a driver before this one is closed, or goes on. The watch's has the
+        same beginning where the query is named as its stage, and an end of its own."""
         for incident in incidents:
-            if incident.incident_id.startswith(self._prefix):
+            is_ours = incident.notified_by != BY_WATCH
+            if is_ours and incident.incident_id.startswith(self._prefix):
                 self._told = incident
 
     def partitions(self) -> list[TopicAndPartition]:
@@ -104,17 +106,6 @@ def _taken(
 def closed(told: Incident, now_ms: int) -> Incident:
     """Its end, with the whole number."""
     return msgspec.structs.replace(told, state="closed", closed_at_ms=now_ms)
-
-
-def replaced(application: str, topic: str, topic_id: str, now_ms: int) -> list[Incident]:
-    """Beginning and end at once, the same for every driver: the position of an application is void,
-    because its topic was made anew. How much of the old one it had not read nobody knows. Pure."""
-    told = Incident(
-        incident_id=f"lost:{application}:{topic}:{topic_id}", kind="lost", state="open",
-        opened_at_ms=now_ms, severity="critical",
-        detail={"subject": application, "stage": application, "replaced": topic},
-    )  # fmt: skip
-    return [told, closed(told, now_ms)]
 
 
 def truncated(

@@ -81,10 +81,13 @@ def ends_of(offsets: OffsetRanges) -> dict[TopicAndPartition, int]:
 
 
 def envelope_of(message: StreamMessage, clock: ClockLimits = DEFAULT_CLOCK) -> Envelope:
-    """What the bus knows of a message; the edge's arrival time where a header tells it."""
-    received_at = message.received_at or ""
+    """What the bus knows of a message; the edge's arrival time where a header tells it. Nothing is
+    corrected by the time that a producer gives its message: its clock may be the wrong one."""
+    is_told = has_arrival(message)
+    if clock.offsets and not is_told:
+        clock = clock._replace(offsets={})
     return Envelope(
-        received_at_ms=int(received_at) if _is_number(received_at) else message.timestamp_ms,
+        received_at_ms=int(message.received_at or "") if is_told else message.timestamp_ms,
         record_id=message.record_id or "",
         source=message.source or "",
         topic=message.topic,
@@ -95,7 +98,9 @@ def envelope_of(message: StreamMessage, clock: ClockLimits = DEFAULT_CLOCK) -> E
     )
 
 
-def _is_number(text: str) -> bool:
+def has_arrival(message: StreamMessage) -> bool:
+    """Whether a header tells when an edge, or what sends like one, took it."""
+    text = message.received_at or ""
     return text.isascii() and text.isdigit() and len(text) <= 15
 
 

@@ -1,8 +1,9 @@
 """Where an application begins, and how far a batch brings it. Pure.
 
-In: positions of the store, what the cluster holds, the (topic, partition, offset) of a batch's
-records. Out: Spark's `startingOffsets`, positions. Never: I/O.
-The store's positions rule; Spark's checkpoint is a cache that is thrown away at every start.
+In: positions of the store or of a consumer group, what the cluster holds, the (topic, partition,
+offset) of a batch's records. Out: Spark's `startingOffsets`, positions. Never: I/O.
+The application's positions rule (ingest's are in the store, with the rows; the others' are a
+consumer group's); Spark's checkpoint is a cache that is thrown away at every start.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """From an application to a running query: source, transform, sink.
 
-The checkpoint is a fresh one at every start; positions come from the store.
+The checkpoint is a fresh one at every start; positions are the application's: ingest's come from
+the store, those of the others from their consumer group.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import uuid
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -18,54 +16,52 @@ from pyspark.sql.streaming import StreamingQuery
 from bus.client.kafka.cluster import start_offsets
 from bus.client.model import TopicAndPartition
 from spark_apps.application import AppCursor, Application, SharedQuery
+from spark_apps.checkpoint import QueryCheckpoint
 from spark_apps.context import Context
 from spark_apps.lost_records import LostRecords
 from spark_apps.message import OffsetRanges
 from spark_apps.offset_log import OffsetLog
 from spark_apps.positions import resolve_positions, starting_offsets
 from spark_apps.record_sizes import RecordSizes
-from spark_apps.settings import JobSettings, StreamsSettings
 from spark_apps.sink import DriverSink, ExecutorSink, Failed, Sink
 from spark_apps.slicer import Slicer
 from spark_apps.source import read, read_range
 
-MEMORY = Path("/dev/shm")
 
+@dataclass(frozen=True, slots=True)
+class RunningQuery:
+    """One streaming query, and what it holds."""
 
-def checkpoint(settings: JobSettings, query: str) -> Path:
-    """An empty folder for a query's checkpoint: disposable, so in memory where there is some.
+    stream: StreamingQuery
+    sink: Sink
+    checkpoint: QueryCheckpoint
 
-    Its parent's name follows from the data directory, so that what a killed driver left is found
-    and removed; its own name is new every time, because beginning at an old checkpoint instead
-    of at the store's positions would lose or double records.
-    """
-    chosen = settings.streams.checkpoint_dir
-    if chosen:
-        base = Path(chosen).absolute()
-    elif MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
-        digest = hashlib.sha256(str(settings.site.data_path).encode()).hexdigest()[:12]
-        base = MEMORY / f"databus-{os.getuid()}-{digest}"
-    else:
-        base = settings.site.data_path / "checkpoints"
-    shutil.rmtree(base / query, ignore_errors=True)
-    folder = base / query / uuid.uuid4().hex
-    folder.mkdir(parents=True)
-    return folder
+    def close(self) -> None:
+        """After the session has ended: let the batch under way end."""
+        self.sink.close()
+        self.checkpoint.close()
 
 
 def start(
-    session: SparkSession, context: Context, query: SharedQuery, failed: Failed
-) -> tuple[StreamingQuery, Sink]:
-    """Begin at the store's positions and run until stopped."""
+    session: SparkSession, context: Context, query: SharedQuery, queries: int, failed: Failed
+) -> RunningQuery:
+    """Begin at the applications' positions and run until stopped. `queries`: in this session."""
     streams = context.settings.streams
     lost = context.lost_records(query.name)
     starts = _starts(context, query, lost)
-    folder = checkpoint(context.settings, query.name)
-    offset_log = OffsetLog(folder, starts, lost)
+    checkpoint = QueryCheckpoint.create(context.settings, query.name)
+    offset_log = OffsetLog(checkpoint.folder, starts, lost)
     bus, client_id = context.settings.bus, f"streams-{query.name}"
 
+    partitions = sum(1 for place in context.cluster.partitions if place[0] in query.topics)
+
     def select(messages: DataFrame) -> DataFrame:
-        return query.transform(messages).coalesce(_tasks(session, streams))
+        chosen = query.transform(messages)
+        if streams.work_in == "executors":
+            return chosen  # how many tasks there may be, the sink asks before each batch
+        cores = os.cpu_count() or 1
+        derived = tasks_of(slots_now(session), queries, partitions, cores)
+        return chosen.coalesce(streams.tasks_per_batch or derived)
 
     def read_slice(offsets: OffsetRanges, record_bytes: int) -> DataFrame:
         return select(read_range(session, offsets, record_bytes, bus=bus, client_id=client_id))
@@ -77,7 +73,8 @@ def start(
         sink = DriverSink(query.name, offset_log, slicer, lost, query.on_batch, failed)
     else:
         check = partial(context.check, lost)
-        sink = ExecutorSink(offset_log, slicer, check, query.on_frame, failed)
+        slots = partial(slots_now, session)
+        sink = ExecutorSink(offset_log, slicer, check, slots, query.on_frame, failed)
     messages = read(
         session,
         bus=bus,
@@ -90,22 +87,22 @@ def start(
         select(messages)
         .writeStream.queryName(query.name)
         .foreachBatch(sink)
-        .option("checkpointLocation", _location(folder))
+        .option("checkpointLocation", checkpoint.location)
         .trigger(processingTime=f"{query.trigger_ms} milliseconds")
         .start()
     )
-    return running, sink
+    return RunningQuery(running, sink, checkpoint)
 
 
-def _tasks(session: SparkSession, streams: StreamsSettings) -> int:
-    """Of a batch's reading: few where one process works on all of it, else one for each slot."""
-    slots = session.sparkContext.defaultParallelism
-    return streams.tasks_per_batch if streams.work_in == "driver" else slots
+def slots_now(session: SparkSession) -> int:
+    """Of all executors that have reported by now: a cluster's come one after the other."""
+    return int(session.sparkContext.defaultParallelism)
 
 
-def _location(folder: Path) -> str:
-    """Hadoop takes the path as it is written: a quoted one (`Path.as_uri`) is another folder."""
-    return f"file://{folder}"
+def tasks_of(slots: int, queries: int, partitions: int, cores: int) -> int:
+    """Of a batch that one process works on: its share of the slots, no more than there are
+    partitions or cores. A task more costs more than it reads."""
+    return max(1, min(slots // max(1, queries), partitions, max(2, cores)))
 
 
 def open_cursor(application: Application) -> AppCursor:
@@ -120,4 +117,8 @@ def _starts(
     earliest = start_offsets(context.admin, partitions)
     starts, gone = resolve_positions(query.starting_positions(partitions), partitions, earliest)
     lost.add(gone)
+    for member in query.cursors:
+        own = [p for p in partitions if p[0] in member.application.topics]
+        begins, _ = resolve_positions(member.ends, own, earliest)
+        context.begin_group(member.application.name, begins)
     return starts

@@ -1,7 +1,7 @@
 """Where an application begins that keeps a window of the past, and when it has it again.
 
-In: the group whose committed offsets tell where it stands. Out: offsets some time back.
-Never: a judgement while the window is half full: what is missing in it would look lost.
+In: the group whose committed offsets tell how far the driver before had come. Out: offsets some
+time back. Never: a judgement while the window is half full: what is missing in it would look lost.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from bus.client.model import TopicAndPartition
 from spark_apps.group_positions import GroupPositions
+from spark_apps.message import StreamMessage
 
 
 class Rebuilding:
@@ -18,13 +19,19 @@ class Rebuilding:
     def __init__(self, group: GroupPositions) -> None:
         self._group = group
         self._missing: dict[TopicAndPartition, int] = {}
+        self._committed: dict[TopicAndPartition, int] = {}
 
     def starting_positions(self, since_ms: int) -> dict[TopicAndPartition, int]:
-        """The offsets at that moment. Committed ones do not count, and none is lowered."""
-        self._group.read()
+        """The offsets at that moment. Reading does not begin at committed ones, and none is
+        lowered."""
+        self._committed = self._group.read()
         starts, ends = self._group.since(since_ms)
         self._missing = {p: end for p, end in ends.items() if end > starts.get(p, 0)}
         return starts
+
+    def was_done(self, message: StreamMessage) -> bool:
+        """Whether the driver before has worked on it."""
+        return message.offset < self._committed.get((message.topic, message.partition), 0)
 
     def is_over(self, ends: Mapping[TopicAndPartition, int]) -> bool:
         """Whether these ends (exclusive) complete what was there at the start."""

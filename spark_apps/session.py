@@ -14,6 +14,8 @@ from types import MappingProxyType
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from spark_apps.job_failures import failure_of
+from spark_apps.retry import SPARK_ERRORS, text_of
 from spark_apps.settings import StreamsSettings
 
 MIN_SLOTS = 4
@@ -21,6 +23,8 @@ ARROW_BYTES = 16 << 20  # of records on their way between Java and Python; a tas
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+_FILE_SYSTEM = "com.globalmentor.apache.hadoop.fs.NakedLocalFileSystem"
+_FILE_SYSTEM_JAR = "hadoop-bare-naked-local-fs"
 JARS_VARIABLE = "DATABUS_SPARK_JARS"
 SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 """`spark-submit` has started the JVM and tells us by this where it is."""
@@ -87,6 +91,7 @@ def configuration(
 
 
 def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) -> dict[str, str]:
+    local = master.startswith("local")
     conf = {
         "spark.app.name": "surveillance-data-bus",
         "spark.master": master,
@@ -99,15 +104,14 @@ def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) 
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
         # The checkpoint is disposable: no checksum files beside its logs. Without Hadoop's native
-        # library every file costs processes (`chmod`, `stat`): 78 ms by the default manager, 9 so.
+        # library every file costs processes (`chmod`, `stat`): 78 ms by the default manager.
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.hadoop.fs.file.impl": _file_system(jars, local),
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
         "spark.driver.extraJavaOptions": java_options(settings),
     }
-    local = master.startswith("local")
     if jars:
         # On one machine the class path itself: a class that Spark's own loader finds in a jar is
         # never in Java's archive (ADR 0022), and no jar is copied to an executor that is us.
@@ -118,6 +122,15 @@ def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) 
     if local:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf
+
+
+def _file_system(jars: list[str], local: bool) -> str:
+    """Hadoop's own starts `chmod` for each file it makes, two a batch; the bought one asks Java.
+
+    `spark-submit` on a cluster needs a file system before it has our jars.
+    """
+    bought = local and any(_FILE_SYSTEM_JAR in jar for jar in jars)
+    return _FILE_SYSTEM if bought else "org.apache.hadoop.fs.RawLocalFileSystem"
 
 
 def java_options(settings: StreamsSettings) -> str:
@@ -150,7 +163,7 @@ def open_session(settings: StreamsSettings, queries: int) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    check_versions(session)
+    check_versions(session, settings)
     return session
 
 
@@ -171,15 +184,16 @@ def end_java(timeout_s: float) -> bool:
         return False
 
 
-def check_versions(session: SparkSession) -> None:
+def check_versions(session: SparkSession, settings: StreamsSettings) -> None:
     """Executors must run the driver's Python minor version. Raises `SessionError`."""
-    if session.sparkContext.master.startswith("local"):
-        return  # the executor is this process
-    here = tuple(sys.version_info[:2])
-    there = session.sparkContext.parallelize([0], 1).map(lambda _: _python_version()).first()
-    if tuple(there) != here:
-        raise SessionError(f"the driver runs Python {here}, the executors run {there}")
-
-
-def _python_version() -> tuple[int, int]:
-    return sys.version_info[0], sys.version_info[1]
+    local = session.sparkContext.master.startswith("local")
+    if local and settings.work_in == "driver":
+        return  # no other Python is ever started
+    try:
+        session.sparkContext.parallelize([0], 1).map(lambda one: one).collect()
+    except SPARK_ERRORS as error:
+        # Spark itself compares the versions before it runs anything of ours.
+        failure = failure_of(text_of(error))
+        if failure is None:
+            raise
+        raise SessionError(failure.sentence) from error

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -46,7 +47,7 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     quality_trigger_ms: NotNegative = 10_000
     work_in: Literal["driver", "executors"] = "driver"  # where records are judged and matched
     share_reading: bool = True  # watch list and ingest in one query: half the micro-batches
-    tasks_per_batch: Positive = 2  # a task more costs more than it reads, until a backlog is there
+    tasks_per_batch: NotNegative = 0  # reading, of the driver's work; 0: by slots and partitions
     max_offsets_per_batch: Positive = 50_000  # two batches at a time: about 200 MB in the driver
     max_batch_bytes: Positive = 64 << 20  # of values; what has more is read slice by slice
     latency_threshold_ms: Positive = 10_000  # p95 of a minute; opens an incident (L-3)
@@ -75,6 +76,13 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if alarms_alone:
             return (ALARMS,)
         return tuple(n for n in self.applications if self.drivers == 1 or n != ALARMS)
+
+    def page_port(self, names: Sequence[str]) -> int:
+        """Where a driver of these applications shows its metrics. Several drivers may share a
+        machine: one application alone has a port of its own."""
+        base = self.metrics_port
+        is_alone = len(names) == 1 and base > 0
+        return base + 1 + get_args(ApplicationName).index(names[0]) if is_alone else base
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,8 +2,8 @@
 
 `DriverSink` works in the driver's process, one batch ahead: while the applications work on a batch,
 Spark fetches the next one, on another core. Spark may note a batch as done before it is: that note
-is in a checkpoint that is never used again, and the store's positions, written with the rows, are
-what counts. `ExecutorSink` leaves the records in Spark, whose tasks do the work.
+is in a checkpoint that is never used again, and the applications' own positions are what counts.
+`ExecutorSink` leaves the records in Spark, whose tasks do the work.
 """
 
 from __future__ import annotations
@@ -85,19 +85,22 @@ class DriverSink:
 
 
 class ExecutorSink:
-    """A batch is done when this returns. `check`: whether its records are still there."""
+    """A batch is done when this returns. `check`: whether its records are still there; `slots`: how
+    many tasks run at once by now."""
 
     def __init__(
         self,
         offset_log: OffsetLog,
         slicer: Slicer,
         check: Callable[[OffsetRanges], None],
+        slots: Callable[[], int],
         serve: Callable[[DataFrame, OffsetRanges], None],
         failed: Failed,
     ) -> None:
         self._offset_log = offset_log
         self._slicer = slicer
         self._check = check
+        self._slots = slots
         self._serve = serve
         self._failed = failed
 
@@ -106,7 +109,7 @@ class ExecutorSink:
         try:
             for part, offsets in self._slicer.parts(batch, self._offset_log.ranges(batch_id)):
                 self._check(offsets)  # its records are nowhere counted by partition
-                self._serve(part, offsets)
+                self._serve(part.coalesce(self._slots()), offsets)
         except BaseException as error:
             self._failed(error)
             raise

@@ -1,5 +1,5 @@
-"""Spark's Kafka source with the options that every application shares. Positions are the
-store's."""
+"""Spark's Kafka source with the options that every application shares. It begins where the
+application stands, not where Spark's checkpoint does."""
 
 from __future__ import annotations
 

@@ -11,7 +11,10 @@ Alone: `spark_apps/driver.py --application ingest`.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,15 +23,17 @@ from bus.client.model import TopicAndPartition
 from bus.contracts.meters import CumulativeCount, LatencyCell
 from bus.contracts.topics import DATA_TOPICS, METER_ARRIVED, METER_SENT, QUARANTINE_RECORDS
 from bus.domain.times import MINUTE_MS, minute_of
-from bus.wall_clock import now_ms
-from ingest.normalise import clock_limits
+from ingest.normalise import ClockEstimates, clock_limits
 from ingest.store.attempts import StagedStore
+from ingest.store.hbase.ledger import Ledger
 from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 from monitor.models.histogram import bucket_of
 from monitor.models.quality import CellCounter
 from spark_apps import executor_writer
 from spark_apps.broadcast import VersionedBroadcast
+from spark_apps.committed_batch import of_store_batch
 from spark_apps.context import Context
+from spark_apps.job_failures import JobFailed
 from spark_apps.judge import (
     JUDGED_SCHEMA,
     JudgedBatch,
@@ -38,16 +43,23 @@ from spark_apps.judge import (
 )
 from spark_apps.message import OffsetRanges, StreamMessage, ends_of
 from spark_apps.positions import positions
-from spark_apps.retry import retry
+from spark_apps.retry import retry, retry_job
 from spark_apps.source import select_columns
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 
+log = logging.getLogger(__name__)
+
 FORMER_READER = "quality"
 PUBLISHED_AGAIN_MS = 10 * MINUTE_MS
-"""What quality and latency still judge; older cells were published, or nobody asks for them."""
+"""Before the newest commit, whose number is its moment, however long ago that is: the cells that it
+and those just before it touched may not be published. Quality and latency still judge them after an
+outage of up to two hours."""
+
+LOGGED_CLOCKS = 20  # of those that begin or end to be corrected with one batch
 
 
 class Ingest:
@@ -67,8 +79,28 @@ class Ingest:
         self._context = context
         self.trigger_ms = context.settings.streams.ingest_trigger_ms
         self._group = context.group_positions(self.name, self.topics)
-        self._register = VersionedBroadcast(context.register.read, lambda: context.register.version)
-        retry(self._publish_last_minutes, context.stopping, "store")
+        self._register = VersionedBroadcast(
+            "register", context.register.read, lambda: context.register.version
+        )
+        limits = clock_limits(context.settings.site)
+        offsets = retry(context.store.reader.clocks, context.stopping, "store")
+        self._clocks = ClockEstimates.create(limits, offsets)
+        """After the newest batch that is committed: a batch that is tried again is corrected by
+        the same offsets."""
+        self._known_clocks = VersionedBroadcast(
+            "clocks", lambda: self._clocks.limits, lambda: self._clocks.version
+        )
+        context.metrics.clocks.set(len(offsets))
+        self._published_again = False
+        if not self._writes_by_executors:
+            retry(self._publish_last_minutes, context.stopping, "store")
+            self._published_again = True
+
+    @property
+    def _writes_by_executors(self) -> bool:
+        """Nothing that grows with the number of devices reaches this process then."""
+        in_parts = isinstance(self._context.store.reader, StagedStore)
+        return in_parts and self._context.settings.streams.work_in == "executors"
 
     def positions(self) -> dict[TopicAndPartition, int]:
         """The store's, written with the rows. In a store of an earlier version the counters were
@@ -84,39 +116,90 @@ class Ingest:
     def on_batch(self, messages: Sequence[StreamMessage], offsets: OffsetRanges) -> None:
         """Judge in this process; one transaction of the store."""
         site = self._context.settings.site
-        register, clock = self._context.register.read(), clock_limits(site)
-        self._apply(judge_messages(messages, register, site.zone, clock), offsets)
+        judged = judge_messages(
+            messages, self._context.register.read(), site.zone, self._clocks.limits
+        )
+        self._apply(judged, offsets)
 
     def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
         """Judge in the executors, and write there too if the store can be written in parts; else
         one transaction of the store."""
         context = self._context
         register = self._register.current(frame.sparkSession)
-        if isinstance(context.store.reader, StagedStore):
+        clocks = self._known_clocks.current(frame.sparkSession)
+        if self._writes_by_executors:
+            if not self._published_again:
+                self._publish_by_executors(frame.sparkSession.sparkContext)
             places = positions(self.name, context.cluster, offsets)
-            with context.commit_seconds.labels(self.name).time():
-                executor_writer.write_batch(context, frame, places, register, store_batch)
+            begun_s = time.monotonic()
+            after = executor_writer.write_batch(
+                context, frame, places, register, clocks, store_batch, self._clocks
+            )
+            if after is not None:
+                context.observe_commit(self.name, begun_s)
+                context.metrics.passed(offsets)
+                self._set_clocks(after)
             self._group.publish(ends_of(offsets))
             return
-        work = executor_writer.judging(register, context.settings.site)
+        work = executor_writer.judging(register, clocks, context.settings.site.zone)
         judged = frame.mapInArrow(work, JUDGED_SCHEMA)
-        self._apply(judged_batch(judged.toArrow()), offsets)
+        table = retry_job(judged.toArrow, context.stopping, "judging a batch")
+        self._apply(judged_batch(table), offsets)
 
     def _apply(self, judged: JudgedBatch, offsets: OffsetRanges) -> None:
         """Store; then the meters, of what is committed."""
         context = self._context
+        after = self._clocks.advanced(judged.delays)
         batch = store_batch(judged.records, judged.counters)
-        with context.commit_seconds.labels(self.name).time():
-            places = positions(self.name, context.cluster, offsets)
-            applied = context.store.writer.apply(batch, places)
+        batch = msgspec.structs.replace(batch, clocks=after.changed_since(self._clocks))
+        begun_s = time.monotonic()
+        places = positions(self.name, context.cluster, offsets)
+        applied = context.store.writer.apply(batch, places)
+        if not applied.already_applied:
+            context.observe_commit(self.name, begun_s)
+            new = latency_cells([row for row in batch.rows if row.stored_at_ms])
+            context.metrics.committed(of_store_batch(batch, applied, new))
+            context.metrics.passed(offsets)
+            self._set_clocks(after)
         context.cells.touch(applied.latency, applied.quality)
         self._group.publish(ends_of(offsets))
+
+    def _set_clocks(self, after: ClockEstimates) -> None:
+        """What is committed is what the next batch is corrected by."""
+        before, self._clocks = self._clocks, after
+        if (corrected := after.changed_since(before)) is None:
+            return
+        self._context.metrics.clocks.set(len(corrected))
+        for camera_ip in sorted(before.corrected.keys() ^ corrected.keys())[:LOGGED_CLOCKS]:
+            log.info("clock of %s: corrected by %d ms", camera_ip, -corrected.get(camera_ip, 0))
+
+    def _publish_by_executors(self, spark: SparkContext) -> None:
+        """The same by tasks, before the first batch; if the store is away just then, before the
+        next one: what these wrote themselves they have also published."""
+        context, store = self._context, self._context.store.reader
+        newest = retry(store.newest_attempt, context.stopping, "store")
+        if not newest:
+            self._published_again = True
+            return
+        attempt = Ledger(begun=newest, committed=newest)
+        job = spark.broadcast(executor_writer.job_of(context.settings, attempt))
+        minutes = range(minute_of(newest - PUBLISHED_AGAIN_MS), newest + MINUTE_MS, MINUTE_MS)
+        publish = partial(executor_writer.publish_minutes, spark, job, minutes)
+        try:
+            retry_job(publish, context.stopping, "publishing the last minutes", wait_s=0)
+            self._published_again = True
+        except JobFailed as error:
+            log.warning("the last minutes are published with the next batch: %s", error)
+        finally:
+            job.unpersist()
 
     def _publish_last_minutes(self) -> None:
         """What the driver before committed and may not have published."""
         store = self._context.store.reader
-        since_ms = now_ms() - PUBLISHED_AGAIN_MS
         attempt = store.newest_attempt()
+        if not attempt:
+            return
+        since_ms = attempt - PUBLISHED_AGAIN_MS
         latency = store.latency_cells(from_ms=since_ms, until_ms=0)
         quality = store.quality(from_ms=since_ms, until_ms=0)
         self._context.cells.touch(

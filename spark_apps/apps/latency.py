@@ -7,25 +7,18 @@ Alone: `spark_apps/driver.py --application latency`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from bus.contracts.alarms import Incident
 from bus.contracts.meters import LatencyCell
 from bus.contracts.topics import METER_LATENCY
-from bus.domain.times import MINUTE_MS, minute_of
-from bus.wall_clock import now_ms
 from monitor.models.cell_window import CellWindow
 from monitor.models.hysteresis import Hysteresis
-from monitor.models.latency import SETTLE_MS, LatencyIncidents, latency_window, summaries
+from monitor.models.latency import LatencyIncidents, latency_window, summaries
 from spark_apps.context import Context
 from spark_apps.incidents import read_incidents, still_open
 from spark_apps.settings import StreamsSettings
-from spark_apps.windowed import JUDGED_MINUTES, WindowedApplication
-
-if TYPE_CHECKING:
-    pass
+from spark_apps.windowed import WindowedApplication
 
 DECODER = msgspec.json.Decoder(LatencyCell)
 
@@ -43,25 +36,28 @@ class Latency(WindowedApplication[LatencyCell]):
     topics: tuple[str, ...] = (METER_LATENCY,)
 
     def __init__(self, context: Context) -> None:
-        super().__init__(context, DECODER, latency_window())
         settings = context.settings
+        rule = threshold(settings.streams)
+        super().__init__(context, DECODER, latency_window(), rule)
         self.trigger_ms = settings.streams.latency_trigger_ms
-        self._incidents = LatencyIncidents(threshold(settings.streams))
-        self._incidents.judged_until_ms = minute_of(now_ms()) - JUDGED_MINUTES * MINUTE_MS
+        self._incidents = LatencyIncidents(rule)
         for incident in still_open(read_incidents(settings.bus), self.name):
             self._incidents.resume(incident)
 
-    def judge(self) -> None:
-        """Minutes whose cells have had time to arrive."""
-        self._context.publish_incidents(judge(self._window, self._incidents, now_ms()))
+    def judge_from(self, minute_ms: int) -> None:
+        """See `WindowedApplication.judge_from`."""
+        self._incidents.judged_until_ms = minute_ms
+
+    def judge(self, cells: CellWindow[LatencyCell], until_ms: int) -> None:
+        """See `WindowedApplication.judge`."""
+        self._context.publish_incidents(judge(cells, self._incidents, until_ms))
 
 
 def judge(
-    window: CellWindow[LatencyCell], incidents: LatencyIncidents, now_ms: int
+    window: CellWindow[LatencyCell], incidents: LatencyIncidents, until_ms: int
 ) -> list[Incident]:
-    """Judge the minutes that have ended, and whose cells have had time to arrive."""
-    settled_ms = minute_of(now_ms - SETTLE_MS)
-    from_ms = max(incidents.judged_until_ms, settled_ms - JUDGED_MINUTES * MINUTE_MS)
-    if from_ms >= settled_ms:
+    """Judge the minutes up to there (exclusive) that were not judged."""
+    from_ms = incidents.judged_until_ms
+    if until_ms <= from_ms:
         return []
-    return incidents.judge(summaries(window.between(from_ms, settled_ms)), settled_ms)
+    return incidents.judge(summaries(window.between(from_ms, until_ms)), until_ms)

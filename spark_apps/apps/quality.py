@@ -7,14 +7,11 @@ Alone: `spark_apps/driver.py --application quality`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from bus.contracts.alarms import Incident
 from bus.contracts.meters import QualityCell
 from bus.contracts.topics import METER_QUALITY
-from bus.domain.times import MINUTE_MS
-from bus.wall_clock import now_ms
 from ingest.store.quality_cells import key_of
 from monitor.models.cell_window import CellWindow
 from monitor.models.hysteresis import Hysteresis
@@ -22,10 +19,7 @@ from monitor.models.quality import GapIncidents
 from spark_apps.context import Context
 from spark_apps.incidents import read_incidents, still_open
 from spark_apps.settings import StreamsSettings
-from spark_apps.windowed import JUDGED_MINUTES, WindowedApplication
-
-if TYPE_CHECKING:
-    pass
+from spark_apps.windowed import WindowedApplication
 
 _DECODER = msgspec.json.Decoder(QualityCell)
 
@@ -43,19 +37,25 @@ class Quality(WindowedApplication[QualityCell]):
     topics: tuple[str, ...] = (METER_QUALITY,)
 
     def __init__(self, context: Context) -> None:
-        super().__init__(context, _DECODER, CellWindow(key_of))
         settings = context.settings
+        rule = threshold(settings.streams)
+        super().__init__(context, _DECODER, CellWindow(key_of), rule)
         self.trigger_ms = settings.streams.quality_trigger_ms
-        self._gaps = GapIncidents(threshold(settings.streams), context.register.read())
-        self._gaps.judged_until_ms = now_ms() - JUDGED_MINUTES * MINUTE_MS
+        self._gaps = GapIncidents(rule, context.register.read())
         for incident in still_open(read_incidents(settings.bus), self.name):
             self._gaps.resume(incident)
 
-    def judge(self) -> None:
-        """Minutes that have settled, with the register as it is now."""
-        from_ms, until_ms = self._gaps.judged_until_ms, self._gaps.settled_until_ms(now_ms())
-        if until_ms <= from_ms:
-            return
-        self._gaps.register = self._context.register.read()
-        cells = list(self._window.between(from_ms, until_ms))
-        self._context.publish_incidents(self._gaps.judge(cells, now_ms()))
+    def judge_from(self, minute_ms: int) -> None:
+        """See `WindowedApplication.judge_from`."""
+        self._gaps.judged_until_ms = minute_ms
+
+    def judge(self, cells: CellWindow[QualityCell], until_ms: int) -> None:
+        """With the register as it is now."""
+        if until_ms > self._gaps.judged_until_ms:
+            self._gaps.register = self._context.register.read()
+            self._context.publish_incidents(judge(cells, self._gaps, until_ms))
+
+
+def judge(window: CellWindow[QualityCell], gaps: GapIncidents, until_ms: int) -> list[Incident]:
+    """Judge the minutes up to there (exclusive) that were not judged."""
+    return gaps.judge(list(window.between(gaps.judged_until_ms, until_ms)), until_ms)

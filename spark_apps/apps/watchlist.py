@@ -33,6 +33,7 @@ from spark_apps import worker_cache
 from spark_apps.broadcast import VersionedBroadcast
 from spark_apps.context import Context
 from spark_apps.message import OffsetRanges, StreamMessage, ends_of, envelope_of, messages_of_batch
+from spark_apps.retry import retry_job
 from spark_apps.source import select_columns
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class Watchlist:
         self._watchlist.catch_up()
         self._rules_version = 0
         self._group = context.group_positions(self.name, self.topics)
-        self._rules = VersionedBroadcast(lambda: self._watchlist.rules, lambda: self._rules_version)
+        self._rules = VersionedBroadcast(
+            "rules", lambda: self._watchlist.rules, lambda: self._rules_version
+        )
 
     def positions(self) -> dict[TopicAndPartition, int]:
         """The group's. A data directory of an earlier version has them in the store."""
@@ -101,7 +104,8 @@ class Watchlist:
                     publisher.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
             return iter(())
 
-        frame.mapInArrow(work, "nothing boolean").collect()
+        job = frame.mapInArrow(work, "nothing boolean").collect
+        retry_job(job, self._context.stopping, "matching a batch")
 
     def _commit(self, offsets: OffsetRanges) -> None:
         """After the candidates are acknowledged: a crash repeats some and never loses one."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +24,7 @@ from bus.client.kafka.producer import Producer
 from bus.contracts.alarms import Candidate
 from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import application_group
-from bus.contracts.headers import RECORD_ID
+from bus.contracts.headers import RECEIVED_AT, RECORD_ID
 from bus.contracts.topics import (
     CONTROL_WATCHLIST,
     DATA_FACE,
@@ -37,11 +39,13 @@ from deploy.setup.jars import spark_connector_jars
 from deploy.testservers.databus import start_broker
 from deploy.testservers.hbase import Hbase
 from ingest.store import open_store
+from ingest.store.hbase.columns import read_ledger
+from ingest.store.open import hbase_connection
 from ingest.store.port import RecordReader
 
 INTO_HBASE = "executors into HBase"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
-READY_TIMEOUT_S = 120
+READY_TIMEOUT_S = 240  # of a machine that runs other tests as well
 TIME = "2026-08-24 17:25:34.123"
 
 
@@ -50,12 +54,14 @@ class DriverProcess:
 
     def __init__(
         self, bus: BusSettings, folder: Path, jars: Sequence[Path], work_in: str = "driver",
-        store_url: str = "",
-    ) -> None:
+        store_url: str = "", name: str = "driver",
+    ) -> None:  # fmt: skip
+        """`name`: of a second one on the same data directory."""
         self.bus = bus
+        self.jars = jars
         self.data_dir = folder / "var"
-        self.log = folder / "driver.log"
-        self._settings = folder / "settings.json"
+        self.log = folder / f"{name}.log"
+        self._settings = folder / f"{name}.json"
         streams = {"jars": ":".join(map(str, jars)), "checkpoint_dir": str(folder / "checkpoints"),
                    "work_in": work_in}  # fmt: skip
         self.store_url = store_url or f"sqlite://{self.data_dir / 'store' / 'records.db'}"
@@ -73,16 +79,30 @@ class DriverProcess:
 
     def start(self, *applications: str) -> None:
         """Start (these applications only, if any are named) and wait until every query runs."""
-        before = (
-            self.log.read_text(encoding="utf-8").count("streams: ready") if self.log.exists() else 0
-        )
+        before = self.said("streams: ready")
+        self.launch(*applications)
+        self.until(lambda: self.said("streams: ready") > before, True)
+
+    def launch(self, *applications: str) -> None:
+        """Start, and wait for nothing."""
         words = [word for name in applications for word in ("--application", name)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "spark_apps.driver", "--settings", str(self._settings), *words],
                 stdout=log, stderr=log, cwd=PROJECT_ROOT,
             )  # fmt: skip
-        self.until(lambda: self.log.read_text("utf-8").count("streams: ready") > before, True)
+
+    def said(self, words: str) -> int:
+        """How often the log has these words."""
+        return self.log.read_text(encoding="utf-8").count(words) if self.log.exists() else 0
+
+    def failed_attempts(self) -> tuple[int, ...]:
+        """Numbers of a store in HBase that will never count: one for each death of its writer."""
+        connection, _ = hbase_connection(self.store_url)
+        with connection.session() as session:
+            ledger, _ = read_ledger(session)
+        connection.close()
+        return ledger.failed
 
     def kill(self) -> None:
         """kill -9."""
@@ -112,17 +132,35 @@ class DriverProcess:
             assert time.monotonic() < deadline, (found, expected, text)
             time.sleep(0.1)
 
-    def send(self, topic: str, value: bytes, record_id: str = "", key: str | None = None) -> None:
+    def send(
+        self, topic: str, value: bytes, record_id: str = "", key: str | None = None,
+        received_at_ms: int = 0,
+    ) -> None:  # fmt: skip
         """Queue one record."""
         headers = [(RECORD_ID, record_id)] if record_id else []
+        if received_at_ms:
+            headers.append((RECEIVED_AT, str(received_at_ms)))
         self._producer.send(topic, value, key=key, headers=headers)
 
-    def send_vehicle(self, number: int, plate: str = "") -> None:
-        """Queue a valid vehicle record with an id."""
-        body = {"卡口编号": f"c{number % 7}", "车牌号码": plate or f"浙B{number:05d}", "抓拍时间": TIME,
+    def metrics(self) -> dict[str, float]:
+        """What its page says, by the name with its labels."""
+        [address] = re.findall(r"metrics: (http://\S+)", self.log.read_text("utf-8"))[-1:]
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(number) for name, number in pairs}
+
+    def send_vehicle(
+        self, number: int, plate: str = "", picture: int = 0, time: str = TIME,
+        received_at_ms: int = 0,
+    ) -> None:  # fmt: skip
+        """Queue a valid vehicle record with an id, and so many bytes that nobody can compress."""
+        body = {"卡口编号": f"c{number % 7}", "车牌号码": plate or f"浙B{number:05d}", "抓拍时间": time,
                 "抓拍设备地址": f"10.0.0.{number % 5}"}  # fmt: skip
+        if picture:
+            body["特征"] = os.urandom(picture // 2).hex()
         value = json.dumps(body, ensure_ascii=False).encode()
-        self.send("data.vehicle", value, f"id-{number}", body["车牌号码"])
+        self.send("data.vehicle", value, f"id-{number}", body["车牌号码"], received_at_ms)
 
     def put_rule(self, rule_id: str, plate: str) -> None:
         """Put a rule; acknowledged when this returns."""

@@ -1,8 +1,8 @@
-"""A batch written into HBase by two executors, while tasks run twice or executors die.
+"""Batches written into HBase by two executors, while tasks run twice, executors die, a worker stops.
 
-    python repeated_tasks.py STORE_URL BOOTSTRAP FOLDER speculation|death
+    python repeated_tasks.py STORE_URL BOOTSTRAP FOLDER
 Its own process, because Spark stays where it was started. Prints what Spark says of the tasks, and
-commits twice over: the batch, and one more behind it.
+what the store holds before and after a late write. What is disturbed: `disturbing_daemon`.
 """
 
 from __future__ import annotations
@@ -15,52 +15,78 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import msgspec
 import psutil
 from pyspark.sql import SparkSession
 
-from bus.contracts.headers import RECORD_ID
+from bus.contracts.headers import RECEIVED_AT, RECORD_ID
 from bus.contracts.register import Register
+from bus.domain.times import DAY_MS, HOUR_MS, local_time
 from bus.settings import BusSettings, SiteSettings
 from deploy.distributed.spark import MASTER, WORKER, spark_environment, spark_home
 from deploy.package import build_zip
 from deploy.testservers.process import free_port
+from ingest.normalise import ClockLimits
 from ingest.store.hbase.writer import HbaseStore
 from ingest.store.open import hbase_connection
-from ingest.store.port import Position, StoreBatch
+from ingest.store.port import PageRequest, Position, Query
 from spark_apps import executor_writer
 from spark_apps.apps.ingest import store_batch
-from spark_apps.judge import JudgedRecord
-from spark_apps.retry import retry
+from spark_apps.broadcast import VersionedValue
+from spark_apps.job_failures import JobFailed
+from spark_apps.retry import retry, retry_job
+from tests.spark_apps.disturbing_daemon import VARIABLE
 
-RECORDS, TASKS = 2_000, 8
-SLOW_S = 10.0
+RECORDS, TASKS = 400, 8
+BATCHES = ("speculation", "death", "stop", "stop again")
+"""Each of so many records; the last one sends again the records of the one before."""
+WAIT_S = 60.0
 TIME = "2026-08-24 17:25:34.123"
+TIME_MS = local_time("Asia/Shanghai").to_ms(TIME)
+WAY_MS = 500
+AHEAD_CAMERA, AHEAD_MS = "10.0.0.7", 3 * HOUR_MS
+"""Whose clock is ahead; it writes `TIME` as all do."""
 SCHEMA = (
     "topic string, partition int, offset bigint, timestamp_ms bigint, value binary, "
     "headers array<struct<key: string, value: binary>>"
 )
 
 
-def message(offset: int) -> tuple[Any, ...]:
-    """Every tenth record comes twice."""
-    number = offset - 1 if offset % 10 == 0 and offset else offset
+def message(offset: int, number: int, colour: str = "") -> tuple[Any, ...]:
+    """Every tenth record of a batch has the identity of the one before, and another body."""
+    if offset % 10 == 0 and offset % RECORDS:
+        number, colour = number - 1, "another"
+    camera_ip = f"10.0.0.{number % 50}"
     body = {"卡口编号": f"c{number % 7}", "车牌号码": f"浙B{number:05d}", "抓拍时间": TIME,
-            "抓拍设备地址": f"10.0.0.{number % 50}"}  # fmt: skip
+            "抓拍设备地址": camera_ip, "车身颜色": colour}  # fmt: skip
     value = json.dumps(body, ensure_ascii=False).encode()
-    return ("data.vehicle", 0, offset, 5, value, [(RECORD_ID, f"id-{number}".encode())])
+    received_at_ms = TIME_MS + WAY_MS - (AHEAD_MS if camera_ip == AHEAD_CAMERA else 0)
+    headers = [(RECORD_ID, f"id-{number}".encode()), (RECEIVED_AT, b"%d" % received_at_ms)]
+    return ("data.vehicle", 0, offset, 5, value, headers)
+
+
+def messages(batch: int) -> list[tuple[Any, ...]]:
+    """The last batch has the records of the one before, with other bodies."""
+    first = batch * RECORDS
+    if batch < len(BATCHES) - 1:
+        return [message(offset, offset) for offset in range(first, first + RECORDS)]
+    again = range(first, first + RECORDS)
+    return [message(offset, offset - RECORDS, "another") for offset in again]
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[str]:
+def cluster(folder: Path, local_dirs: Path | None = None) -> Iterator[str]:
     """A master and two workers, each on an address of its own: Spark starts no twin on the host of
-    the first."""
+    the first. `local_dirs`: where executors put what they shuffle."""
     port, environment = free_port(), spark_environment()
+    if local_dirs is not None:
+        environment["SPARK_LOCAL_DIRS"] = str(local_dirs)
     master = f"spark://127.0.0.1:{port}"
     words = [[MASTER, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
     for number in (1, 2):
@@ -89,6 +115,8 @@ def session(folder: Path, master: str) -> SparkSession:
         "spark.master": master,
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
+        "spark.executorEnv." + VARIABLE: str(folder),
+        "spark.python.daemon.module": "tests.spark_apps.disturbing_daemon",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.submit.pyFiles": str(build_zip(folder / "packages.zip")),
         "spark.driver.host": "127.0.0.1",
@@ -107,43 +135,17 @@ def session(folder: Path, master: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def once(marker: Path) -> bool:
-    """Whether this is the first who asks, in any process."""
-    try:
-        marker.touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
-
-
-def disturbed(folder: str, how: str) -> executor_writer.ToBatch:
-    """`store_batch`; but one task is slow once, or kills its executor once, behind its work."""
-
-    def to_batch(judged: Iterable[JudgedRecord]) -> StoreBatch:
-        batch = store_batch(judged)
-        if how == "speculation" and once(Path(folder) / "slow"):
-            time.sleep(SLOW_S)
-        if how == "death" and (Path(folder) / "armed").exists() and once(Path(folder) / "dead"):
-            executor = psutil.Process(os.getpid()).parent()
-            while executor is not None and "java" not in executor.name():
-                executor = executor.parent()
-            assert executor is not None
-            executor.send_signal(signal.SIGKILL)
-        return batch
-
-    return to_batch
-
-
-def place(first: int, end: int) -> list[Position]:
+def place(batch: int) -> list[Position]:
     """What a batch covers."""
+    first = batch * RECORDS
     return [
         Position(application="ingest", cluster_id="c", topic="data.vehicle", topic_id="t",
-                 partition=0, start_offset=first, end_offset=end)
+                 partition=0, start_offset=first, end_offset=first + RECORDS)
     ]  # fmt: skip
 
 
 def stages(spark: SparkSession) -> list[dict[str, Any]]:
-    """Every stage with its tasks, as Spark tells them."""
+    """Every attempt of every stage with its tasks, as Spark tells them."""
     context = spark.sparkContext
     url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages?details=true"
     with urllib.request.urlopen(url, timeout=20) as answer:
@@ -151,36 +153,146 @@ def stages(spark: SparkSession) -> list[dict[str, Any]]:
     return found
 
 
-def main(url: str, bootstrap: str, folder: str, how: str) -> None:
-    """Two batches; what Spark says of them."""
+def tasks_of(stage: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(stage.get("tasks", {}).values())
+
+
+def twins_that_won(spark: SparkSession) -> set[int]:
+    """Stages in which a speculative twin ran to its end."""
+    return {
+        stage["stageId"]
+        for stage in stages(spark)
+        if any(task["speculative"] and task["status"] == "SUCCESS" for task in tasks_of(stage))
+    }
+
+
+def stages_run_again(spark: SparkSession) -> set[int]:
+    """Stages that were run again and came to an end."""
+    return {
+        stage["stageId"]
+        for stage in stages(spark)
+        if stage["attemptId"] > 0 and stage["status"] == "COMPLETE" and tasks_of(stage)
+    }
+
+
+def until(what: Callable[[], bool], sentence: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not what():
+        assert time.monotonic() < deadline, f"never: {sentence}"
+        time.sleep(0.1)
+
+
+class Writer:
+    """Writes and commits the batches of this test by Spark."""
+
+    def __init__(self, spark: SparkSession, url: str, bootstrap: str, folder: Path) -> None:
+        self.spark = spark
+        self.url = url
+        self.folder = folder
+        self.bus = BusSettings(bootstrap_servers=bootstrap)
+        self.store = HbaseStore(hbase_connection(url)[0])
+        sent = spark.sparkContext.broadcast(Register())
+        self.register = VersionedValue("register", 1, sent)
+        known = ClockLimits(offsets={AHEAD_CAMERA: AHEAD_MS})
+        self.clocks = VersionedValue("clocks", 1, spark.sparkContext.broadcast(known))
+
+    def write(self, batch: int, *disturbances: str) -> executor_writer.BatchResult:
+        """One attempt, without its commit."""
+        for what in disturbances:
+            (self.folder / what).touch()
+        attempt = self.store.begin(place(batch))
+        assert attempt is not None
+        job = self.spark.sparkContext.broadcast(
+            executor_writer.Job(self.url, self.bus, SiteSettings(), attempt)
+        )
+        frame = self.spark.createDataFrame(messages(batch), SCHEMA).repartition(TASKS)
+        found = executor_writer.write(
+            frame, job, self.register, self.clocks, store_batch, TASKS
+        )
+        left = [what for what in disturbances if (self.folder / what).exists()]
+        assert not left, f"never happened: {left}"
+        retry(partial(self.store.add_up, attempt, found.sums), threading.Event(), "the sums")
+        retry(
+            partial(self.store.commit, attempt, place(batch)), threading.Event(), "the ledger"
+        )
+        return found
+
+    def content(self) -> str:
+        """Everything that the store says, as one text."""
+        rows, _ = self.store.query(Query(), PageRequest(limit=10_000))
+        parts = (
+            self.store.counts(),
+            self.store.quality(from_ms=0, until_ms=0),
+            self.store.latency_cells(from_ms=0, until_ms=0),
+            self.store.quality_sums(step_ms=DAY_MS, from_ms=0, until_ms=1 << 62),
+            sorted(
+                (row.record_id, row.captured_at_ms, row.stored_at_ms, row.body.decode())
+                for row in rows
+            ),
+        )
+        return msgspec.json.encode(parts).decode()
+
+    def continue_stopped(self) -> None:
+        """SIGCONT to every worker that stopped itself, and until it has written after all."""
+        for marker in self.folder.glob("stopped-*"):
+            psutil.Process(int(marker.name.partition("-")[2])).resume()
+        for stage in ("rows", "cells"):
+            until((self.folder / f"late-{stage}").exists, f"the late write of {stage}")
+
+    def unreadable(self) -> str:
+        """What the driver says of a register that a worker cannot read."""
+        sent = self.spark.sparkContext.broadcast(UnreadableValue())
+        register: Any = VersionedValue("register", 2, sent)
+        work = executor_writer.judging(register, self.clocks, SiteSettings().zone)
+        frame = self.spark.createDataFrame(messages(0)[:1], SCHEMA)
+        judged = frame.mapInArrow(work, executor_writer.JUDGED_SCHEMA)
+        try:
+            retry_job(judged.collect, threading.Event(), "judging")
+        except JobFailed as error:
+            return str(error)
+        return ""
+
+
+class UnreadableValue:
+    """A value that is written here and cannot be read there."""
+
+    def __reduce__(self) -> tuple[Callable[[], NoReturn], tuple[()]]:
+        return _refuse, ()
+
+
+def _refuse() -> NoReturn:
+    raise AttributeError("Register has no field of this version")
+
+
+def main(url: str, bootstrap: str, folder: str) -> None:
+    """All batches; what Spark says of them, and the store."""
     with cluster(Path(folder)) as master:
-        told = written(session(Path(folder), master), url, bootstrap, folder, how)
+        spark = session(Path(folder), master)
+        told = written(Writer(spark, url, bootstrap, Path(folder)))
+        spark.stop()
     print(json.dumps(told), flush=True)
 
 
-def written(spark: SparkSession, url: str, bootstrap: str, folder: str, how: str) -> dict[str, int]:
-    """Write both; which tasks ran."""
-    connection, _ = hbase_connection(url)
-    store = HbaseStore(connection)
-    register = spark.sparkContext.broadcast(Register())
-    bus, site = BusSettings(bootstrap_servers=bootstrap), SiteSettings()
-    (Path(folder) / "armed").touch()
-    for first, end in ((0, RECORDS), (RECORDS, RECORDS + 100)):
-        attempt = store.begin(place(first, end))
-        assert attempt is not None
-        job = spark.sparkContext.broadcast(executor_writer.Job(url, bus, site, attempt))
-        rows = [message(offset) for offset in range(first, end)]
-        frame = spark.createDataFrame(rows, SCHEMA).repartition(TASKS)
-        executor_writer.write(frame, job, register, disturbed(folder, how), TASKS)
-        retry(partial(store.commit, attempt, place(first, end)), threading.Event(), "the ledger")
-    tasks = [task for stage in stages(spark) for task in stage.get("tasks", {}).values()]
-    found = {
-        "speculative": sum(task["speculative"] for task in tasks),
-        "stage_attempts": max(stage["attemptId"] for stage in stages(spark)),
-        "failed": sum(task["status"] != "SUCCESS" for task in tasks),
+def written(writer: Writer) -> dict[str, Any]:
+    """Each batch with what happens meanwhile."""
+    spark = writer.spark
+    totals = [writer.write(0, "slow-rows", "slow-cells")]
+    twins = twins_that_won(spark)
+    totals.append(writer.write(1, "die-rows", "die-cells"))
+    again = stages_run_again(spark)
+    totals.append(writer.write(2, "stop-rows", "stop-cells"))
+    totals.append(writer.write(3))
+    before = writer.content()
+    writer.continue_stopped()
+    return {
+        "twins": len(twins),
+        "stages run again": len(again),
+        "totals": [sorted(one.numbers.totals) for one in totals],
+        "sums": [len(one.sums) for one in totals],
+        "delays": [one.delays for one in totals],
+        "is the same": before == writer.content(),
+        "unreadable": writer.unreadable(),
     }
-    spark.stop()
-    return found
 
 
 if __name__ == "__main__":

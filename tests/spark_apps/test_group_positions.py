@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,16 +19,20 @@ A, B = TopicPartition(DATA_FACE, 0), TopicPartition(DATA_FACE, 1)
 GROUP = "streams-watchlist"
 
 
+@pytest.fixture(scope="module")
+def our_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real one; a test begins with an unknown group."""
+    broker = start_broker(tmp_path_factory.mktemp("broker"))
+    yield broker.bootstrap
+    broker.stop()
+
+
 @pytest.fixture(params=["our broker", pytest.param("Apache Kafka", marks=pytest.mark.java)])
-def bus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BusSettings]:
+def bus(request: pytest.FixtureRequest) -> BusSettings:
     """Both know the topics."""
     if request.param == "Apache Kafka":
-        address = str(request.getfixturevalue("apache_kafka").address)
-        yield _with_topics(address)
-        return
-    broker = start_broker(tmp_path / "broker")
-    yield _with_topics(broker.bootstrap)
-    broker.stop()
+        return _with_topics(str(request.getfixturevalue("apache_kafka").address))
+    return _with_topics(str(request.getfixturevalue("our_broker")))
 
 
 def _with_topics(address: str) -> BusSettings:
@@ -58,6 +61,7 @@ def test_a_commit_names_all_partitions_and_never_lowers_one(bus: BusSettings) ->
     first.commit({A: 5})
     first.commit({B: 7})
     first.commit({A: 3})
+    first.commit({B: 7})
     first.close()
     second = opened(bus)
     assert second.read() == {A: 5, B: 7}
@@ -107,3 +111,88 @@ def test_a_published_position_arrives_without_being_waited_for(bus: BusSettings)
     positions.close()
     other.close()
     assert found == {A: 9}
+
+
+def test_a_partition_that_nothing_comes_from_is_named_by_every_commit(bus: BusSettings) -> None:
+    """What broke: only what had been read or committed before was named, so that the position of a
+    quiet partition expired, and ingest, which reads no group, left it out after every start."""
+    positions = opened(bus)
+    positions.start_at({A: 2, B: 0})
+    positions.publish({A: 5})
+    positions.commit({})  # waits, and so for the one before
+    assert opened(bus).read() == {A: 5, B: 0}
+    positions.close()
+
+
+def test_what_was_not_committed_for_an_hour_is_committed_again(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without traffic; before the first batch as well."""
+    positions, reader = opened(bus), opened(bus)
+    positions.start_at({A: 2, B: 0})
+    positions.refresh()
+    assert reader.read() == {}
+    monkeypatch.setattr("spark_apps.group_positions.REFRESH_S", 0.0)
+    found = {}
+    while not found:  # ends by the test's own time limit
+        positions.refresh()
+        found = reader.read()
+    assert found == {A: 2, B: 0}
+    positions.close()
+    reader.close()
+
+
+def test_the_slower_of_two_drivers_never_lowers_the_group_and_goes_on_after_the_other(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What broke: each committed its own ends, so that the slower one took the group back, and what
+    a third one repeated after their death was more than a batch."""
+    monkeypatch.setattr("spark_apps.group_positions.CHECK_S", 0.0)
+    fast, slow, reader = opened(bus), opened(bus), opened(bus)
+    for one in (fast, slow):
+        one.read()
+        one.start_at({A: 0, B: 0})
+    fast.commit({A: 50, B: 10})
+    slow.commit({A: 20, B: 10})
+    assert reader.read() == {A: 50, B: 10}
+    slow.commit({A: 49, B: 90})
+    assert reader.read() == {A: 50, B: 10}, "behind in one partition"
+    fast.close()
+    slow.commit({A: 51})
+    assert reader.read() == {A: 51, B: 90}
+    slow.close()
+    reader.close()
+
+
+def test_a_driver_that_was_overtaken_does_not_renew_what_it_had(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that hangs for an hour while the other works."""
+    hanging, working, reader = opened(bus), opened(bus), opened(bus)
+    hanging.read()
+    hanging.commit({A: 5})
+    working.read()
+    working.commit({A: 50})
+    monkeypatch.setattr("spark_apps.group_positions.REFRESH_S", -1.0)
+    monkeypatch.setattr("spark_apps.group_positions.time.monotonic", lambda: 1e12)
+    hanging.refresh()
+    hanging.close()
+    assert reader.read() == {A: 50}
+    working.close()
+    reader.close()
+
+
+def test_what_another_topic_s_id_stands_at_keeps_nobody_from_committing(bus: BusSettings) -> None:
+    """A position of an earlier topic of that name is higher and means nothing."""
+    cluster = cluster_of(bus)
+    earlier = ClusterIdentity(cluster.cluster_id, {DATA_FACE: "earlier"}, cluster.partitions)
+    before = opened(bus, earlier)
+    before.commit({A: 500})
+    before.close()
+    after = opened(bus)
+    after.read()
+    after.commit({A: 1})
+    after.close()
+    reader = opened(bus)
+    assert reader.read() == {A: 1}
+    reader.close()

@@ -1,6 +1,7 @@
 """Alarms need neither ingest nor its store: two drivers, and everything of the one is away.
 
-No time is asserted: what is found must keep coming while the other stands.
+What is found must keep coming while the other stands, in one fault that the run draws; how soon,
+`./databus bench ingest --only fault` measures for all three.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from deploy.errors import Unavailable
 from deploy.setup.jars import spark_connector_jars
 from deploy.testservers.databus import start_broker
 from deploy.testservers.hbase import Hbase
+from deploy.testservers.small_disk import ResizableDisk
+from deploy.testservers.tcp_proxy import TcpProxy
 from ingest.store.port import StoreUnavailable
-from tests.processes.small_disk import CannotMount, ResizableDisk
+from tests.own_disk import own_disk
 from tests.spark_apps.conftest import DriverProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(500)]
 
 WATCHED = "浙C00001"
 EACH = 20
+ONE_FAULT = pytest.mark.rotates("ingest cannot work")
+LONG_PAUSE = "trying again in 5.0 s"
 FULL_BYTES, ROOMY_BYTES = 8 << 20, 256 << 20
 
 
@@ -87,6 +92,29 @@ class WatchedTraffic:
         self.alarms.until(lambda: set(self.alarms.candidates()), watched)
 
 
+def test_two_drivers_of_the_watch_list_run_on_one_data_directory(
+    alarms: DriverProcess, jars: list[Path], tmp_path: Path
+) -> None:
+    """kill -9 of one: the other goes on, without a start. What broke: the second to start removed
+    the checkpoint of the first, whose query ended."""
+    second = DriverProcess(alarms.bus, tmp_path / "alarms", jars, name="second")
+    traffic = WatchedTraffic(alarms)
+    try:
+        second.start("watchlist")
+        traffic.goes_on()
+        assert alarms.process is not None
+        assert alarms.process.poll() is None, "the first ran on"
+        alarms.kill()
+        traffic.alarms = second
+        traffic.goes_on()
+        second.until(lambda: second.lag("watchlist"), 0)
+        assert second.stop() == 0
+        assert second.log.read_text("utf-8").count("streams: ready") == 1
+    finally:
+        second.close()
+
+
+@ONE_FAULT
 def test_alarms_go_on_while_the_driver_of_ingest_is_dead(
     alarms: DriverProcess, bus: BusSettings, jars: list[Path], tmp_path: Path
 ) -> None:
@@ -107,14 +135,18 @@ def test_alarms_go_on_while_the_driver_of_ingest_is_dead(
         ingest.close()
 
 
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[ResizableDisk]:
+    """Of the record store alone."""
+    with own_disk(tmp_path / "disk", FULL_BYTES) as mounted:
+        yield mounted
+
+
+@ONE_FAULT
 def test_alarms_go_on_while_the_disk_of_the_store_is_full(
-    alarms: DriverProcess, bus: BusSettings, jars: list[Path], tmp_path: Path
+    alarms: DriverProcess, bus: BusSettings, jars: list[Path], disk: ResizableDisk, tmp_path: Path
 ) -> None:
     """The driver of ingest neither ends nor gives up a batch: with room again, it stores it."""
-    try:
-        disk = ResizableDisk(tmp_path / "disk", FULL_BYTES)
-    except CannotMount as why:
-        pytest.skip(f"a full disk needs a file system of its own: {why}")
     url = f"sqlite://{disk.folder / 'records.db'}"
     ingest = DriverProcess(bus, folder(tmp_path / "ingest"), jars, store_url=url)
     traffic = WatchedTraffic(alarms)
@@ -132,20 +164,30 @@ def test_alarms_go_on_while_the_disk_of_the_store_is_full(
         assert ingest.stop() == 0
     finally:
         ingest.close()
-        disk.unmount()
 
 
+@ONE_FAULT
 def test_alarms_go_on_while_hbase_is_away(
     alarms: DriverProcess, bus: BusSettings, jars: list[Path], hbase: Hbase, tmp_path: Path
 ) -> None:
-    """Its Thrift server is killed; the driver of ingest waits for it and goes on."""
-    url = f"hbase://{hbase.address}/s{uuid.uuid4().hex}"
+    """First the tasks of ingest do not reach it, for longer than a task waits (20 s): the driver does
+    the same batch again under the same number, when it reaches it itself. Then its Thrift server is
+    killed. The driver stays."""
+    host, _, port = hbase.address.partition(":")
+    proxy = TcpProxy(host, int(port))
+    url = f"hbase://{proxy.address}/s{uuid.uuid4().hex}"
     ingest = DriverProcess(bus, folder(tmp_path / "ingest"), jars, "executors", url)
     traffic = WatchedTraffic(alarms)
     try:
         ingest.start("ingest")
+        proxy.refuses_new = True  # the driver has its line, tasks have none yet
         traffic.goes_on()
-        ingest.until(ingest.stored, traffic.sent)
+        ingest.until(lambda: ingest.said("the same is done again") > 0, True)
+        before = ingest.said(LONG_PAUSE)  # by now the driver, too, has opened its line anew
+        traffic.goes_on()
+        ingest.until(lambda: ingest.said(LONG_PAUSE) > before + 1, True)
+        proxy.refuses_new = False
+        ingest.until(partial(stored_as_far_as_told, ingest), traffic.sent)
         hbase.kill_thrift()
         try:
             for _ in range(3):
@@ -155,6 +197,9 @@ def test_alarms_go_on_while_hbase_is_away(
         finally:
             hbase.start_thrift()
         ingest.until(partial(stored_as_far_as_told, ingest), traffic.sent)
+        assert ingest.said("streams: ready") == 1, "it is the same driver"
+        assert ingest.failed_attempts() == ()
         assert ingest.stop() == 0
     finally:
         ingest.close()
+        proxy.close()

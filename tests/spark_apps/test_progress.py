@@ -9,7 +9,6 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_apps.driver import metrics_port
 from spark_apps.metrics import StreamsMetrics
 from spark_apps.progress import read_progress
 from spark_apps.settings import StreamsSettings
@@ -55,8 +54,8 @@ def test_what_is_no_progress_is_refused_by_name(found: object) -> None:
 
 def test_drivers_that_share_a_machine_show_different_pages() -> None:
     streams = StreamsSettings()
-    alone = [metrics_port(streams, [name]) for name in streams.applications]
-    ports = [metrics_port(streams, streams.applications), *alone]
+    alone = [streams.page_port([name]) for name in streams.applications]
+    ports = [streams.page_port(streams.applications), *alone]
     assert len(set(ports)) == 5
-    assert metrics_port(StreamsSettings(metrics_port=-1), ["ingest"]) == -1
-    assert metrics_port(StreamsSettings(metrics_port=0), ["ingest"]) == 0
+    assert StreamsSettings(metrics_port=-1).page_port(["ingest"]) == -1
+    assert StreamsSettings(metrics_port=0).page_port(["ingest"]) == 0

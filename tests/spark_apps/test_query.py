@@ -1,25 +1,19 @@
-"""A checkpoint is never used twice."""
+"""Tasks follow slots, partitions and cores."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import pytest
 
-from bus.settings import SiteSettings
-from spark_apps.query import checkpoint
-from spark_apps.settings import JobSettings, StreamsSettings
+from spark_apps.query import tasks_of
 
 
-def test_every_start_gets_an_empty_checkpoint_and_the_old_one_is_gone(tmp_path: Path) -> None:
-    """What broke: the folder was removed under one name and used under another (`+` quoted as %2B),
-    so that a driver began at an old checkpoint and left records out.
-    """
-    settings = JobSettings(
-        site=SiteSettings(data_dir=str(tmp_path / "var")),
-        streams=StreamsSettings(checkpoint_dir=str(tmp_path / "check points")),
-    )
-    first = checkpoint(settings, "a+b")
-    (first / "offsets").mkdir()
-    second = checkpoint(settings, "a+b")
-    assert first != second
-    assert not first.exists()
-    assert list(second.iterdir()) == []
+@pytest.mark.parametrize(
+    ("slots", "queries", "partitions", "cores", "tasks"),
+    [(8, 3, 20, 2, 2), (4, 1, 8, 2, 2), (4, 1, 8, 16, 4), (32, 2, 64, 32, 16), (32, 1, 6, 32, 6),
+     (1, 3, 6, 1, 1)],
+)  # fmt: skip
+def test_reading_takes_its_share_of_the_slots(
+    slots: int, queries: int, partitions: int, cores: int, tasks: int
+) -> None:
+    """It was two, whatever the machine."""
+    assert tasks_of(slots, queries, partitions, cores) == tasks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bus.client.model import TopicAndPartition
+from spark_apps.message import StreamMessage
 from spark_apps.rebuilding import Rebuilding
 
 A, B = ("meter.quality", 0), ("meter.quality", 1)
@@ -46,7 +47,11 @@ def test_nothing_to_rebuild_is_over_at_once() -> None:
 
 
 def test_the_committed_position_does_not_say_where_it_begins() -> None:
-    """It is read all the same: a commit then lowers none."""
+    """It is read all the same: a commit then lowers none, and it says what was judged."""
     group = Group({A: 5}, {A: 9})
-    assert Rebuilding(group).starting_positions(0) == {A: 5}  # type: ignore[arg-type]
+    made = Rebuilding(group)  # type: ignore[arg-type]
+    assert made.starting_positions(0) == {A: 5}
     assert group.was_read
+    assert made.was_done(StreamMessage(*A, 998, 0, None))
+    assert not made.was_done(StreamMessage(*A, 999, 0, None))
+    assert not made.was_done(StreamMessage(*B, 0, 0, None)), "never committed"

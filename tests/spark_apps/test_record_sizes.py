@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
@@ -12,28 +15,39 @@ from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker, start_broker
 from spark_apps.batch_slices import bytes_of
 from spark_apps.message import OffsetRanges
-from spark_apps.record_sizes import LARGEST_BYTES, UNASKED, RecordSizes
+from spark_apps.record_sizes import (
+    LARGEST_BYTES,
+    PLACES,
+    RECORDS_PER_PLACE,
+    UNASKED,
+    RecordSizes,
+    places_of,
+)
 
 pytestmark = pytest.mark.slow
 MAX_BYTES = 8 * LARGEST_BYTES
 MANY = UNASKED + 200
 FEW = MAX_BYTES // LARGEST_BYTES
-SMALL, LARGE, MIXED = ("small", 0), ("large", 0), ("mixed", 0)
+SMALL, LARGE, MIXED, BURST = ("small", 0), ("large", 0), ("mixed", 0), ("burst", 0)
+LONG = 5 * RECORDS_PER_PLACE
 
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
-    """Three topics: small records, large ones, small ones before large ones."""
+    """Topics of small records, of large ones, of small ones before large ones, and around them."""
     running: RunningBroker = start_broker(tmp_path_factory.mktemp("broker"))
     settings = BusSettings(bootstrap_servers=running.bootstrap)
     admin = Admin(settings, client_id="test")
     producer = Producer(settings, client_id="test")
     try:
-        for topic, _ in (SMALL, LARGE, MIXED):
+        for topic, _ in (SMALL, LARGE, MIXED, BURST):
             admin.create_topic(topic, 1)
         for number in range(MANY):
             producer.send(SMALL[0], b"s" * 100)
             producer.send(MIXED[0], b"m" * (100 if number < MANY - 20 else 300_000))
+        for number in range(LONG):
+            is_large = LONG // 2 - 10 <= number < LONG // 2 + LONG // PLACES
+            producer.send(BURST[0], b"b" * (20_000 if is_large else 100))
         for _ in range(FEW + 1):
             producer.send(LARGE[0], b"l" * 500_000)
         assert producer.flush() == 0
@@ -60,6 +74,20 @@ def test_the_larger_end_of_a_range_counts(sizes: RecordSizes) -> None:
     assert found[SMALL] == 100
     assert found[LARGE] == 500_000
     assert found[MIXED] == 300_000
+
+
+def test_a_burst_of_large_records_between_small_ones_is_seen(sizes: RecordSizes) -> None:
+    """What broke: only the ends were asked, and such a batch came whole."""
+    assert sizes.of({BURST: (0, LONG)})[BURST] == 20_000
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 200_000))
+def test_places_are_both_ends_and_leave_no_wide_gap(first: int, count: int) -> None:
+    found = places_of(first, first + count)
+    assert (found[0], found[-1]) == (first, first + count - 1)
+    assert len(found) <= PLACES
+    gaps = [later - place for place, later in pairwise(found)]
+    assert all(gap <= max(2 * RECORDS_PER_PLACE, count // (PLACES - 1) + 1) for gap in gaps)
 
 
 def test_few_records_are_never_asked_for(sizes: RecordSizes) -> None:

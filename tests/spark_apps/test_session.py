@@ -89,3 +89,9 @@ def test_what_spark_submit_says_by_itself_is_nobodys_word() -> None:
     conf = configuration(StreamsSettings(master="spark://a:7077"), [], 1, operators_words(known))
     assert conf["spark.master"] == "spark://a:7077"
     assert operators_words({"spark.master": "local[3]"}) == {"spark.master": "local[3]"}
+
+
+def test_what_is_between_java_and_python_is_bounded_by_bytes() -> None:
+    """Without it a task's 50,000 records of 512 KiB are one piece."""
+    conf = configuration(StreamsSettings(), [], 1)
+    assert conf["spark.sql.execution.arrow.maxBytesPerBatch"] == str(16 << 20)

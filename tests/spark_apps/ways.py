@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import random
+from tests.rotation import drawn
 
 WAYS = ("driver", "executors", "executors into HBase")
 
 
-def drawn_ways(count: int) -> list[str]:
-    """So many of the three: the same for the same commit, others for the next."""
-    dice = random.Random(f"{os.environ.get('DATABUS_SEED', '0')}:ways")
-    return sorted(dice.sample(WAYS, count))
+def drawn_ways(name: str, count: int = 1) -> list[str]:
+    """So many of the three for the test of this name."""
+    return drawn(f"ways:{name}", WAYS, count)

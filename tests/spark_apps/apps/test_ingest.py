@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
+import pyarrow as pa
+import pytest
 from msgspec.structs import replace
 
 from bus.contracts.register import Register
 from bus.domain.identity import bus_id
-from ingest.store.port import RecordRow, StoreBatch
+from ingest.store import open_store
+from ingest.store.port import PageRequest, Query, RecordRow, StoreBatch
 from spark_apps.apps.ingest import latency_cells, store_batch
-from spark_apps.judge import judge
+from spark_apps.committed_batch import of_store_batch
+from spark_apps.judge import judge, judge_batches, judge_messages, judged_batch
 from spark_apps.message import StreamMessage, envelope_of
+from tests.ingest.store.made import position
+from tests.spark_apps.test_judge import batch as arrow_batch
 
 ZONE = "Asia/Shanghai"
 VEHICLE = {"卡口编号": "c1", "车牌号码": "浙AWL999", "车辆颜色": "白色", "抓拍时间": "2017-08-24 17:25:34",
@@ -73,6 +80,66 @@ def test_a_quarantined_record_keeps_the_reason_the_edge_gave() -> None:
                       reason="no-time", field="抓拍时间")  # fmt: skip
     (row,) = stored([message]).rejected
     assert (row.record_id, row.kind, row.reason, row.field) == ("q", "face", "no-time", "抓拍时间")
+
+
+def test_a_stranger_in_quarantine_makes_no_kinds_and_reasons_of_its_own() -> None:
+    """What broke: headers are free text, and each new word was another total, for ever."""
+    message = StreamMessage("quarantine.records", 0, 1, 5, b"{}", record_id="q", kind="a cat",
+                      reason="it is Monday")  # fmt: skip
+    (row,) = stored([message]).rejected
+    assert (row.kind, row.reason) == ("", "bad-value")
+
+
+@pytest.mark.parametrize("way", ["driver", "executors"])
+def test_of_equal_identities_the_smallest_place_is_the_row(
+    way: str, tmp_path: Path, dice: random.Random
+) -> None:
+    """Whatever order the partitions of a batch came in, into a file as into HBase. What broke: the
+    file kept the row that happened to be read first."""
+    bodies = [json.dumps(VEHICLE | {"车身颜色": str(number)}).encode() for number in range(12)]
+    messages = [
+        StreamMessage("data.vehicle", number // 4, number % 4, 1000, body, record_id="one")
+        for number, body in enumerate(bodies)
+    ]
+    dice.shuffle(messages)
+    if way == "driver":
+        judged = judge_messages(messages, Register(), ZONE)
+    else:
+        table = arrow_batch([place_and_value(message) for message in messages])
+        judged = judged_batch(pa.Table.from_batches(judge_batches([table], Register(), ZONE)))
+    batch = store_batch(judged.records)
+    store = open_store(f"sqlite://{tmp_path}/records.db", "write")
+    applied = store.apply(batch, [position(1)])
+    [row], _ = store.query(Query(), PageRequest())
+    assert row.body == bodies[0]
+    assert (applied.stored, applied.duplicates) == (1, len(bodies) - 1)
+    assert sorted(of_store_batch(batch, applied, []).totals) == [
+        ("duplicates", "vehicle", "", len(bodies) - 1), ("stored", "vehicle", "", 1)
+    ]  # fmt: skip
+    store.close()
+
+
+def place_and_value(message: StreamMessage) -> dict[str, object]:
+    headers = [{"key": "record-id", "value": (message.record_id or "").encode()}]
+    return {"topic": message.topic, "partition": message.partition, "offset": message.offset,
+            "timestamp_ms": message.timestamp_ms, "value": message.value, "headers": headers}  # fmt: skip
+
+
+def test_totals_of_a_batch_are_by_kind_and_reason(tmp_path: Path) -> None:
+    """As the counters of `/metrics` show them; what comes again is told apart."""
+    store = open_store(f"sqlite://{tmp_path}/records.db", "write")
+    found = []
+    for first in (0, 5):
+        bad = StreamMessage("data.face", 0, 1, 5, b"\xff{", record_id="bad")
+        batch = stored([*(vehicle(n, record_id=f"id-{n}") for n in range(first, first + 10)), bad])
+        applied = store.apply(batch, [position(2 * first + 10, 2 * first)])
+        found.append(sorted(of_store_batch(batch, applied, []).totals))
+    store.close()
+    assert found == [
+        [("rejected", "face", "not-utf8", 1), ("stored", "vehicle", "", 10)],
+        [("duplicates", "vehicle", "", 5), ("rejected duplicates", "face", "", 1),
+         ("stored", "vehicle", "", 5)],
+    ]  # fmt: skip
 
 
 def test_the_edges_arrival_time_wins_over_the_brokers_timestamp() -> None:
