@@ -1,0 +1,1 @@
+"""The mirror between two sites: what is copied, the copying itself, and the proof."""

@@ -1,0 +1,229 @@
+"""The commands `mirror status` and `mirror verify`.
+
+In: settings, the status file of the role `mirror`. Out: tables for people in the site's language,
+JSON for scripts; exit status 1 where something needs a person. Never: a change at either site.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, tzinfo
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from bus.cli.errors import report_errors
+from bus.cli.show import AsJson, print_json, screen, size_text
+from bus.wall_clock import now_ms
+from dr_mirror.copy.verify import PartitionComparison, verify
+from dr_mirror.counts_cli import counts
+from dr_mirror.plan.proof_status import ProofStatus
+from dr_mirror.plan.report import states_of
+from dr_mirror.plan.states import Language, MirrorState
+from dr_mirror.plan.status import MirrorStatus
+from dr_mirror.status_file import FRESH_MS, StatusUnavailable, read_status, status_path
+from dr_mirror.switch.cli import mount as mount_switch
+
+BLOCK_OFFSETS = 10_000
+"""A block of a busy partition is some megabytes; a difference is then found batch by batch."""
+
+_TEXTS: dict[Language, dict[str, str]] = {
+    "en": {
+        "topic": "topic", "partition": "partition", "broker": "broker", "state": "state", "lag":
+        "lag (records)", "lag_bytes": "lag", "lag_s": "behind (s)", "source_end": "source end",
+        "target_end": "target end", "missing": "missing", "detail": "detail",
+        "title": "Mirror from {source} to {target}; oldest record not at the target: {rpo} s",
+        "unknown": "not known", "old": "This status is {age} s old: the mirror stands still or has "
+        "ended; see: databus logs mirror", "remedy": "What to do", "range": "compared offsets",
+        "group": "Group {group}: its offsets are not copied: {reason}",
+        "blocks": "blocks or keys", "size": "size", "result": "result", "equal": "equal",
+        "proof": "What is proven, on every replica; comparing reads {rate}/s",
+        "complete_to": "complete up to", "proven": "proven blocks", "unproven": "not yet",
+        "oldest": "oldest proof (s)", "differences": "differences", "failures": "not compared now",
+        "difference": "{topic}-{partition} DIFFERS on broker {broker}, {directory}, offsets "
+        "{first}..{last}, known since {since}: {detail}",
+        "not_compared": "Topic {topic} is not compared all the time: {reason}",
+        "not_kept": "What is compared is not kept over a restart: {reason}",
+        "some_directory": "log directory not known",
+        "differs": "DIFFERS at offset {offset}: {detail}", "skipped": "not compared: {reason}",
+        "produced": "nothing is compared: with mirror.target_api = \"produce\" batches and offsets "
+        "of the target are others than the source's; see: databus mirror status",
+    },
+    "zh": {
+        "topic": "主题", "partition": "分区", "broker": "broker", "state": "状态",
+        "lag": "落后(记录)", "lag_bytes": "落后(字节)", "lag_s": "落后(秒)",
+        "source_end": "源端末尾", "target_end": "目标端末尾", "missing": "缺失", "detail": "详情",
+        "title": "镜像:{source} → {target};目标端尚缺的最早记录:{rpo} 秒",
+        "unknown": "未知",
+        "old": "此状态已是 {age} 秒前的:镜像停滞或已结束;请看:databus logs mirror",
+        "group": "消费组 {group}:偏移量未复制:{reason}",
+        "remedy": "处理办法", "range": "比较的偏移量", "blocks": "块数或键数", "size": "大小",
+        "result": "结果", "equal": "一致",
+        "proof": "各副本的校验结果;校验读取速率 {rate}/s",
+        "complete_to": "完整至", "proven": "已校验块", "unproven": "未校验块",
+        "oldest": "最久未校验(秒)", "differences": "差异", "failures": "当前无法校验",
+        "difference": "{topic}-{partition} 在 broker {broker}({directory})上不一致,"
+        "偏移量 {first}..{last},发现于 {since}:{detail}",
+        "not_compared": "主题 {topic} 不做持续校验:{reason}",
+        "not_kept": "校验记录在重启后不保留:{reason}",
+        "some_directory": "日志目录未知",
+        "differs": "在偏移量 {offset} 处不同:{detail}", "skipped": "未比较:{reason}",
+        "produced": "未比较:mirror.target_api = \"produce\" 时目标端的批次与偏移量与源端不同;"
+        "请看:databus mirror status",
+    },
+}  # fmt: skip
+
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", help="Only this one; may be given several times.")
+]
+
+
+def mount(app: typer.Typer) -> None:
+    """Add the commands of this package."""
+    mirror = typer.Typer(help="The mirror to the second site.", no_args_is_help=True)
+    mirror.command("status")(status)
+    mirror.command("verify")(verify_sides)
+    mirror.command("counts")(counts)
+    mount_switch(mirror)
+    app.add_typer(mirror, name="mirror")
+
+
+def status(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """What the mirror of this site copies and how far it is; exit status 1: it needs a person."""
+    site = ctx.obj.site
+    try:
+        found = read_status(status_path(site))
+    except StatusUnavailable as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    age_ms = now_ms() - found.at_ms
+    if as_json:
+        print_json({**msgspec.to_builtins(found), "age_ms": age_ms})
+    else:
+        _show_status(found, age_ms, site.language, site.tz)
+    if age_ms > FRESH_MS or not _is_well(found):
+        raise typer.Exit(1)
+
+
+def _is_well(found: MirrorStatus) -> bool:
+    wrong = [state for state in states_of(found) if state.text.remedy_en]
+    return not found.unreachable and set(wrong) <= {MirrorState.LOOP}
+
+
+def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzinfo) -> None:
+    texts = _TEXTS[language]
+    rpo = texts["unknown"] if found.rpo_s < 0 else f"{found.rpo_s:.1f}"
+    title = texts["title"].format(
+        source=found.source_cluster_id, target=found.target_cluster_id, rpo=rpo
+    )
+    columns = ("topic", "partition", "state", "lag", "lag_bytes", "lag_s", "source_end",
+               "target_end", "missing", "detail")  # fmt: skip
+    table = Table(*(texts[column] for column in columns), title=title, title_justify="left")
+    copied = {one.topic for one in found.partitions}
+    for topic in found.topics:
+        if topic.topic not in copied:
+            row = [topic.topic, "", topic.state, "", "", "", "", "", "", topic.detail]
+            table.add_row(*map(Text, row))
+    for one in found.partitions:
+        lag = texts["unknown"] if one.lag_records < 0 else str(one.lag_records)
+        behind = texts["unknown"] if one.lag_s < 0 else f"{one.lag_s:.1f}"
+        row = [one.topic, str(one.partition), one.state, lag, size_text(one.lag_bytes), behind,
+               str(one.source_end), str(one.target_end), str(one.missing), one.detail]  # fmt: skip
+        table.add_row(*map(Text, row))
+    screen().print(table)
+    _show_proof(found.proof, language, zone)
+    if age_ms > FRESH_MS:
+        typer.echo(texts["old"].format(age=age_ms // 1000))
+    if found.unreachable:
+        typer.echo(found.unreachable)
+    for group, reason in sorted(found.groups_not_copied.items()):
+        typer.echo(texts["group"].format(group=group, reason=reason))
+    for state in states_of(found):
+        if state.text.remedy_en:
+            meaning, remedy = state.text.meaning(language), state.text.remedy(language)
+            typer.echo(f"{state.value}: {meaning}. {texts['remedy']}: {remedy}")
+
+
+def _show_proof(proof: ProofStatus, language: Language, zone: tzinfo) -> None:
+    texts = _TEXTS[language]
+    columns = ("topic", "complete_to", "proven", "unproven", "oldest", "differences", "failures")
+    title = texts["proof"].format(rate=size_text(round(proof.bytes_per_s)))
+    table = Table(*(texts[column] for column in columns), title=title, title_justify="left")
+    for one in proof.topics:
+        complete = texts["unknown"] if one.complete_to_ms < 0 else _time(one.complete_to_ms, zone)
+        oldest = texts["unknown"] if one.oldest_s < 0 else f"{one.oldest_s:.0f}"
+        row = [one.topic, complete, str(one.blocks), str(one.unproven_blocks), oldest,
+               str(one.differences), "; ".join(one.failures)]  # fmt: skip
+        table.add_row(*map(Text, row))
+    screen().print(table)
+    for found in proof.differences:
+        typer.echo(
+            texts["difference"].format(
+                topic=found.topic, partition=found.partition, broker=found.broker,
+                directory=found.directory or texts["some_directory"],
+                first=found.first_offset, last=found.end_offset - 1,
+                since=_time(found.found_ms, zone), detail=found.detail,
+            )
+        )  # fmt: skip
+    for topic, reason in sorted(proof.not_compared.items()):
+        typer.echo(texts["not_compared"].format(topic=topic, reason=reason))
+    if proof.unavailable:
+        typer.echo(texts["not_kept"].format(reason=proof.unavailable))
+
+
+def _time(at_ms: int, zone: tzinfo) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@report_errors
+def verify_sides(
+    ctx: typer.Context,
+    topic: Topics = None,
+    block_offsets: Annotated[
+        int, typer.Option(min=1, help="Offsets whose batches are compared as one block.")
+    ] = BLOCK_OFFSETS,
+    replicas: Annotated[
+        bool, typer.Option("--replicas", help="Every replica at the target, not only the leader's.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare what both sites hold, batch for batch; exit status 1: something differs."""
+    settings = ctx.obj.mirror
+    if settings.unset_servers:
+        typer.echo(settings.unset_servers, err=True)
+        raise typer.Exit(1)
+    if settings.target_api == "produce":
+        typer.echo(_TEXTS[ctx.obj.site.language]["produced"], err=True)
+        raise typer.Exit(1)
+    found = asyncio.run(verify(settings, topic or [], block_offsets, replicas=replicas))
+    if as_json:
+        print_json([msgspec.to_builtins(one) for one in found])
+    else:
+        _show_comparisons(found, ctx.obj.site.language)
+    if any(one.differs_at >= 0 for one in found):
+        raise typer.Exit(1)
+
+
+def _show_comparisons(found: list[PartitionComparison], language: Language) -> None:
+    texts = _TEXTS[language]
+    columns = ("topic", "partition", "broker", "range", "blocks", "size", "result")
+    table = Table(*(texts[column] for column in columns))
+    for one in found:
+        table.add_row(*map(Text, _comparison_row(one, texts)))
+    screen().print(table)
+
+
+def _comparison_row(one: PartitionComparison, texts: dict[str, str]) -> list[Any]:
+    result = texts["equal"]
+    if one.differs_at >= 0:
+        result = texts["differs"].format(offset=one.differs_at, detail=one.detail)
+    elif one.skipped:
+        result = texts["skipped"].format(reason=one.skipped)
+    partition = "" if one.partition < 0 else str(one.partition)
+    broker = "" if one.broker < 0 else str(one.broker)
+    covered = "" if one.first_offset < 0 else f"{one.first_offset}..{one.end_offset}"
+    compared = str(one.blocks or one.keys)
+    return [one.topic, partition, broker, covered, compared, size_text(one.size_bytes), result]

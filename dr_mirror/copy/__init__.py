@@ -1,0 +1,1 @@
+"""The copying: connections to both clusters, fetching, appending, resuming."""

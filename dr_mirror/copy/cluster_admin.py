@@ -1,0 +1,135 @@
+"""What one of the two clusters holds, and the changes a plan makes to it. Blocking; for a thread.
+
+In: bootstrap servers, plans. Out: `ClusterView`. Raises BusError. Core: `dr_mirror.plan.topics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bus.client.admin import commands, queries
+from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp
+from bus.client.model import TopicDescription, TopicPartition
+from bus.client.wire.ports import Address
+from bus.client.wire.sync_client import SyncClient
+from bus.contracts.site_epoch import (
+    SITE_EPOCH_KEY,
+    SiteEpoch,
+    SiteEpochError,
+    parse_site_epoch,
+)
+from bus.errors import BusError, ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from dr_mirror.plan.topics import MirrorTopic, TopicPlan
+
+SITE_NUMBER_KEY = "site.number"
+ALL_BROKERS = ""
+TOPICS_AT_ONCE = 200
+"""Topics whose configurations are asked in one request: an answer of about a megabyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """One cluster as it answered: where its brokers are, and its topics with their leaders."""
+
+    cluster_id: str
+    nodes: Mapping[int, Address]
+    topics: Mapping[str, TopicDescription]
+
+
+class ClusterAdmin:
+    """One connection per broker that was asked; closed with the object."""
+
+    def __init__(self, bootstrap_servers: str, client_id: str) -> None:
+        self._client = SyncClient(bootstrap_servers, client_id)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def view(self) -> ClusterView:
+        """Brokers and topics, without configurations."""
+        cluster = queries.cluster(self._client)
+        nodes = {each.broker_id: Address(each.host, each.port) for each in cluster.alive}
+        topics = {topic.name: topic for topic in queries.topics(self._client)}
+        return ClusterView(cluster.cluster_id, nodes, topics)
+
+    def supports(self, api_key: int) -> bool:
+        """Whether the cluster serves this API."""
+        return self._client.supports(api_key)
+
+    def cluster_id(self) -> str:
+        """Its id."""
+        return queries.cluster(self._client).cluster_id
+
+    def site_number(self) -> int | None:
+        """The number of the site in producer ids; None where the brokers know no such key."""
+        alive = queries.cluster(self._client).alive
+        if not alive:
+            raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker of the cluster is alive")
+        for entry in queries.configs(self._client, BROKER, str(alive[0].broker_id)):
+            if entry.name == SITE_NUMBER_KEY:
+                return int(entry.value or 0)
+        return None
+
+    def site_epoch(self) -> SiteEpoch | None:
+        """The site epoch in force; None where there was none yet, or the brokers know no such
+        key."""
+        for entry in queries.configs(self._client, BROKER, ALL_BROKERS):
+            if entry.name == SITE_EPOCH_KEY and entry.value:
+                try:
+                    return parse_site_epoch(entry.value)
+                except SiteEpochError as error:
+                    raise BusError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        return None
+
+    def with_configs(self, view: ClusterView, names: Iterable[str]) -> dict[str, MirrorTopic]:
+        """These topics with their effective configurations; one that is gone is left out."""
+        wanted = sorted(name for name in names if name in view.topics)
+        found: dict[str, MirrorTopic] = {}
+        for begin in range(0, len(wanted), TOPICS_AT_ONCE):
+            chunk = wanted[begin : begin + TOPICS_AT_ONCE]
+            resources = [DescribeConfigsResource(TOPIC, name, None) for name in chunk]
+            answer = self._client.request(
+                ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=resources)
+            )
+            for result in answer.results:
+                topic = view.topics.get(result.resource_name)
+                if topic is not None and not result.error_code:
+                    configs = {e.name: e.value for e in result.configs if e.value is not None}
+                    found[topic.name] = MirrorTopic(
+                        topic.name, topic.topic_id, len(topic.partitions), configs
+                    )
+        return found
+
+    def log_directories(self, broker: int) -> dict[TopicPartition, str]:
+        """Where each replica of a broker lies."""
+        return {
+            partition: one.path
+            for one in queries.log_dirs(self._client, broker)
+            for partition, held in one.replicas.items()
+            if not held.future
+        }
+
+    def apply(self, plan: TopicPlan, replication_factor: int) -> str:
+        """Make the plan's changes; why the cluster refused one, or empty."""
+        try:
+            if plan.create:
+                commands.create_topic(
+                    self._client, plan.name, partitions=plan.copied,
+                    replication_factor=replication_factor, configs=plan.configure,
+                )  # fmt: skip
+                return ""
+            if plan.configure:
+                changes = [(k, AlterConfigOp.SET, v) for k, v in sorted(plan.configure.items())]
+                commands.alter_configs(self._client, {(TOPIC, plan.name): changes})
+            if plan.add_to:
+                commands.add_partitions(self._client, plan.name, plan.add_to)
+        except BusError as error:
+            return f"{error.code.name}: {error.detail or error.code.text}"
+        return ""

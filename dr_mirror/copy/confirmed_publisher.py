@@ -1,0 +1,134 @@
+"""Confirmed offsets on `control.mirror-confirmed` of one of the two clusters, once a second.
+
+In: what the target holds. Out: a Produce request with what has changed. Core: `ConfirmedOffsets`.
+Never: a wait of the copy for it; a cluster that does not answer is told later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from bus.client.admin import commands
+from bus.client.model import TopicPartition
+from bus.client.wire.channel import PeerError
+from bus.client.wire.sync_client import SyncClient
+from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED, TOPICS
+from bus.errors import BusError, ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from bus.protocol.generated.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from bus.records.build import build_batch
+from bus.records.codecs import Compression
+from bus.wall_clock import now_ms
+from dr_mirror.copy.cluster_channels import ClusterChannels
+from dr_mirror.copy.links import CopyContext
+from dr_mirror.plan.confirmed import ConfirmedOffsets, confirmed_records
+from dr_mirror.settings import MirrorSettings
+
+log = logging.getLogger(__name__)
+
+CLIENT_ID = "databus-mirror-confirmed"
+EVERY_S = 1.0
+AGAIN_S = 3.0
+"""After a failure: what waits is only what has changed, and the newest value is enough."""
+TIMEOUT_MS = 10_000
+ALL_REPLICAS = -1
+BY_NAME = 12
+"""The newest version of Produce and Metadata that names topics."""
+NO_NODE = -1
+
+
+class ConfirmedPublisher:
+    """`run` until cancelled. Invariant: one request under way."""
+
+    def __init__(
+        self,
+        context: CopyContext,
+        name: str,
+        channels: ClusterChannels,
+        bootstrap_servers: str,
+        nodes: Callable[[], Iterable[int]],
+        held: Callable[[], Mapping[TopicPartition, int]],
+    ) -> None:
+        """`name` of the cluster for the log; `nodes` that are alive in it; `held`: of every
+        partition that is copied, the end that the target has acknowledged."""
+        self._context = context
+        self._name = name
+        self._channels = channels
+        self._bootstrap_servers = bootstrap_servers
+        self._nodes = nodes
+        self._held = held
+        self._offsets = ConfirmedOffsets()
+        self._leader = NO_NODE
+        self._is_failing = False
+
+    async def run(self) -> None:
+        """Publish again and again."""
+        while True:
+            await asyncio.sleep(AGAIN_S if self._is_failing else EVERY_S)
+            try:
+                await self._publish()
+                self._is_failing = False
+            except (BusError, PeerError) as error:
+                self._leader = NO_NODE
+                if not self._is_failing:
+                    log.info("confirmed offsets reach the %s later: %s", self._name, error)
+                self._is_failing = True
+
+    async def _publish(self) -> None:
+        at_ms = now_ms()
+        due = self._offsets.due(self._held(), at_ms)
+        if not due:
+            return
+        if self._leader == NO_NODE:
+            self._leader = await self._find_leader()
+        batch = build_batch(
+            confirmed_records(due, self._context.clusters, at_ms), compression=Compression.LZ4
+        )
+        data = TopicProduceData(
+            CONTROL_MIRROR_CONFIRMED, partition_data=[PartitionProduceData(0, batch)]
+        )
+        answer = await self._channels.channel(self._leader, "confirmed").request(
+            ApiKey.PRODUCE, ProduceRequest(None, ALL_REPLICAS, TIMEOUT_MS, [data]),
+            timeout_ms=TIMEOUT_MS, max_version=BY_NAME,
+        )  # fmt: skip
+        result = answer.responses[0].partition_responses[0]
+        if result.error_code:
+            raise BusError(ErrorCode.of(result.error_code), CONTROL_MIRROR_CONFIRMED)
+        self._offsets.on_published(due, at_ms)
+
+    async def _find_leader(self) -> int:
+        """The topic is made where it is missing: a source that is not ours has none."""
+        node = next(iter(self._nodes()), None)
+        if node is None:
+            raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, f"no broker of the {self._name}")
+        asked = MetadataRequest(
+            [MetadataRequestTopic(name=CONTROL_MIRROR_CONFIRMED)], allow_auto_topic_creation=False
+        )
+        answer = await self._channels.channel(node, "confirmed").request(
+            ApiKey.METADATA, asked, timeout_ms=TIMEOUT_MS, max_version=BY_NAME
+        )
+        topic = answer.topics[0]
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            await asyncio.to_thread(_create_topic, self._bootstrap_servers, self._context.settings)
+        if topic.error_code:
+            raise BusError(ErrorCode.of(topic.error_code), CONTROL_MIRROR_CONFIRMED)
+        leader = int(topic.partitions[0].leader_id)
+        if leader == NO_NODE:
+            raise BusError(ErrorCode.LEADER_NOT_AVAILABLE, CONTROL_MIRROR_CONFIRMED)
+        return leader
+
+
+def _create_topic(bootstrap_servers: str, settings: MirrorSettings) -> None:
+    contract = TOPICS[CONTROL_MIRROR_CONFIRMED]
+    with SyncClient(bootstrap_servers, CLIENT_ID) as client:
+        commands.create_topic(
+            client, contract.name, partitions=contract.partitions,
+            replication_factor=settings.replication_factor, configs=contract.configs,
+        )  # fmt: skip

@@ -1,0 +1,42 @@
+"""What the parts of one mirror share: settings, budgets, channels, and how a partition restarts.
+
+In: the settings of the role. Out: one `CopyContext`. Never: a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bus.client.wire.ports import ChannelClock
+from dr_mirror.copy.cluster_channels import ClusterChannels
+from dr_mirror.plan.pace import LinkLimit, MemoryBudget
+from dr_mirror.plan.partition_copy import PartitionCopy
+from dr_mirror.plan.states import MirrorState
+from dr_mirror.plan.topics import ClusterPair
+from dr_mirror.settings import MirrorSettings
+
+RestartPartition = Callable[[PartitionCopy, MirrorState, str], None]
+"""Stop copying a partition, show this state and detail, begin again after a back-off."""
+
+
+@dataclass(slots=True)
+class CopyContext:
+    """Set once `clusters` is known."""
+
+    settings: MirrorSettings
+    clock: ChannelClock
+    source: ClusterChannels
+    target: ClusterChannels
+    budget: MemoryBudget
+    link: LinkLimit
+    clusters: ClusterPair
+    restart: RestartPartition
+    refresh_soon: Callable[[], None]
+    on_memory_freed: list[Callable[[], None]] = field(default_factory=list)
+
+    def release(self, size: int) -> None:
+        """Memory of a response is free again."""
+        self.budget.release(size)
+        for wake in self.on_memory_freed:
+            wake()

@@ -1,0 +1,95 @@
+"""The command `mirror counts`: what both sites counted of each device and hour.
+
+In: addresses of both consoles, a name and a password. Out: what differs; exit status 1 where
+something does. Never: a password on the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import datetime, tzinfo
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from bus.cli.errors import report_errors
+from bus.cli.show import AsJson, print_json, screen
+from bus.wall_clock import now_ms
+from dr_mirror.copy.site_counts import CountsUnavailable, compare_counts, console_client
+from dr_mirror.plan.counts import CountDifference, settled_hours
+from dr_mirror.plan.states import Language
+
+PASSWORD = "DATABUS_CONSOLE_PASSWORD"
+_COLUMNS = ("hour", "kind", "camera", "server", "number", "source", "target")
+_TEXTS: dict[Language, dict[str, str]] = {
+    "en": {
+        "hour": "hour", "kind": "kind", "camera": "camera", "server": "server", "number": "number",
+        "source": "source", "target": "target", "password": "Password of {user} at both consoles",
+        "equal": "{compared} hours of devices: both sites counted the same.",
+        "differ": "{found} numbers of {compared} hours of devices differ.",
+    },
+    "zh": {
+        "hour": "小时", "kind": "类别", "camera": "设备", "server": "识别服务器", "number": "计数",
+        "source": "源端", "target": "目标端", "password": "{user} 在两个控制台的密码",
+        "equal": "{compared} 个设备小时:两站点计数一致。",
+        "differ": "{compared} 个设备小时中有 {found} 个计数不一致。",
+    },
+}  # fmt: skip
+
+
+@report_errors
+def counts(
+    ctx: typer.Context,
+    source_console: Annotated[str, typer.Option(help="Address of the source's console.")],
+    target_console: Annotated[str, typer.Option(help="Address of the target's console.")],
+    user: Annotated[str, typer.Option(help=f"Who may look at both; password: ${PASSWORD}.")],
+    hours: Annotated[int, typer.Option(min=1, max=168, help="The last whole hours.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Compare what both sites counted of each device and hour; exit status 1: something differs."""
+    site = ctx.obj.site
+    texts = _TEXTS[site.language]
+    password = os.environ.get(PASSWORD) or typer.prompt(
+        texts["password"].format(user=user), hide_input=True
+    )
+    try:
+        compared, found = asyncio.run(
+            _compare(source_console, target_console, user, password, hours)
+        )
+    except CountsUnavailable as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        print_json({"compared": compared, "differences": msgspec.to_builtins(found)})
+    else:
+        _show(found, texts, site.tz)
+        word = "differ" if found else "equal"
+        typer.echo(texts[word].format(compared=compared, found=len(found)))
+    if found:
+        raise typer.Exit(1)
+
+
+async def _compare(
+    source: str, target: str, user: str, password: str, hours: int
+) -> tuple[int, list[CountDifference]]:
+    async with (
+        console_client(source, user, password) as at_source,
+        console_client(target, user, password) as at_target,
+    ):
+        return await compare_counts(at_source, at_target, settled_hours(now_ms(), hours))
+
+
+def _show(found: list[CountDifference], texts: dict[str, str], zone: tzinfo) -> None:
+    if not found:
+        return
+    table = Table(*(texts[column] for column in _COLUMNS))
+    for one in found:
+        hour = datetime.fromtimestamp(one.hour_ms / 1000, zone).strftime("%Y-%m-%d %H:%M")
+        row = [hour, one.kind, one.camera_ip, one.recognizer_ip, one.number, str(one.source),
+               str(one.target)]  # fmt: skip
+        table.add_row(*map(Text, row))
+    screen().print(table)

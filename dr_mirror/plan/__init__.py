@@ -1,0 +1,1 @@
+"""Decisions of the mirror: lists, topics, where a partition resumes, what is copied next. Pure."""

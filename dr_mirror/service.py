@@ -1,0 +1,182 @@
+"""The role `mirror`: one process that copies until it is stopped, shows metrics, writes its status.
+
+In: settings. Out: copied records. Core: `dr_mirror.copy.mirror`. Never: a start between clusters
+that may not be mirrored, or a copy into the primary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from bus.errors import BusError
+from bus.file_thread import FileThread
+from bus.metrics_server import MetricsServer
+from bus.settings import SiteSettings
+from bus.tasks import watch
+from bus.wall_clock import now_ms
+from dr_mirror.copy.mirror import Mirror
+from dr_mirror.copy.site_watch import SiteWatch, directed, waits_for_rejoin
+from dr_mirror.metrics import MirrorMetrics
+from dr_mirror.plan.report import LagCurve, MirrorReport
+from dr_mirror.plan.sites import SitesError
+from dr_mirror.plan.status import MirrorStatus
+from dr_mirror.settings import MirrorSettings
+from dr_mirror.status_file import reconciliation_path, status_path, write_status
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+STATUS_S = 1.0
+STATUS_TIMEOUT_S = 5.0
+IDENTIFY_S = 2.0
+"""How long between two questions to clusters of which one does not answer yet."""
+
+
+class MirrorNotConfigured(Exception):
+    """The mirror cannot start; the text says which setting to change."""
+
+
+class StatusPage:
+    """What `/metrics` and `/status` show. Invariant: a report is not changed once it is made, so
+    that the page's thread may encode it."""
+
+    def __init__(self, metrics: MirrorMetrics) -> None:
+        self._metrics = metrics
+        self._curve = LagCurve()
+        self._report: MirrorReport | None = None
+
+    def show(self, status: MirrorStatus) -> None:
+        """The newest status."""
+        self._metrics.show(status)
+        self._curve.add(status)
+        self._report = self._curve.report(status)
+
+    def json(self) -> str:
+        """The report; `null` before both clusters have answered."""
+        return msgspec.json.encode(self._report).decode()
+
+
+async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
+    """Run until SIGTERM or Ctrl-C. Raises MirrorNotConfigured."""
+    if settings.unset_servers:
+        raise MirrorNotConfigured(settings.unset_servers)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    metrics = MirrorMetrics()
+    shown = StatusPage(metrics)
+    page = MetricsServer(
+        settings.metrics_host, settings.metrics_port, metrics.registry, {b"/status": shown.json}
+    )
+    main = loop.create_task(_copy_always(site, settings, shown), name="mirror")
+    ended = loop.create_task(stopping.wait(), name="stop")
+    try:
+        await asyncio.wait((main, ended), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        page.close()
+        ended.cancel()
+        main.cancel()
+        with suppress(asyncio.CancelledError):
+            await main
+
+
+async def _copy_always(
+    site: SiteSettings, settings: MirrorSettings, shown: StatusPage
+) -> None:
+    """Copy from the primary; after each switch from the other one."""
+    watch_sites = SiteWatch(settings)
+    try:
+        while True:
+            epochs = await _answered(watch_sites.identify)
+            if waits_for_rejoin(epochs):
+                log.warning(
+                    "mirror: nothing is copied after a forced switch until the former primary has "
+                    "rejoined: databus mirror switch --back (%s)", epochs.newest,
+                )  # fmt: skip
+                await watch_sites.wait_for_switch(epochs)
+                continue
+            kept = reconciliation_path(site)
+            if epochs.copied_from != epochs.clusters.source:
+                kept = kept.with_name(f"back-{kept.name}")  # it is about other brokers
+            mirror = Mirror(directed(settings, epochs), kept)
+            try:
+                await _copy_until_switch(site, mirror, shown, watch_sites.wait_for_switch(epochs))
+            finally:
+                mirror.close()
+            log.warning("mirror: the primary site has changed: %s", watch_sites.epochs.newest)
+    finally:
+        watch_sites.close()
+
+
+async def _copy_until_switch(
+    site: SiteSettings, mirror: Mirror, shown: StatusPage, switched: Coroutine[Any, Any, None]
+) -> None:
+    loop = asyncio.get_running_loop()
+    copying = loop.create_task(_copy(site, mirror, shown), name="copying and reporting")
+    switching = loop.create_task(switched, name="site epochs")
+    try:
+        await asyncio.wait((copying, switching), return_when=asyncio.FIRST_COMPLETED)
+        for task in (copying, switching):
+            if task.done():
+                task.result()
+    finally:
+        for task in (copying, switching):
+            task.cancel()
+        await asyncio.gather(copying, switching, return_exceptions=True)
+
+
+async def _copy(site: SiteSettings, mirror: Mirror, shown: StatusPage) -> None:
+    await _identify(site, mirror)
+    clusters = mirror.clusters
+    log.info(
+        "mirror: ready, from cluster %s to cluster %s, generation %d",
+        clusters.source_cluster_id, clusters.target_cluster_id, clusters.generation,
+    )  # fmt: skip
+    async with asyncio.TaskGroup() as tasks:
+        watch(tasks.create_task(mirror.run(), name="copying"))
+        watch(tasks.create_task(_report_again_and_again(site, mirror, shown), name="status"))
+
+
+async def _identify(site: SiteSettings, mirror: Mirror) -> None:
+    """Wait until both clusters have answered. Raises MirrorNotConfigured."""
+    try:
+        await _answered(mirror.identify)
+    except SitesError as error:
+        raise MirrorNotConfigured(error.text(site.language)) from None
+
+
+async def _answered(ask: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+    """Ask until both clusters have answered."""
+    while True:
+        try:
+            return await ask()
+        except BusError as error:
+            log.warning("mirror: a cluster does not answer yet: %s", error)
+            await asyncio.sleep(IDENTIFY_S)
+
+
+async def _report_again_and_again(
+    site: SiteSettings, mirror: Mirror, shown: StatusPage
+) -> None:
+    path = status_path(site)
+    thread = FileThread("mirror status", STATUS_TIMEOUT_S, OSError)
+    try:
+        while True:
+            status = mirror.status(now_ms())
+            shown.show(status)
+            try:
+                await thread.run(write_status, path, status)
+            except OSError as error:  # copying is worth more than its report
+                log.warning("the status cannot be written: %s", error)
+            await asyncio.sleep(STATUS_S)
+    finally:
+        thread.close()

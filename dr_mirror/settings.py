@@ -1,0 +1,86 @@
+"""The settings of the mirror, table `[mirror]`.
+
+In: values that `deploy.settings` has read. Out: a frozen object. Never: reading files.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from bus.settings import NotNegative, PageOfMetrics, Positive
+from dr_mirror.plan.partition_proof import ProofPace
+from dr_mirror.plan.selection import BLACK_LIST, WHITE_LIST, SelectionError, TopicSelection
+
+Streams = Annotated[int, msgspec.Meta(ge=1, le=16)]
+"""Connections to each broker of the source over which records are fetched at once."""
+ClusterAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9_-]{1,50}$")]
+"""What MirrorMaker 2 calls a cluster in the names of its topics."""
+RefreshSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=3600)]
+"""How often topics and configurations of both sides are compared."""
+
+ProofSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=30 * 86_400)]
+
+
+class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From which cluster to which, what, and how much at once."""
+
+    source_bootstrap_servers: str = ""  # brokers of site A, ours or Apache Kafka's
+    # brokers of site B: their listener that mirror.listener.name names, or with target_api
+    # "produce" any listener of any Kafka
+    target_bootstrap_servers: str = ""
+    # how records get to site B: the same bytes at the same offsets, or as any producer sends
+    target_api: Literal["mirror_append", "produce"] = "mirror_append"
+    # what operators call the sites, and in names of topics that "produce" makes at B
+    source_cluster_alias: ClusterAlias = "A"
+    target_cluster_alias: ClusterAlias = "B"
+    white_list: tuple[str, ...] = WHITE_LIST  # RE2, each for whole names
+    black_list: tuple[str, ...] = BLACK_LIST  # wins over the white list
+    group_white_list: tuple[str, ...] = (".*",)  # groups whose offsets are copied
+    group_black_list: tuple[str, ...] = ()
+    streams: Streams = 2
+    buffer_bytes: Positive = 48 * 1024 * 1024  # fetched and not acknowledged, in all
+    fetch_bytes: Positive = 4 * 1024 * 1024  # one response of the source
+    partition_fetch_bytes: Positive = 1024 * 1024  # of one partition in it
+    append_bytes: Positive = 4 * 1024 * 1024  # one request to the target
+    link_bytes_per_s: NotNegative = 0  # 0: as fast as both sides go
+    socket_send_buffer_bytes: NotNegative = 0  # 0: what the kernel chooses
+    socket_receive_buffer_bytes: NotNegative = 0
+    topic_refresh_s: RefreshSeconds = 5.0
+    replication_factor: int = -1  # of topics made at the target; -1: what its brokers say
+    proof_recent_s: ProofSeconds = 3600.0  # what the target got since then is compared again
+    proof_interval_s: ProofSeconds = 60.0  # every so often
+    proof_scrub_s: ProofSeconds = 86_400.0  # each older block of every replica once in this time
+    proof_bytes_per_s: NotNegative = 0  # of disks read to compare; 0: what these times need
+    metrics_host: str = "127.0.0.1"
+    metrics_port: PageOfMetrics = 8660
+
+    def __post_init__(self) -> None:
+        """Refuse patterns that cannot be used, and one name for both sites."""
+        if self.source_cluster_alias == self.target_cluster_alias:
+            raise ValueError(f"both sites have the alias {self.source_cluster_alias!r}")
+        for name in ("white_list", "black_list", "group_white_list", "group_black_list"):
+            try:
+                TopicSelection(getattr(self, name))
+            except SelectionError as error:
+                raise ValueError(f"{name}: {error}") from None
+
+    @property
+    def unset_servers(self) -> str:
+        """What to say where the brokers of a site are not named; empty: both are."""
+        for name in ("source_bootstrap_servers", "target_bootstrap_servers"):
+            if not getattr(self, name):
+                return f"mirror.{name} is empty; name the brokers as host:port,host:port"
+        return ""
+
+    @property
+    def proof_pace(self) -> ProofPace:
+        """How often what is compared."""
+        times = (self.proof_recent_s, self.proof_interval_s, self.proof_scrub_s)
+        return ProofPace(*(round(1000 * each) for each in times))
+
+    @property
+    def selection(self) -> TopicSelection:
+        """The lists, compiled."""
+        return TopicSelection(self.white_list, self.black_list)

@@ -1,0 +1,330 @@
+"""The way back of a former primary: what only it has goes into files, then it becomes a mirror.
+
+In: both sites, the report of the forced switch. Out: a `SwitchStatement` with what was missing, to
+the record. Core: `dr_mirror.plan.tail`. Never: a log that is cut before its file is on the device,
+or while another site epoch is in force at the primary.
+
+1. the former primary takes the site epoch, and its topics are bound to the primary · 2. per
+partition: where the logs part, its own tail into a file, the cut · 3. groups' offsets go back to
+the cut · 4. a site epoch that says so, at the former primary first; the mirror then copies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
+from bus.client.model import OffsetAndMetadata, TopicPartition
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.site_epoch import EpochKind, SiteEpoch
+from bus.errors import BusError, ErrorCode
+from bus.wall_clock import now_ms
+from dr_mirror.copy.block_comparison import BlockComparison
+from dr_mirror.copy.replica_sides import ReplicaSide, SideError
+from dr_mirror.copy.verify import SideReader
+from dr_mirror.plan.generations import GENERATION_KEY, next_generation
+from dr_mirror.plan.selection import TopicSelection
+from dr_mirror.plan.site_epoch import SiteEpochs
+from dr_mirror.plan.switch import Obstacle
+from dr_mirror.plan.switch_report import (
+    FORCED,
+    REJOINED,
+    TAIL,
+    PartitionStatement,
+    SwitchStatement,
+    statement,
+)
+from dr_mirror.plan.tail import common_end, end_of_batches
+from dr_mirror.plan.topics import MirrorTopic
+from dr_mirror.switch.report_file import ReportFile
+from dr_mirror.switch.site_client import SiteClient, retried
+from dr_mirror.switch.steps import (
+    Claims,
+    OnStep,
+    SwitchLimits,
+    SwitchRefused,
+    SwitchUnfinished,
+    check_serves_mirror,
+    claim_all,
+    is_replicated,
+    partitions_of,
+)
+from dr_mirror.switch.tail_file import TailFile
+
+BLOCK_OFFSETS = 10_000
+PRIMARY = 0
+"""The one that the former primary is compared with."""
+COMPARED_OFFSETS = 100_000
+"""So many offsets before the end at the switch are compared; all where no report says that end."""
+
+
+class Rejoin:
+    """`run` once. Invariant: every step is harmless where it was done before."""
+
+    def __init__(
+        self,
+        former: SiteClient,
+        primary: SiteClient,
+        *,
+        former_servers: str,
+        primary_servers: str,
+        selection: TopicSelection,
+        limits: SwitchLimits,
+        report: Callable[[int], ReportFile],
+        tails: Path,
+        on_step: OnStep,
+    ) -> None:
+        self._former = former
+        self._primary = primary
+        self._servers = former_servers, primary_servers
+        self._selection = selection
+        self._limits = limits
+        self._report_of = report
+        self._tails = tails
+        self._on_step = on_step
+        self._generation = 0
+
+    def run(self, epochs: SiteEpochs, who: str) -> SwitchStatement:
+        """Bring the former primary back. Raises SwitchRefused, SwitchUnfinished, EpochRefused,
+        BusError, OSError."""
+        epoch = epochs.newest
+        primary_id = self._primary.cluster_id
+        if epoch is None or epochs.copied_from != primary_id or epoch.primary != primary_id:
+            raise SwitchRefused([Obstacle(f"{self._primary.name} is not the primary")])
+        if epoch.kind not in (EpochKind.FORCED, EpochKind.REJOINED):
+            raise SwitchRefused([Obstacle("the last switch was not forced: nothing has parted")])
+        if epoch.kind is EpochKind.FORCED:
+            following = epochs.next(EpochKind.REJOINED, primary_id, now_ms(), who)
+            done = self._cut_all(epoch, following)
+        else:
+            following, done = epoch, None
+        retried(lambda: self._former.change(following, {}), self._limits.timeout_s)
+        retried(lambda: self._primary.change(following, {}), self._limits.timeout_s)
+        self._on_step("rejoined", following.text)
+        return done or statement(REJOINED, following, now_ms(), ())
+
+    def _cut_all(self, epoch: SiteEpoch, following: SiteEpoch) -> SwitchStatement:
+        check_serves_mirror(self._former)
+        report = self._report_of(epoch.number)
+        forced = report.said(FORCED)
+        opened = {
+            TopicPartition(one.topic, one.partition): one.end
+            for one in (forced.partitions if forced is not None else ())
+        }
+        topics = self._bind(epoch, opened)
+        partitions = partitions_of(topics)
+        claims = self._claim(partitions, is_replicated)
+        ends = asyncio.run(self._common_ends(claims, opened, topics))
+        for partition, end in ends.items():
+            self._cut(epoch, report, partition, claims[partition], end)
+        self._claim(partitions, partial(_is_cut, ends))
+        notes = self._set_groups_back(ends)
+        return report.append(statement(
+            REJOINED, epoch, now_ms(), self._final(report, ends, opened), notes=notes
+        ))  # fmt: skip
+
+    # -- 1. -------------------------------------------------------------------------------
+
+    def _bind(self, epoch: SiteEpoch, opened: dict[TopicPartition, int]) -> dict[str, MirrorTopic]:
+        """The topics that both sites have and the primary has opened, read-only from now on."""
+        former, primary = self._former.topics(), self._primary.topics()
+        found = {
+            name: topic
+            for name, topic in former.items()
+            if self._selection.selects(name) and self._is_open(primary.get(name))
+        }
+        unknown = [
+            Obstacle("it is compacted and no report says where the sites parted: free and delete "
+                     f"it at {self._former.name}; the mirror copies it then", name)
+            for name, topic in found.items()
+            if topic.is_compacted and TopicPartition(name, 0) not in opened
+        ]  # fmt: skip
+        unknown += [
+            Obstacle(f"{topic.partitions} partitions where the primary has fewer", name)
+            for name, topic in found.items()
+            if topic.partitions > primary[name].partitions
+        ]
+        if unknown:
+            raise SwitchRefused(unknown)
+        self._generation = next_generation(now_ms(), (each.configs for each in found.values()))
+        change: ConfigChanges = [
+            (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._primary.cluster_id),
+            (GENERATION_KEY, AlterConfigOp.SET, str(self._generation)),
+        ]
+        changes = dict.fromkeys(found, change)
+        retried(lambda: self._former.change(epoch, changes), self._limits.timeout_s)
+        self._on_step("bound", f"{len(found)} topics")
+        return found
+
+    def _is_open(self, topic: MirrorTopic | None) -> bool:
+        return topic is not None and not topic.configs.get(SOURCE_CLUSTER_KEY)
+
+    # -- 2. -------------------------------------------------------------------------------
+
+    def _claim(
+        self, partitions: list[TopicPartition], accepts: Callable[[TopicPartition, Any], bool]
+    ) -> Claims:
+        """Each leader's answer once every replica has what its log holds."""
+        return claim_all(
+            self._former, partitions, self._primary.cluster_id, self._generation, accepts=accepts,
+            unfinished=lambda left: SwitchUnfinished(
+                f"partitions of {self._former.name} that do not answer: {left}. Start their "
+                "brokers and run the same command again"
+            ),
+            limits=self._limits, on_step=self._on_step,
+        )  # fmt: skip
+
+    async def _common_ends(
+        self,
+        claims: Claims,
+        opened: dict[TopicPartition, int],
+        topics: dict[str, MirrorTopic],
+    ) -> dict[TopicPartition, int]:
+        """Where the logs part, by the report and by comparing batches before and behind it."""
+        former = SideReader("former", self._servers[0])
+        primary = SideReader("primary", self._servers[1])
+        found = {}
+        try:
+            await asyncio.gather(former.open(), primary.open())
+            ends = self._primary.ends(list(claims))
+            for partition, claim in claims.items():
+                at_switch = opened.get(partition)
+                differs_at = -1
+                if not topics[partition.topic].is_compacted:
+                    differs_at = await _differs_at(former, primary, partition, at_switch)
+                if partition not in ends:
+                    raise SwitchUnfinished(f"{partition}: no leader at {self._primary.name}")
+                found[partition] = common_end(
+                    claim.log_end_offset, ends[partition], at_switch, differs_at
+                )
+        finally:
+            former.close()
+            primary.close()
+        self._on_step("compared", f"{len(found)} partitions")
+        return found
+
+    def _cut(
+        self, epoch: SiteEpoch, report: ReportFile, partition: TopicPartition, claim: Any, end: int
+    ) -> None:
+        end = max(end, claim.log_start_offset)
+        if claim.log_end_offset <= end:
+            return
+        name = f"{partition.topic}-{partition.partition}"
+        with TailFile(self._tails / f"{epoch.number:06d}", partition) as tail:
+            position = end
+            while position < claim.log_end_offset:
+                batches = self._former.fetch(partition, position)
+                tail.add(batches, position)
+                following = end_of_batches(batches, position)
+                if following <= position:
+                    break
+                position = following
+            tail.finish()
+        said = PartitionStatement(
+            topic=partition.topic, partition=partition.partition, end=end,
+            former_end=claim.log_end_offset, records=tail.records, file=str(tail.path),
+        )  # fmt: skip
+        report.append(statement(TAIL, epoch, now_ms(), [said]))
+        if self._primary.site_epoch() != epoch:
+            raise SwitchUnfinished(f"{self._primary.name} has another site epoch by now")
+        result = self._former.truncate(
+            partition, self._primary.cluster_id, self._generation, claim, end
+        )
+        if result.error_code:
+            code = ErrorCode.of(result.error_code).name
+            raise SwitchUnfinished(
+                f"{name} was not cut: {code} {result.error_message or ''}; its tail is in "
+                f"{tail.path}. Run the same command again"
+            )
+        self._on_step("cut", f"{name}: {tail.records} records are in {tail.path}")
+
+    # -- 3. and 4. ------------------------------------------------------------------------
+
+    def _set_groups_back(self, ends: dict[TopicPartition, int]) -> list[str]:
+        """What could not be set back."""
+        notes = []
+        for group, (node, committed) in sorted(self._former.groups().items()):
+            back = {
+                partition: OffsetAndMetadata(ends[partition], one.metadata)
+                for partition, one in committed.items()
+                if partition in ends and one.offset > ends[partition]
+            }
+            try:
+                if back:
+                    self._former.commit(group, node, back)
+            except BusError as error:
+                notes.append(f"group {group} stands behind the cut: {error}; stop its members and "
+                             "set its offsets back")  # fmt: skip
+        return notes
+
+    def _final(
+        self,
+        report: ReportFile,
+        ends: dict[TopicPartition, int],
+        opened: dict[TopicPartition, int],
+    ) -> list[PartitionStatement]:
+        """The tails as they were said, over all runs of the command; the rest had none."""
+        tails = {
+            TopicPartition(one.topic, one.partition): one
+            for said in report.read()
+            if said.kind == TAIL
+            for one in said.partitions
+        }
+        return [
+            tails.get(partition) or PartitionStatement(
+                topic=partition.topic, partition=partition.partition, end=end, former_end=end,
+                records=0,
+            )
+            for partition, end in {**opened, **ends}.items()
+        ]  # fmt: skip
+
+
+def _is_cut(ends: dict[TopicPartition, int], partition: TopicPartition, claim: Any) -> bool:
+    """Whether every replica ends where it was cut. Raises SwitchUnfinished where the log goes
+    on."""
+    if not is_replicated(partition, claim):
+        return False
+    least = max(ends[partition], claim.log_start_offset)
+    if claim.log_end_offset > least:
+        raise SwitchUnfinished(
+            f"{partition.topic}-{partition.partition} ends at {claim.log_end_offset} behind the "
+            f"cut at {least}: run the same command again"
+        )
+    return True
+
+
+async def _differs_at(
+    former: SideReader, primary: SideReader, partition: TopicPartition, at_switch: int | None
+) -> int:
+    """The first batch that differs; -1: none. Raises SwitchUnfinished."""
+    start = 0 if at_switch is None else max(at_switch - COMPARED_OFFSETS, 0)
+    try:
+        sides = [await _leader_side(reader, partition) for reader in (former, primary)]
+        held = [await side.held() for side in sides]
+        first = max(start, *(one.start for one in held))
+        end = max(first, min(one.end for one in held))
+        comparison = BlockComparison(sides[0], {PRIMARY: sides[1]}, BLOCK_OFFSETS)
+        found = (await comparison.compare(first, end))[PRIMARY]
+    except SideError as error:
+        raise _not_compared(partition, str(error)) from None
+    failure = comparison.source_failure or found.failure
+    if failure or (found.reached < end and not found.differences):
+        raise _not_compared(partition, failure)
+    return min((one.first_offset for one in found.differences), default=-1)
+
+
+async def _leader_side(reader: SideReader, partition: TopicPartition) -> ReplicaSide:
+    name, index = partition
+    [found] = [one for one in reader.view.topics[name].partitions if one.index == index]
+    return await reader.side(name, index, found.leader)
+
+
+def _not_compared(partition: TopicPartition, why: str) -> SwitchUnfinished:
+    name = f"{partition.topic}-{partition.partition}"
+    return SwitchUnfinished(
+        f"{name} could not be compared: {why}. Nothing was cut; run the same command again"
+    )

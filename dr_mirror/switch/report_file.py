@@ -1,0 +1,71 @@
+"""The file of a switch: a statement per line, appended and flushed to the device, never rewritten.
+
+In: statements. Out: the same, read; paths. Raises OSError, ReportError. Core:
+`dr_mirror.plan.switch_report`. Never: a second statement of a kind that is said once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bus.durable_file import sync_folder
+from bus.settings import SiteSettings
+from dr_mirror.plan.switch_report import (
+    TAIL,
+    SwitchStatement,
+    decode_statements,
+    encode_statement,
+)
+
+SUFFIX = ".jsonl"
+
+
+def reports_folder(site: SiteSettings) -> Path:
+    """Where this site keeps them."""
+    return site.data_path / "mirror" / "switches"
+
+
+class ReportFile:
+    """Of one site epoch."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.path = folder / f"{number:06d}{SUFFIX}"
+
+    def read(self) -> list[SwitchStatement]:
+        """In the order they were said; none where there is no file. Raises ReportError."""
+        try:
+            return decode_statements(self.path.read_bytes())
+        except FileNotFoundError:
+            return []
+
+    def said(self, kind: str) -> SwitchStatement | None:
+        """The statement of this kind."""
+        return next((one for one in self.read() if one.kind == kind), None)
+
+    def append(self, one: SwitchStatement) -> SwitchStatement:
+        """Say it; what was said before is kept and returned instead."""
+        before = self.said(one.kind)
+        if before is not None and one.kind != TAIL:
+            return before
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab+") as file:
+            _end_torn_line(file.fileno())
+            file.write(encode_statement(one))
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(self.path.parent)
+        return one
+
+
+def _end_torn_line(descriptor: int) -> None:
+    """Cut off what a killed command left of a line: it was never said."""
+    size = os.fstat(descriptor).st_size
+    data = os.pread(descriptor, size, 0)
+    if data and not data.endswith(b"\n"):
+        os.ftruncate(descriptor, data.rfind(b"\n") + 1)
+
+
+def newest_report(folder: Path) -> Path | None:
+    """Of the newest site epoch."""
+    return max(folder.glob(f"*{SUFFIX}"), default=None)
