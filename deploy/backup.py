@@ -1,4 +1,5 @@
-"""`backup`: the stores of one site as a folder, while everything runs; `restore`: back again.
+"""`backup`: the stores of one site, its rules and its register as a folder, while everything runs;
+`restore`: back again.
 
 Each database is copied by SQLite's online backup in one read transaction, so a copy is of one
 moment: its rows and its positions belong together, and what reads the bus goes on from there. The
@@ -6,7 +7,7 @@ files are of moments shortly after each other. The bus's own logs, the spool and
 part of it.
 
 In: settings, a folder. Out: that folder, or the data directory, checked before anything is
-replaced. Never: a store in HBase.
+replaced. Records in HBase stay there, as snapshots (`hbase_snapshots`).
 """
 
 from __future__ import annotations
@@ -21,21 +22,30 @@ from pathlib import Path
 
 import msgspec
 
+from bus.contracts.commands import WatchCommand
+from bus.errors import BusError
 from bus.lock_file import hold_lock_file
 from bus.wall_clock import now_ms
+from deploy.control_topics import (
+    REGISTER,
+    RULES,
+    encode_rules,
+    read_control,
+    register_text,
+    restored_folder,
+)
 from deploy.errors import OperatorError
+from deploy.hbase_snapshots import SHELL, TableSnapshots, put_back_snapshots, take_snapshots
+from deploy.reconcile.open_stores import open_operations
 from deploy.settings import Settings
 from deploy.state_file import in_use_error, is_held
+from ingest.store.port import StoreError
 
-FORMAT = 1
+FORMAT = 2
+FORMATS_READ = (1, 2)  # 1: before the rules and who has acknowledged what
 MANIFEST = "manifest.json"
 BUSY_TIMEOUT_S = 10.0  # a reader waits only while another process recovers the file after a crash
 _BLOCK_BYTES = 1 << 20
-_HBASE = (
-    "the records are in HBase ({url}), which saves its own tables: stop ingest ('databus down'),"
-    " run snapshot 'TABLE', 'NAME' in 'hbase shell' for each table of that name, start again; then"
-    " save the rest with --without-records"
-)
 
 
 class SavedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,32 +64,38 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     site: str
     made_at_ms: int
     files: list[SavedFile]
+    warnings: list[str] = []  # what is not as it should be, in words
+    hbase: TableSnapshots | None = None
 
 
 def places(settings: Settings, *, with_records: bool = True) -> dict[str, Path]:
-    """What is saved: name in the backup -> where it lies. Raises `OperatorError` for HBase."""
+    """What is saved as files: name in the backup -> where it lies."""
     site, url = settings.site, settings.store.records_url(settings.site)
     found = {
         "operations.db": settings.dispatcher.operations_path(site),
         "watch.db": settings.watch.file_path(site),
         "accounts.db": site.data_path / "console" / "accounts.db",
-        "register.json": site.data_path / "register.json",
+        "acknowledged.db": site.data_path / "notices" / "acknowledged.db",
+        REGISTER: site.data_path / REGISTER,
     }
-    if with_records:
-        if not url.startswith("sqlite://"):
-            raise OperatorError(_HBASE.format(url=url))
+    if with_records and url.startswith("sqlite://"):
         found["records.db"] = Path(url.removeprefix("sqlite://"))
     return found
 
 
-def backup(settings: Settings, target: Path, *, with_records: bool = True) -> BackupManifest:
+def backup(
+    settings: Settings, target: Path, *, with_records: bool = True, hbase_shell: str = SHELL
+) -> BackupManifest:
     """Copy all there is into a new folder. Raises `OperatorError`; then there is no such folder."""
+    url = settings.store.records_url(settings.site)
+    in_hbase = with_records and url.startswith("hbase://")
     there = {
         name: path
         for name, path in places(settings, with_records=with_records).items()
         if path.exists()
     }
-    if not there:
+    control, warnings = _control(settings)
+    if not there and not control and not in_hbase:
         raise OperatorError(f"{settings.site.data_path} holds nothing to save yet")
     if target.exists():
         raise OperatorError(f"{target} exists; name a folder that does not")
@@ -87,29 +103,46 @@ def backup(settings: Settings, target: Path, *, with_records: bool = True) -> Ba
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True, mode=0o700)  # it holds password hashes
-        files = [_save(name, path, partial / name) for name, path in there.items()]
+        files = [
+            _save(name, path, partial / name) for name, path in there.items() if name not in control
+        ]
+        hbase = take_snapshots(url, hbase_shell) if in_hbase else None
+        for name, data in control.items():
+            (partial / name).write_bytes(data)
+            files.append(_saved(name, partial / name))
         manifest = BackupManifest(
-            format=FORMAT, site=settings.site.name, made_at_ms=now_ms(), files=files
-        )
+            format=FORMAT, site=settings.site.name, made_at_ms=now_ms(), files=files,
+            warnings=warnings, hbase=hbase,
+        )  # fmt: skip
         _write_durably(partial / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
         partial.rename(target)
         _sync(target.parent)
+    except OperatorError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     except (OSError, sqlite3.Error) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise OperatorError(f"nothing was saved in {target}: {error}") from error
     return manifest
 
 
-def restore(settings: Settings, source: Path, *, replace: bool = False) -> BackupManifest:
+def restore(
+    settings: Settings, source: Path, *, replace: bool = False, hbase_shell: str = SHELL
+) -> BackupManifest:
     """Put a backup into the data directory of a product that does not run. Everything is copied
     and compared before the first file is replaced. Raises `OperatorError`."""
     folder, manifest = settings.site.data_path, read_manifest(source)
+    url = settings.store.records_url(settings.site)
+    if manifest.hbase is not None and not url.startswith("hbase://"):
+        raise OperatorError(f"the records of {source} are in HBase: say where in store.url")
     if is_held(folder):
         raise in_use_error(folder)
     names = {file.name for file in manifest.files}
     wanted = places(settings, with_records="records.db" in names)
     for path in wanted.values():
         _refuse_open_store(path)
+    if RULES in names:
+        wanted[RULES] = restored_folder(settings) / RULES
     there = [str(path) for path in wanted.values() if path.exists()]
     if there and not replace:
         raise OperatorError(
@@ -117,13 +150,18 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> Backu
             "with --data-dir, or say --replace"
         )
     try:
+        shutil.rmtree(restored_folder(settings), ignore_errors=True)  # of an earlier restore
         fresh = {
             wanted[file.name]: _checked_copy(source, file, wanted[file.name])
             for file in manifest.files
         }
         _put_in_place(fresh)
+        if REGISTER in names:  # in force while its topic is empty; the next start fills that
+            _put_aside(wanted[REGISTER], restored_folder(settings) / REGISTER)
     except OSError as error:
         raise OperatorError(f"{source} was not restored as a whole: {error}") from error
+    if manifest.hbase is not None:
+        put_back_snapshots(url, manifest.hbase.tables, hbase_shell, replace=replace)
     return manifest
 
 
@@ -133,17 +171,53 @@ def read_manifest(source: Path) -> BackupManifest:
         manifest = msgspec.json.decode((source / MANIFEST).read_bytes(), type=BackupManifest)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise OperatorError(f"{source} is no backup of ours: {error}") from error
-    if manifest.format != FORMAT:
+    if manifest.format not in FORMATS_READ:
         raise OperatorError(f"{source} has format {manifest.format}; this program reads {FORMAT}")
-    known = {"records.db", "operations.db", "watch.db", "accounts.db", "register.json"}
+    known = {"records.db", "operations.db", "watch.db", "accounts.db", "acknowledged.db",
+             REGISTER, RULES}  # fmt: skip
     for file in manifest.files:
         if file.name not in known:
             raise OperatorError(f"{source}: {file.name!r} is no file of a backup")
     return manifest
 
 
+def _control(settings: Settings) -> tuple[dict[str, bytes], list[str]]:
+    """Rules and register as they stand on the bus, and what is to be said where it is away."""
+    try:
+        state = read_control(settings)
+    except BusError as error:
+        rules, whose = _recorded_rules(settings)
+        said = (
+            f"the bus does not answer ({error}): the rules are those that {whose}, the register is "
+            "the site's own file, which `register` does not change; make another backup when the "
+            "bus is back"
+        )
+        return ({RULES: encode_rules(rules)} if rules else {}), [said]
+    register = register_text(state)
+    return {RULES: encode_rules(state.rules)} | ({REGISTER: register} if register else {}), []
+
+
+def _recorded_rules(settings: Settings) -> tuple[list[WatchCommand], str]:
+    """The rules as the recorder knows them."""
+    try:
+        with closing(open_operations(settings)) as reader:
+            return reader.rules(), "the dispatcher has recorded"
+    except StoreError:
+        return [], "nobody has recorded: there are none in this backup"
+
+
+def _put_aside(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    _sync(target)
+
+
 def _save(name: str, path: Path, copy: Path) -> SavedFile:
     version = _copy_database(path, copy) if path.suffix == ".db" else _copy_file(path, copy)
+    return _saved(name, copy, version)
+
+
+def _saved(name: str, copy: Path, version: int = 0) -> SavedFile:
     _sync(copy)
     return SavedFile(
         name=name, size_bytes=copy.stat().st_size, sha256=_digest(copy), version=version

@@ -237,6 +237,10 @@ def run_tests(
         bool,
         typer.Option(help="Only the stories of real brokers and faults, all of both controllers."),
     ] = False,
+    every_member: Annotated[
+        bool,
+        typer.Option(help="Every member of the long matrices; else the seed draws some of each."),
+    ] = False,
 ) -> None:
     """Run the tests: all of them, or those that the further words (pytest's own) choose.
 
@@ -244,7 +248,11 @@ def run_tests(
     """
     from deploy import run_tests as work
 
-    raise typer.Exit(work.run(quick=quick, all_stories=all_stories, arguments=ctx.args))
+    raise typer.Exit(
+        work.run(
+            quick=quick, all_stories=all_stories, every_member=every_member, arguments=ctx.args
+        )
+    )
 
 
 def simulate(
@@ -274,7 +282,7 @@ def bench(
     repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
     only: Annotated[
-        str, typer.Option(help="With `cluster`: single,ack,kill,…; with `ingest`: a,b,edge,gap,…")
+        str, typer.Option(help="`cluster`: single,ack,…; `ingest`: a,b,edge,…; `mirror`: cpu,…")
     ] = "",
     size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
     small: Annotated[
@@ -288,10 +296,14 @@ def bench(
     """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.
 
     `bench cluster` compares three brokers with three nodes of Apache Kafka instead; `bench ingest`
-    follows records and alarms from capture to store, on one machine and on a city's servers.
+    follows records and alarms from capture to store, on one machine and on a city's servers;
+    `bench mirror` runs our mirror and MirrorMaker 2 between the same brokers: two of ours, and for
+    `--only apache-cpu,apache-delay,apache-memory` two of Apache Kafka.
     """
     from deploy.bench import run as work
 
+    if figure == ["mirror"]:
+        raise typer.Exit(work.run_mirror(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["ingest"]:
         raise typer.Exit(work.run_ingest(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["cluster"]:
@@ -304,32 +316,48 @@ def bench(
     raise typer.Exit(work.run(figure or [], repeat=repeat, write=write, as_json=as_json))
 
 
+HbaseShellCommand = Annotated[
+    str, typer.Option(help="What starts HBase's shell, where the records are in HBase.")
+]
+
+
 def backup(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
-    without_records: Annotated[
-        bool, typer.Option(help="Leave the records out, as when they are in HBase.")
-    ] = False,
+    without_records: Annotated[bool, typer.Option(help="Leave the records out.")] = False,
+    hbase_shell: HbaseShellCommand = "hbase shell -n",
 ) -> None:
-    """Save records, alarms, incidents, accounts and the register while everything runs."""
+    """Save records, alarms, incidents, accounts, rules and register while everything runs."""
     from deploy import backup as work
 
-    manifest = work.backup(ctx.obj, folder, with_records=not without_records)
+    manifest = work.backup(
+        ctx.obj, folder, with_records=not without_records, hbase_shell=hbase_shell
+    )
     for file in manifest.files:
         typer.echo(f"{file.name}  {file.size_bytes:,} bytes  sha256 {file.sha256}")
+    if manifest.hbase is not None:
+        for table, snapshot in manifest.hbase.tables.items():
+            typer.echo(f"{table}  snapshot {snapshot}")
+        typer.echo(f"ingest waited {manifest.hbase.paused_ms / 1000:.1f} s")
+    for warning in manifest.warnings:
+        typer.echo(warning, err=True)
 
 
 def restore(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(help="What `backup` has written.")],
     replace: Annotated[bool, typer.Option(help="Replace what the data directory holds.")] = False,
+    hbase_shell: HbaseShellCommand = "hbase shell -n",
 ) -> None:
     """Put a backup into the data directory of a product that does not run."""
     from deploy import backup as work
 
-    manifest = work.restore(ctx.obj, folder, replace=replace)
+    manifest = work.restore(ctx.obj, folder, replace=replace, hbase_shell=hbase_shell)
     for file in manifest.files:
         typer.echo(f"{file.name}  restored")
+    for warning in manifest.warnings:
+        typer.echo(f"of that backup: {warning}", err=True)
+    typer.echo("the next start puts rules and register on topics that lack them")
     typer.echo("the next start goes on from these positions; its log tells what retention cut")
 
 
@@ -340,24 +368,37 @@ def size(
     peak: Annotated[
         float, typer.Option(min=1, help="The rush hour's rate over the day's average.")
     ] = 3.0,
+    picture_kib: Annotated[
+        float, typer.Option(min=0, help="KiB of a record's pictures; 0: kept elsewhere.")
+    ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """How many brokers, executors and region servers a city needs, with the sums behind them.
 
-    From the costs of a record that were measured; docs/sizing.md says on what, and what is only
-    extrapolated.
+    From the costs of a record that `bench` has measured; docs/sizing.md says on what, and what is
+    only assumed.
     """
     from deploy import size as work
+    from deploy.bench.run import KEPT
+    from deploy.size_costs import measured_costs, sources
 
-    demand = work.Demand(cameras, rate, parse_seconds(keep) / work.DAY_S, peak)
-    needs = work.size(demand)
+    demand = work.Demand(
+        cameras, rate, parse_seconds(keep) / work.DAY_S, peak, picture_kib=picture_kib
+    )
+    costs, days = measured_costs(KEPT)
+    needs = work.size(demand, costs)
     if as_json:
-        typer.echo(json.dumps([asdict(need) for need in needs], ensure_ascii=False))
+        answer = {"needs": [asdict(need) for need in needs], "costs": sources(costs, days)}
+        typer.echo(json.dumps(answer, ensure_ascii=False))
         return
     table = Table("what", "how many", "", "how it was computed")
     for need in needs:
         table.add_row(need.what, f"{need.count:,}", need.unit, need.sum)
     screen().print(table)
+    behind = Table("cost of a record", "value", "where from")
+    for name, value, source in sources(costs, days):
+        behind.add_row(name, f"{value:g}", source)
+    screen().print(behind)
 
 
 def package(

@@ -26,7 +26,7 @@ from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import DEMO, children, console_endpoint
 from deploy.settings import Settings
 from deploy.status_line import StatusLine
-from deploy.supervisor import Child, Supervisor
+from deploy.supervisor import Child, RoleState, Supervisor
 from deploy.up import check_not_running, describe, stop_on_signals
 from ingest.store.port import PageRequest, StoreError
 from monitor.accounts.errors import AccountsUnavailable
@@ -35,6 +35,7 @@ from monitor.accounts.one_time_links import issue_one_time_link
 TICK_S = 0.5
 DRAIN_TIMEOUT_S = 180.0  # minutes of backlog at the rate of a demo, on a busy machine
 READY_TIMEOUT_S = 300.0  # Spark on a busy machine with two cores
+SERVERS_READY_TIMEOUT_S = 900.0  # a city's servers: fourteen JVMs on the same two cores
 ALARMS_COUNTED = 200  # alarms counted for the line; the account counts all
 
 
@@ -54,7 +55,8 @@ async def demo(
     check_not_running(folder, processes)
     prepare(settings)
     supervisor = Supervisor(processes, folder, about=about(plan) if plan else {})
-    run = DemoRun(settings, supervisor, line, seconds)
+    ready_s = READY_TIMEOUT_S if distributed == EMBEDDED else SERVERS_READY_TIMEOUT_S
+    run = DemoRun(settings, supervisor, line, seconds, ready_s)
     run.leader_kill = (
         LeaderKill(run.supervisor, kill_at_s, line.say) if plan and kill_at_s else None
     )
@@ -89,13 +91,19 @@ class DemoRun:
     """
 
     def __init__(
-        self, settings: Settings, supervisor: Supervisor, line: StatusLine, seconds: float | None
+        self,
+        settings: Settings,
+        supervisor: Supervisor,
+        line: StatusLine,
+        seconds: float | None,
+        ready_timeout_s: float,
     ) -> None:
         self.settings = settings
         self.supervisor = supervisor
         self.asked = asyncio.Event()
         self._line = line
         self._seconds = seconds
+        self._ready_timeout_s = ready_timeout_s
         self._started_s = time.monotonic()
         self._ready_s: float | None = None
         self._stored_before = stored_count(settings) or 0
@@ -120,7 +128,7 @@ class DemoRun:
     async def reconcile(self, as_json: bool) -> int:
         """Stops the city, waits until the pipeline is drained, compares the totals."""
         if self._ready_s is None or self.supervisor.failed:
-            self._line.say("no account: not all roles came up")
+            self._line.say(self._what_is_not_ready())
             return 1
         hurry = asyncio.Event()  # with a role that cannot start, nothing arrives for minutes
         stop_on_signals(hurry)
@@ -145,6 +153,15 @@ class DemoRun:
             report.print_reconciliation(account, as_json=False)
         return 0 if account.balanced else 1
 
+    def _what_is_not_ready(self) -> str:
+        children = self.supervisor.children.items()
+        late = [name for name, child in children if child.state is not RoleState.RUNNING]
+        passed_s = time.monotonic() - self._started_s
+        return (
+            f"no account: after {passed_s:.0f} s not ready: {', '.join(late) or 'none'}; "
+            f"logs: {self.settings.site.data_path / 'log'}"
+        )
+
     def _on_ready(self) -> None:
         self._ready_s = time.monotonic()
         endpoint = console_endpoint(self.settings)
@@ -162,7 +179,7 @@ class DemoRun:
     def _time_is_over(self) -> bool:
         now_s = time.monotonic()
         if self._ready_s is None:
-            return now_s - self._started_s > READY_TIMEOUT_S
+            return now_s - self._started_s > self._ready_timeout_s
         return self._seconds is not None and now_s - self._ready_s >= self._seconds
 
     def _update_line(self) -> None:

@@ -1,7 +1,7 @@
 """docs/metrics-applications.md, made from the registries themselves:
 `python -m deploy.metrics_document > docs/metrics-applications.md`.
 
-In: the registries of driver, dispatcher and watch. Out: Markdown. Never: a process.
+In: the registries of driver, dispatcher, watch and mirror. Out: Markdown. Never: a process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.settings import DispatcherSettings
+from dr_mirror.metrics import MirrorMetrics
+from dr_mirror.settings import MirrorSettings
 from monitor.settings import WatchSettings
 from monitor.watch.metrics import WatchMetrics
 from spark_apps.metrics import StreamsMetrics
@@ -42,6 +44,8 @@ def registries() -> dict[str, CollectorRegistry]:
         f"Dispatcher: `[dispatcher] metrics_port`, {DispatcherSettings().metrics_port}":
             DispatcherMetrics().registry,
         f"Watch: `[watch] metrics_port`, {WatchSettings().metrics_port}": WatchMetrics().registry,
+        f"Mirror: `[mirror] metrics_port`, {MirrorSettings().metrics_port}":
+            MirrorMetrics().registry,
     }  # fmt: skip
 
 

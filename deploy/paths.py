@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("bus", "broker", "ingest", "alarm", "monitor", "spark_apps", "deploy")
+PACKAGES = ("bus", "broker", "ingest", "alarm", "monitor", "dr_mirror", "spark_apps", "deploy")
 
 
 def cache_dir() -> Path:

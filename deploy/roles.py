@@ -19,6 +19,12 @@ from deploy.supervisor import Child, ServiceEndpoint
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
 DEFAULT_METRICS_PORT = 9094
 STREAMS, ALARM_STREAMS = "streams", "streams-watchlist"
+MIRROR = "mirror"
+
+
+def driver_name(application: str) -> str:
+    """What supervisor, log folder and watch call the driver of one application alone."""
+    return f"{STREAMS}-{application}"
 
 
 def broker_endpoint(settings: Settings) -> ServiceEndpoint:
@@ -72,6 +78,9 @@ ROLES: dict[str, ServiceRole] = {
         # It needs nobody: what is not there yet is what it is for.
         ServiceRole("watch", "judges by the clock what is away or stands still", (), 10,
                     ready_line="watch: ready"),
+        # It needs nobody on its own machine, and waits for both clusters by itself.
+        ServiceRole(MIRROR, "copies the bus of one site to another", (), 15,
+                    ready_line="mirror: ready"),
         # It begins when all are there, so that its latencies are not those of a start.
         ServiceRole("city", "the simulated cameras",
                     ("broker", "edge", ALARM_STREAMS, STREAMS, "dispatcher"), 30),
@@ -79,7 +88,7 @@ ROLES: dict[str, ServiceRole] = {
 }  # fmt: skip
 PRODUCT = ("broker", "edge", STREAMS, "dispatcher", "console", "watch")  # what `up` starts
 DEMO = (*PRODUCT, "city")
-OPTIONAL = (ALARM_STREAMS,)  # where the settings want it
+OPTIONAL = (ALARM_STREAMS, MIRROR)  # where the settings, or an operator, want it
 
 
 def roles_of(settings: Settings, names: Iterable[str]) -> list[str]:

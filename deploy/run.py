@@ -75,6 +75,16 @@ def _topics_in_the_background(settings: Settings) -> None:
     threading.Thread(target=make, name="topics", daemon=True).start()
 
 
+def _put_back_restored(settings: Settings) -> None:
+    """Rules and register of a restored backup, where the topics lack them."""
+    from deploy.control_topics import put_back, restored_folder
+
+    if restored_folder(settings).exists():
+        threading.Thread(
+            target=put_back, args=(settings, threading.Event()), name="restored", daemon=True
+        ).start()
+
+
 def _broker(settings: Settings) -> int:
     from broker.server.process import run
 
@@ -85,7 +95,9 @@ def _edge(settings: Settings) -> int:
     from ingest.edge.app import serve
 
     _topics_in_the_background(settings)
-    tasks.run(serve(settings.site, settings.bus, settings.edge, settings.pictures))
+    tasks.run(
+        serve(settings.site, settings.bus, settings.edge, settings.pictures, settings.retention)
+    )
     return 0
 
 
@@ -143,16 +155,25 @@ def _drive(job: JobSettings, applications: Sequence[str]) -> int:
 
 
 def _dispatcher(settings: Settings) -> int:
-    from alarm.dispatch import serve
+    from alarm.dispatch.service import serve
+    from ingest.pictures import AlarmCopies, open_pictures
 
     _topics_in_the_background(settings)
-    tasks.run(serve(settings.site, settings.bus, settings.dispatcher, settings.notices))
+    _put_back_restored(settings)
+    pictures = AlarmCopies(open_pictures(settings.pictures, settings.site, settings.edge))
+    tasks.run(
+        serve(
+            settings.site, settings.bus, settings.dispatcher, settings.notices,
+            settings.retention, pictures,
+        )
+    )  # fmt: skip
     return 0
 
 
 def _console(settings: Settings) -> int:
     from deploy.reconcile.open_stores import open_operations, open_records, picture_reader
     from monitor.serve import serve
+    from monitor.watch.incident_reader import newest_in_file
 
     _topics_in_the_background(settings)
     console = console_settings(settings)
@@ -166,6 +187,7 @@ def _console(settings: Settings) -> int:
             read_picture=picture_reader(console.pictures),
             read_processes=lambda: supervised(settings.site.data_path),
             read_watch=partial(_watch_sign, settings),
+            read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),
         )
     )
     return 0
@@ -179,12 +201,15 @@ def _watch_sign(settings: Settings) -> str:
 
 def console_settings(settings: Settings) -> ConsoleSettings:
     """The console's own table, completed by what other tables say of its neighbours."""
+    from deploy.watch_ports import mirror_url
+
     console = settings.console
     return msgspec.structs.replace(
         console,
         health=console.health or {"edge": f"{edge_url(settings)}/healthz"},
         brokers=console.brokers or _own_broker(settings),
         pictures=console.pictures or settings.pictures.store_url(settings.site),
+        mirror=mirror_url(settings),
     )
 
 
@@ -219,6 +244,18 @@ def _watch(settings: Settings) -> int:
     return 0
 
 
+def _mirror(settings: Settings) -> int:
+    import uvloop
+
+    from dr_mirror.service import MirrorNotConfigured, serve
+
+    try:
+        tasks.run(serve(settings.site, settings.mirror), loop_factory=uvloop.new_event_loop)
+    except MirrorNotConfigured as error:
+        raise OperatorError(str(error)) from None
+    return 0
+
+
 STARTERS: dict[str, Callable[[Settings], int]] = {
     "broker": _broker,
     "edge": _edge,
@@ -227,5 +264,6 @@ STARTERS: dict[str, Callable[[Settings], int]] = {
     "dispatcher": _dispatcher,
     "console": _console,
     "watch": _watch,
+    "mirror": _mirror,
     "city": _city,
 }

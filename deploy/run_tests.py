@@ -1,6 +1,7 @@
 """`databus test`: pytest over tests/, files in parallel, the tests of one file in sequence.
 
-In: quick, all, or all stories of real clusters, and pytest's own words. Out: pytest's exit status;
+In: quick, all, every member of the long matrices, or all stories of real clusters, and pytest's
+own words. Out: pytest's exit status;
 its summary is the last line.
 Never: a test of its own.
 """
@@ -18,7 +19,7 @@ from deploy.setup.test_packages import ensure_test_packages, ensure_test_tools
 
 QUICK = "not java and not browser and not slow"
 STORIES = "tests/processes/cluster/test_stories.py"
-ALL_STORIES_VARIABLE = "DATABUS_CLUSTER_TESTS"  # set to "all", no story is left out
+EVERY_MEMBER_VARIABLE = "DATABUS_EVERY_MEMBER"  # "all": none of a long matrix is left out
 WORKERS = 2  # the smallest machine this must run on has two cores
 
 
@@ -36,7 +37,9 @@ def commands(*, quick: bool, arguments: Sequence[str]) -> list[str]:
     return [*call, *arguments, *([] if chosen else ["tests"])]
 
 
-def run(*, quick: bool, all_stories: bool = False, arguments: Sequence[str]) -> int:
+def run(
+    *, quick: bool, all_stories: bool = False, every_member: bool = False, arguments: Sequence[str]
+) -> int:
     """Run the tests in this environment; the seed of the property tests is printed."""
     ensure_test_packages()
     if not quick:
@@ -44,8 +47,9 @@ def run(*, quick: bool, all_stories: bool = False, arguments: Sequence[str]) -> 
     seed = os.environ.get("DATABUS_SEED") or str(random.SystemRandom().randrange(1 << 32))
     print(f"databus: seed {seed} (repeat with DATABUS_SEED={seed})", flush=True)
     environment = {**os.environ, "DATABUS_SEED": seed, "PYTHONUNBUFFERED": "1"}
+    if every_member or all_stories:
+        environment[EVERY_MEMBER_VARIABLE] = "all"
     if all_stories:  # one after the other: each has three brokers and its clients
-        environment[ALL_STORIES_VARIABLE] = "all"
         arguments = [STORIES, "-n", "0", *arguments]
     done = subprocess.run(
         commands(quick=quick, arguments=arguments), cwd=PROJECT_ROOT, env=environment, check=False

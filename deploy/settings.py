@@ -34,6 +34,7 @@ from deploy.settings_sources import (
     kafka_text,
     unknown,
 )
+from dr_mirror.settings import MirrorSettings
 from ingest.senders.simulator.settings import CitySettings
 from ingest.settings import EdgeSettings, PictureSettings, StoreSettings
 from monitor.settings import ConsoleSettings, WatchSettings
@@ -52,6 +53,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "pictures": PictureSettings,
     "watch": WatchSettings,
     "retention": RetentionSettings,
+    "mirror": MirrorSettings,
 }
 SECRET_SHOWN = "***"  # what `config` prints for a secret that is set; no value of any key
 SECTIONS = (
@@ -79,6 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pictures: PictureSettings
     watch: WatchSettings
     retention: RetentionSettings
+    mirror: MirrorSettings
     arguments: tuple[str, ...] = ()
 
 

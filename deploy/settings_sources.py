@@ -20,6 +20,7 @@ PREFIX = "DATABUS_"
 # Variables of the set-up itself; they are no settings of a section.
 NOT_SETTINGS = frozenset(
     {
+        "DATABUS_CONSOLE_PASSWORD",
         "DATABUS_PYTHON",
         "DATABUS_VENV",
         "DATABUS_CACHE",
@@ -27,7 +28,7 @@ NOT_SETTINGS = frozenset(
         "DATABUS_SUPERVISOR",
         "DATABUS_NO_INSTALL",
         "DATABUS_SEED",
-        "DATABUS_CLUSTER_TESTS",
+        "DATABUS_EVERY_MEMBER",
     }
 )
 _TABLE = re.compile(r"^\s*\[\s*([A-Za-z0-9_\-]+)\s*\]")

@@ -15,15 +15,16 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class RecordCosts:
-    """What a record costs on the machine of docs/sizing.md; microseconds of one core, bytes."""
+    """What a record costs; microseconds of one core, bytes. The values here are taken where the
+    bench has none; docs/sizing.md says what they rest on."""
 
     broker_us: float = 113.0  # at its leader, one record a request, acks=all, 4,000 connections
     copy_us: float = 25.0  # at each follower
     edge_us: float = 260.0  # parse, spool with fsync, forward
-    executor_us: float = 620.0  # judge, match, write to HBase
+    executor_us: float = 620.0  # judge, match, write to HBase: driver and executors
+    region_us: float = 250.0  # region servers and Thrift servers
     bus_bytes: float = 600.0  # of vehicles and faces as the city mixes them
     store_bytes: float = 1_500.0  # a record, its index entries and its share of cells
-    region_server_records_s: float = 4_000.0  # written, while others are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Demand:
     cores_per_server: int = 8
     disk_per_server_gib: float = 4_000.0
     busy: float = 0.5  # of its cores a server may use at the peak: the other half is for a failure
+    picture_kib: float = 0.0  # of a record's pictures together; 0: they are kept elsewhere
+    outage_h: float = 24.0  # without the bus, which the edges' spools must last
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,9 @@ def size(demand: Demand, costs: RecordCosts = RecordCosts()) -> list[Need]:
         _brokers(demand, costs, average, peak, usable),
         _partitions(costs, peak),
         _executors(costs, peak),
-        *_store(demand, costs, average, peak),
-        *_bus_disk(demand, costs, average),
+        _meters(),
+        *_store(demand, costs, average, peak, usable),
+        *_disks(demand, costs, average),
     ]
 
 
@@ -112,14 +116,20 @@ def _executors(costs: RecordCosts, peak: float) -> Need:
     return Need("executors of ingest and watch list", max(2, math.ceil(2 * cores)), "cores", told)
 
 
-def _store(demand: Demand, costs: RecordCosts, average: float, peak: float) -> list[Need]:
-    kept = average * DAY_S * demand.keep_days
-    gib = kept * costs.store_bytes * demand.copies / GIB
-    by_rate = peak / costs.region_server_records_s
+def _meters() -> Need:
+    """They read what ingest has added up, not records."""
+    return Need("executors of latency and quality", 2, "cores", "1 × 2 applications")
+
+
+def _store(
+    demand: Demand, costs: RecordCosts, average: float, peak: float, usable: float
+) -> list[Need]:
+    gib = average * DAY_S * demand.keep_days * costs.store_bytes * demand.copies / GIB
+    by_cpu = peak * costs.region_us / 1e6 / usable
     by_disk = gib / (0.7 * demand.disk_per_server_gib)
-    count = max(3, math.ceil(by_rate), math.ceil(by_disk))
+    count = max(3, math.ceil(by_cpu), math.ceil(by_disk))
     told = (
-        f"by rate {peak:,.0f}/s / {costs.region_server_records_s:,.0f} = {by_rate:.1f}; "
+        f"by CPU {peak:,.0f}/s × {costs.region_us:g} µs / {usable:g} cores = {by_cpu:.1f}; "
         f"by disk {by_disk:.1f}; 3 at least"
     )
     disk = (
@@ -132,15 +142,32 @@ def _store(demand: Demand, costs: RecordCosts, average: float, peak: float) -> l
     ]
 
 
-def _bus_disk(demand: Demand, costs: RecordCosts, average: float) -> list[Need]:
-    told = (
-        f"{average:,.0f}/s × {demand.bus_days:g} days × {costs.bus_bytes:g} B × "
-        f"{demand.copies} copies"
-    )
-    return [Need("disk of the bus", math.ceil(bus_gib(demand, costs, average)), "GiB", told)]
+def _disks(demand: Demand, costs: RecordCosts, average: float) -> list[Need]:
+    needs = [
+        Need(
+            "disk of the bus", math.ceil(bus_gib(demand, costs, average)), "GiB",
+            f"{average:,.0f}/s × {demand.bus_days:g} days × {costs.bus_bytes:g} B × "
+            f"{demand.copies} copies",
+        ),
+        Need(
+            "disk of the edges' spools",
+            math.ceil(average * 3_600 * demand.outage_h * costs.bus_bytes / GIB), "GiB",
+            f"{average:,.0f}/s × {demand.outage_h:g} h without the bus × {costs.bus_bytes:g} B",
+        ),
+    ]  # fmt: skip
+    if demand.picture_kib:
+        needs.append(
+            Need(
+                "disk of the pictures",
+                math.ceil(average * DAY_S * demand.keep_days * demand.picture_kib / (1 << 20)),
+                "GiB",
+                f"{average:,.0f}/s × {demand.keep_days:g} days × {demand.picture_kib:g} KiB, "
+                "each once",
+            )
+        )
+    return needs
 
 
 def bus_gib(demand: Demand, costs: RecordCosts, average: float) -> float:
     """What the data topics hold."""
-    kept = average * DAY_S * demand.bus_days
-    return kept * costs.bus_bytes * demand.copies / GIB
+    return average * DAY_S * demand.bus_days * costs.bus_bytes * demand.copies / GIB

@@ -17,18 +17,19 @@ from bus.contracts.topics import (
     QUARANTINE_RECORDS,
 )
 from bus.domain.kinds import MATCHED_TOPICS
-from deploy.roles import ALARM_STREAMS, STREAMS
-from monitor.watch.judge import StageTopics
+from deploy.roles import ALARM_STREAMS, STREAMS, driver_name
+from monitor.watch.driver_pages import StageTopics
 from spark_apps.settings import ALARMS, StreamsSettings
 
 INGEST = "ingest"
 """The stage whose positions are in the record store; those of the others are committed offsets."""
 STAGES = (
-    StageTopics(INGEST, STREAMS, (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, METER_ARRIVED)),
-    StageTopics(ALARMS, STREAMS, MATCHED_TOPICS),
-    StageTopics("quality", STREAMS, (METER_QUALITY,)),
-    StageTopics("latency", STREAMS, (METER_LATENCY,)),
-)
+    StageTopics(INGEST, STREAMS, (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, METER_ARRIVED),
+                driver_name(INGEST)),
+    StageTopics(ALARMS, STREAMS, MATCHED_TOPICS, driver_name(ALARMS)),
+    StageTopics("quality", STREAMS, (METER_QUALITY,), driver_name("quality")),
+    StageTopics("latency", STREAMS, (METER_LATENCY,), driver_name("latency")),
+)  # fmt: skip
 """As one driver does them all."""
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from alarm.dispatch.reader import OperationsReader
 from deploy.bench.backlog import produce_backlog
-from deploy.bench.flow_times import ROWS, percentile_s, stored_rows
+from deploy.bench.flow_times import POLL_S, ROWS, percentile_s, rate_of_commits, stored_rows
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, broker_flags, role, wait_for_port
@@ -25,7 +25,6 @@ from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.state_file import read_state
 from deploy.testservers.process import free_port
-from ingest.store import open_store
 from ingest.store.port import PageRequest, Query
 
 BACKLOG = "backlog"
@@ -39,7 +38,6 @@ WARM_UP_MS = (
 DEMO_TIMEOUT_S = 600
 BACKLOG_RECORDS = 1_000_000
 BACKLOG_TIMEOUT_S = 600
-POLL_S = 0.05
 
 
 def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
@@ -147,25 +145,10 @@ def catch_up() -> float:
             wait_for_port(broker, port, folder)
             produce_backlog(f"127.0.0.1:{port}", BACKLOG_RECORDS)
             with role("streams", folder, flags) as streams:
-                return _rate_of_commits(folder, streams)
-
-
-def _rate_of_commits(folder: Path, streams: subprocess.Popen[bytes]) -> float:
-    """The first batch's records are not counted: its commit starts the clock."""
-    url = f"sqlite://{folder / 'store' / 'records.db'}"
-    deadline = time.monotonic() + BACKLOG_TIMEOUT_S
-    first: tuple[float, int] | None = None
-    while time.monotonic() < deadline and streams.poll() is None:
-        reader = open_store(url)
-        count = sum(reader.counts().stored.values())
-        reader.close()
-        now = time.monotonic()
-        if first is None and count:
-            first = (now, count)
-        if first is not None and count >= BACKLOG_RECORDS:
-            return (count - first[1]) / (now - first[0])
-        time.sleep(POLL_S)
-    raise OperatorError(f"the backlog was not stored; see {folder}")
+                return rate_of_commits(
+                    f"sqlite://{folder / 'store' / 'records.db'}", BACKLOG_RECORDS,
+                    timeout_s=BACKLOG_TIMEOUT_S, goes_on=lambda: streams.poll() is None,
+                )  # fmt: skip
 
 
 @contextmanager

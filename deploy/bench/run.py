@@ -20,6 +20,7 @@ from deploy.bench.cluster import measure as cluster
 from deploy.bench.cluster.size import Size
 from deploy.bench.ingest import measure as ingest
 from deploy.bench.machine import facts
+from deploy.bench.mirror import measure as mirror
 from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
@@ -32,7 +33,7 @@ KEPT = PROJECT_ROOT / "docs" / "benchmarks.json"
 
 def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int:
     """Measure; every target has a folder and ports of its own."""
-    apart = (cluster.PREFIX, ingest.PREFIX)
+    apart = (cluster.PREFIX, ingest.PREFIX, mirror.PREFIX)
     one_broker = [name for name in FIGURES if not name.startswith(apart)]
     for name in names:
         if name not in one_broker:
@@ -62,6 +63,13 @@ def run_ingest(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
     """The figures from capture to store, or those that begin with the words of `only`."""
     names = ingest.chosen(only)
     found = ingest.measure(names, repeat, _say)
+    return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_mirror(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
+    """Our mirror beside MirrorMaker 2."""
+    names = mirror.chosen(only)
+    found = mirror.measure(names, repeat, _say)
     return _finish(found, names, write=write, as_json=as_json)
 
 

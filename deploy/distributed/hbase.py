@@ -24,7 +24,7 @@ from deploy.testservers.hbase import LOG4J, MASTER, OPTIONS, THRIFT, hbase_jars,
 from deploy.testservers.process import class_path
 
 REGION_SERVER = "org.apache.hadoop.hbase.regionserver.HRegionServer"
-ZOOKEEPER = "hbase-zookeeper"
+ZOOKEEPER, THRIFT_NAME = "hbase-zookeeper", "hbase-thrift-"
 HEAPS = {MASTER: "512m", REGION_SERVER: "768m", THRIFT: "256m"}
 SESSION_MS = 10_000  # after which a silent region server's regions go to another one
 STOP_TIMEOUT_S = 20.0
@@ -40,7 +40,7 @@ def hbase_processes(plan: HbasePlan) -> list[Child]:
         for number in range(plan.region_servers)
     ]  # fmt: skip
     thrift_servers = [
-        _process(plan, f"hbase-thrift-{number + 1}", THRIFT, plan.thrift_port(number),
+        _process(plan, f"{THRIFT_NAME}{number + 1}", THRIFT, plan.thrift_port(number),
                  needs=tuple(child.name for child in region_servers))
         for number in range(THRIFT_SERVERS)
     ]  # fmt: skip

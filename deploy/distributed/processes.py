@@ -6,10 +6,12 @@ Never: starting anything.
 
 from __future__ import annotations
 
-from deploy.distributed.hbase import hbase_processes
+from deploy.distributed.hbase import THRIFT_NAME, hbase_processes
 from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan
-from deploy.distributed.spark import driver_name, spark_processes
-from deploy.roles import ALARM_STREAMS, STREAMS
+from deploy.distributed.spark import spark_processes
+from deploy.distributed.tables import NAME as TABLES
+from deploy.distributed.tables import tables_process
+from deploy.roles import ALARM_STREAMS, STREAMS, driver_name
 from deploy.settings import Settings, with_changes
 from deploy.supervisor import Child
 
@@ -29,9 +31,16 @@ def distributed_settings(settings: Settings, plan: DistributedPlan) -> Settings:
 
 
 def distributed_processes(settings: Settings, plan: DistributedPlan) -> list[Child]:
-    """HBase first; then Spark, whose drivers wait for the bus and the store by themselves."""
-    hbase = hbase_processes(plan.hbase) if plan.hbase else []
-    return [*hbase, *(spark_processes(settings, plan.spark) if plan.spark else [])]
+    """HBase first, then its tables; then Spark, whose drivers wait for the bus by themselves."""
+    found: list[Child] = []
+    if plan.hbase:
+        found = hbase_processes(plan.hbase)
+        thrift_servers = [child.name for child in found if child.name.startswith(THRIFT_NAME)]
+        found.append(tables_process(settings, plan.hbase, thrift_servers))
+    if plan.spark:
+        tables = (TABLES,) if plan.hbase else ()
+        found += spark_processes(settings, plan.spark, tables)
+    return found
 
 
 def stands_in(plan: DistributedPlan) -> dict[str, list[str]]:

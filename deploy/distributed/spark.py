@@ -15,7 +15,7 @@ from pathlib import Path
 from deploy.cluster.layout import HOST
 from deploy.distributed.layout import CORES, EXECUTOR_MEMORY, SparkPlan
 from deploy.errors import Unavailable
-from deploy.roles import ROLES, environment
+from deploy.roles import ROLES, driver_name, environment
 from deploy.run import end_with_the_supervisor
 from deploy.settings import Settings
 from deploy.setup.java import java_home
@@ -25,6 +25,7 @@ MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 DAEMON_MEMORY = "256m"
 STOP_TIMEOUT_S = 15.0
+WRITER = "ingest"
 PORT_OPTION = "--spark-port"
 
 
@@ -49,15 +50,13 @@ def spark_environment() -> dict[str, str]:
     }
 
 
-def spark_processes(settings: Settings, plan: SparkPlan) -> list[Child]:
-    """The master, the workers, and a driver for each application."""
+def spark_processes(
+    settings: Settings, plan: SparkPlan, store: tuple[str, ...] = ()
+) -> list[Child]:
+    """The master, the workers, and a driver for each application; `store`: what the one that writes
+    it waits for."""
     workers = [_worker(plan, number) for number in range(plan.workers)]
-    return [_master(plan), *workers, *(_driver(settings, plan, name) for name in CORES)]
-
-
-def driver_name(application: str) -> str:
-    """What the supervisor and the log folder call an application's driver."""
-    return f"streams-{application}"
+    return [_master(plan), *workers, *(_driver(settings, plan, name, store) for name in CORES)]
 
 
 def _master(plan: SparkPlan) -> Child:
@@ -94,13 +93,15 @@ def _daemon(name: str, port: int, words: list[str], needs: tuple[str, ...]) -> C
     )
 
 
-def _driver(settings: Settings, plan: SparkPlan, application: str) -> Child:
+def _driver(
+    settings: Settings, plan: SparkPlan, application: str, store: tuple[str, ...]
+) -> Child:
     words = ["deploy.distributed.submit", application, str(CORES[application])]
     return Child(
         name=driver_name(application),
         command=(sys.executable, "-m", *words, *settings.arguments),
         environment=spark_environment(),
-        needs=plan.names,
+        needs=(*plan.names, *(store if application == WRITER else ())),
         ready_line=ROLES["streams"].ready_line,
         stop_timeout_s=ROLES["streams"].stop_timeout_s,
     )

@@ -30,7 +30,7 @@ def command_of(job: JobSettings, path: Path, application: str, cores: int) -> li
     streams = job.streams
     options = {
         "spark.app.name": f"streams-{application}",
-        "spark.cores.max": cores,
+        "spark.cores.max": streams.conf.get("spark.cores.max", cores),
         "spark.executor.cores": 1,
         "spark.executor.memory": EXECUTOR_MEMORY,
         "spark.driver.host": HOST,

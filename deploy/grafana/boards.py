@@ -60,6 +60,21 @@ BOARDS: dict[str, tuple[str, list[Panel]]] = {
                 "Write to commit, p99",
                 {"databus:streams_commit_seconds:p99_5m": "{{application}}"}, "s",
             ),
+            Panel("Arrived, valid, stored, duplicates", {
+                "databus:streams_arrived:rate1m": "{{kind}} arrived",
+                "databus:streams_valid:rate1m": "{{kind}} valid",
+                'databus:streams_records:rate1m{outcome=~"stored|duplicates"}':
+                    "{{kind}} {{outcome}}",
+            }, "cps"),
+            Panel(
+                "Rejected, by reason",
+                {"databus:streams_rejected:rate1m": "{{kind}} {{reason}}"}, "cps",
+            ),
+            Panel("In flight on the bus", {"databus:in_flight_records": "{{topic}}"}),
+            Panel(
+                "Capture to store, p99",
+                {"databus:streams_capture_seconds:p99_5m": "{{kind}}"}, "s",
+            ),
         ],
     ),
     "brokers": (
@@ -101,6 +116,10 @@ BOARDS: dict[str, tuple[str, list[Panel]]] = {
         "Surveillance data bus: alarms and the watch",
         [
             Panel("Alarms", {"databus:dispatcher_alarms:rate5m * 60": "a minute"}),
+            Panel(
+                "Capture to alarm, p99",
+                {"databus:dispatcher_alarm_seconds:p99_5m": "{{kind}}"}, "s",
+            ),
             Panel("Who decides", {"databus_dispatcher_works": "{{instance}}"}),
             Panel("Notices", {
                 "sum by (notifier, outcome) (rate(databus_notices_total[5m])) * 60":

@@ -5,7 +5,8 @@ the topics' offsets, the store, the alarms. Out: one `Reconciliation` whose `cou
 sentences what does not add up; it balances when there are none. Never: I/O, a clock, a tolerance.
 
 The equations, per kind of flow:
-    arrived = on the data topic + put aside by the edge
+    arrived = on the data topic + put aside by the edge, by the topics' ends
+    arrived = handed over by edges, as they say + written by devices themselves
     arrived = valid + rejected + rejected again + in flight
     valid   = stored + duplicates
     counted = tried by the city + counted by others
@@ -36,7 +37,8 @@ class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
 
     `on_topic` counts records ever appended to the data topic, `edge_rejected` those the edge put
     aside; `in_flight` those of both that the ingest query has not passed yet; `counted` is what
-    producers said of themselves, `uncounted` the distinct records of devices that never did.
+    producers said of themselves, `uncounted` the distinct records of devices that never did;
+    `by_edges` what edges say that the bus has of them, the rest was written to it directly.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
     rejected_again: int = 0
     latency_p50_ms: int | None = None
     latency_p99_ms: int | None = None
+    by_edges: int = 0
     clock_off: int = 0  # records left out of the latency: their device's clock is wrong
     # Records still come: what senders counted and what is stored are of different moments.
     is_alive: bool = False
@@ -73,6 +76,7 @@ class FlowReconciliation(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     sent: int
     arrived: int
+    directly: int  # of these, written to the topic by devices themselves
     valid: int
     stored: int
     rejected: Mapping[str, int]
@@ -134,6 +138,7 @@ def _reconciled_flow(totals: FlowTotals) -> FlowReconciliation:
         kind=totals.kind,
         sent=totals.counted + totals.uncounted,
         arrived=totals.on_topic + totals.edge_rejected,
+        directly=max(0, totals.on_topic + totals.edge_rejected - totals.by_edges),
         valid=totals.stored + totals.duplicates,
         stored=totals.stored,
         rejected=dict(totals.rejected),
@@ -148,7 +153,7 @@ def _reconciled_flow(totals: FlowTotals) -> FlowReconciliation:
 def _flow_faults(totals: FlowTotals) -> list[str]:
     """While records come, only what the bus and the store say of one and the same moment is
     judged; the senders' own counts are ahead of both."""
-    checks = (_sums,) if totals.is_alive else (_on_the_way, _counters, _identities, _reasons)
+    checks = (_sums,) if totals.is_alive else _CHECKS
     return [f"{totals.kind}: {fault}" for check in checks if (fault := check(totals))]
 
 
@@ -197,6 +202,17 @@ def _reasons(totals: FlowTotals) -> str:
     }
     told = ", ".join(f"{has} {reason} and not {must}" for reason, (has, must) in wrong.items())
     return f"rejected {told}" if told else ""
+
+
+def _edges(totals: FlowTotals) -> str:
+    """An edge says what the brokers have acknowledged, so the topics hold no less."""
+    arrived = totals.on_topic + totals.edge_rejected
+    if totals.by_edges <= arrived:
+        return ""
+    return f"edges have handed over {totals.by_edges} records, the topics have held {arrived}"
+
+
+_CHECKS = (_on_the_way, _edges, _counters, _identities, _reasons)
 
 
 def _of_others(totals: FlowTotals) -> int:

@@ -22,7 +22,7 @@ from bus.contracts.topics import (
 from bus.domain.kinds import KINDS
 from deploy.reconcile.balance import AlarmTotals, FlowTotals, GroundTruth, Reconciliation, balance
 from deploy.reconcile.open_stores import open_operations, open_records
-from deploy.reconcile.topic_totals import TopicTotals, read_topic_totals
+from deploy.reconcile.topic_totals import PutAside, TopicTotals, read_topic_totals
 from deploy.settings import Settings
 from ingest.senders.simulator.ground_truth import (
     VALID,
@@ -55,7 +55,7 @@ class _Totals:
     counts: Counts
     positions: Sequence[Position]  # of the same moment as the counts
     cells: Sequence[QualityCell]
-    quarantined: Mapping[str, int]
+    put_aside: Mapping[str, PutAside]
     truth: TruthTotals
     is_alive: bool
 
@@ -75,7 +75,7 @@ def reconcile(settings: Settings) -> Reconciliation:
             counts=counts,
             positions=positions,
             cells=reader.quality(from_ms=0, until_ms=0),
-            quarantined=bus.quarantined(),
+            put_aside=bus.put_aside(INGEST, positions),
             truth=truth,
             is_alive=_data_ends(read_topic_totals(settings.bus, TOPICS)) != _data_ends(begun),
         )
@@ -92,16 +92,17 @@ def _flow(topic: str, totals: _Totals, found: Sequence[RecordLine]) -> FlowTotal
     for kind in kinds:
         rejected.update(counts.rejected.get(kind, {}))
     positions = totals.positions
-    aside = sum(totals.quarantined.get(kind, 0) for kind in kinds)
-    behind_aside = totals.bus.behind(INGEST, positions, [QUARANTINE_RECORDS])
+    aside = [totals.put_aside[kind] for kind in kinds if kind in totals.put_aside]
     p50_ms, p99_ms, off = _latency(totals.reader, kinds)
     return FlowTotals(
         kind=topic,
         on_topic=totals.bus.on_topic(topic),
-        edge_rejected=aside,
-        in_flight=totals.bus.behind(INGEST, positions, [topic]) + (behind_aside if aside else 0),
+        edge_rejected=sum(each.arrived for each in aside),
+        in_flight=totals.bus.behind(INGEST, positions, [topic])
+        + sum(each.in_flight for each in aside),
         counted=sum(cell.sent for cell in totals.cells if cell.kind in kinds),
         uncounted=_uncounted(totals, kinds),
+        by_edges=sum(cell.accepted for cell in totals.cells if cell.kind in kinds),
         truth=_truth(topic, totals.truth, found),
         stored=_of(counts.stored, kinds),
         duplicates=_of(counts.duplicates, kinds),

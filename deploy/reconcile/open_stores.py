@@ -5,14 +5,13 @@ In: settings. Out: readers; the caller closes them. Never: writing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 from alarm.dispatch.reader import OperationsReader
 from deploy.settings import Settings
-from ingest.pictures.store import PictureStore, ServedPicture
 from ingest.store import open_store
 from ingest.store.port import RecordReader
+from monitor.ports import ReadPicture
 
 
 def open_records(settings: Settings) -> RecordReader:
@@ -20,8 +19,11 @@ def open_records(settings: Settings) -> RecordReader:
     return open_store(settings.store.records_url(settings.site), "read")
 
 
-def picture_reader(url: str) -> Callable[[str], ServedPicture | None]:
+def picture_reader(url: str) -> ReadPicture:
     """What reads the picture store at an fsspec URL; opened with the first picture."""
+    # Imported here: three megabytes, of which the watch, which opens stores too, needs none.
+    from ingest.pictures.store import PictureStore
+
     store = cache(lambda: PictureStore(url, ""))
     return lambda name: store().serve(name)
 

@@ -24,6 +24,7 @@ def print_reconciliation(account: Reconciliation, *, as_json: bool) -> None:
         "flow",
         "sent",
         "arrived",
+        "directly",
         "valid",
         "stored",
         "rejected",
@@ -71,7 +72,7 @@ def _cells(flow: FlowReconciliation) -> tuple[str, ...]:
         if flow.latency_p50_ms is None or flow.latency_p99_ms is None
         else f"{flow.latency_p50_ms} / {flow.latency_p99_ms} ms"
     )
-    counts = (flow.sent, flow.arrived, flow.valid, flow.stored)
+    counts = (flow.sent, flow.arrived, flow.directly, flow.valid, flow.stored)
     return (
         flow.kind,
         *map(str, counts),

@@ -27,6 +27,14 @@ BATCH = 2000
 
 
 @dataclass(frozen=True, slots=True)
+class PutAside:
+    """Records of one kind that the edge put aside. `in_flight` of them are not passed yet."""
+
+    arrived: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopicTotals:
     """Identity and end offsets of the topics asked for."""
 
@@ -70,13 +78,19 @@ class TopicTotals:
                 ends[place] = max(ends[place], p.end_offset)
         return TopicTotals(self.bus, self.cluster, ends)
 
-    def quarantined(self) -> dict[str, int]:
-        """How many records were put aside, by what their sender meant them to be."""
+    def put_aside(self, application: str, positions: Sequence[Position]) -> dict[str, PutAside]:
+        """What the edge put aside, by what its sender meant it to be."""
         ends = {p: e for (t, p), e in self.end_offsets.items() if t == QUARANTINE_RECORDS and e}
-        counts: Counter[str] = Counter()
+        on_topic = {(QUARANTINE_RECORDS, partition): end for partition, end in ends.items()}
+        found = lags(application, positions, on_topic, topic_ids=self.cluster.topic_ids)
+        passed = {each.partition: each.end_offset - each.lag for each in found}
+        arrived: Counter[str] = Counter()
+        in_flight: Counter[str] = Counter()
         for received in _read(self.bus, QUARANTINE_RECORDS, ends):
-            counts[(received.header(KIND) or b"").decode("utf-8", "replace")] += 1
-        return dict(counts)
+            kind = (received.header(KIND) or b"").decode("utf-8", "replace")
+            arrived[kind] += 1
+            in_flight[kind] += received.offset >= passed[received.partition]
+        return {kind: PutAside(count, in_flight[kind]) for kind, count in arrived.items()}
 
 
 def read_topic_totals(bus: BusSettings, topics: Sequence[str]) -> TopicTotals:

@@ -28,6 +28,9 @@ from deploy.testservers.databus import (
 )
 
 KRAFT, ZOOKEEPER = "kraft", "zookeeper"
+MIRROR = "MIRROR"
+"""The name of the listener for a mirror."""
+
 ATTEMPTS = 5
 """Picks of ports for a cluster. One collision in a thousand starts was seen; five in a row have
 another cause."""
@@ -58,6 +61,7 @@ class PlannedNode:
     directory: Path
     prefix: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
+    mirror_port: int = 0
 
 
 @dataclass(slots=True)
@@ -100,6 +104,15 @@ class RunningCluster:
             if "controller" in node.role
         )
 
+    @property
+    def mirror_bootstrap(self) -> str:
+        """Addresses of all brokers' listeners for a mirror; see `start_cluster`."""
+        return ",".join(
+            f"{node.host}:{node.mirror_port}"
+            for _, node in sorted(self.plan.items())
+            if "broker" in node.role
+        )
+
     def node(self, node_id: int) -> RunningBroker:
         """A node by its id."""
         return self.nodes[node_id]
@@ -117,7 +130,7 @@ class RunningCluster:
         node = self.plan[node_id]
         for attempt in range(ATTEMPTS):
             try:
-                self.nodes[node_id] = _spawn(node).wait_until_ready(START_TIMEOUT_S)
+                self.nodes[node_id] = _ready(node, _spawn(node))
                 break
             except BrokerStartError as error:
                 if PORT_TAKEN not in str(error) or attempt == ATTEMPTS - 1:
@@ -164,20 +177,23 @@ def start_cluster(
     hosts: Sequence[str] = (),
     prefixes: Sequence[Sequence[str]] = (),
     node_properties: Mapping[int, Mapping[str, str]] | None = None,
+    mirror_listener: bool = False,
 ) -> RunningCluster:
     """Start brokers 1..n, with `separate_controllers` controllers 100.. or the first three brokers
     as voters; under ZooKeeper at `zookeeper_connect`. They serve when this returns.
 
     `hosts` and `prefixes` (words before a node's command, such as `ip netns exec a`) are by
-    position, brokers first; `node_properties` by node id. Raises BrokerStartError with the logs.
+    position, brokers first; `node_properties` by node id. With `mirror_listener` every broker has
+    one more listener, over which a mirror may write. Raises BrokerStartError with the logs.
     """
     root = Path(directory).absolute()
     failure: BrokerStartError | None = None
     for _ in range(ATTEMPTS):
         nodes = _plan(root, brokers, separate_controllers, controller, hosts, prefixes)
         cluster_id = _configure(
-            nodes, controller, properties or {}, zookeeper_connect, node_properties or {}
-        )
+            nodes, controller, properties or {}, zookeeper_connect, node_properties or {},
+            MIRROR if mirror_listener else "",
+        )  # fmt: skip
         try:
             return _start(nodes, cluster_id)
         except BrokerStartError as error:
@@ -249,7 +265,7 @@ def _pick_ports(nodes: list[PlannedNode]) -> None:
     probes = []
     try:
         for node in nodes:
-            for attribute in ("port", "controller_port"):
+            for attribute in ("port", "controller_port", "mirror_port"):
                 # A host of another network namespace cannot be bound here; its ports are free.
                 probe = _bound("127.0.0.1" if node.prefix else node.host)
                 probes.append(probe)
@@ -265,6 +281,7 @@ def _configure(
     properties: Mapping[str, str],
     zookeeper_connect: str | None,
     node_properties: Mapping[int, Mapping[str, str]],
+    mirror_listener: str,
 ) -> str:
     """Fill in every node's properties; the id the cluster will have, empty under ZooKeeper."""
     cluster_id = "" if controller == ZOOKEEPER else new_cluster_id()
@@ -277,6 +294,8 @@ def _configure(
         listeners = []
         if "broker" in node.role:
             listeners.append(f"PLAINTEXT://{node.host}:{node.port}")
+        if "broker" in node.role and mirror_listener:
+            listeners.append(f"{mirror_listener}://{node.host}:{node.mirror_port}")
         if "controller" in node.role:
             listeners.append(f"CONTROLLER://{node.host}:{node.controller_port}")
         own = {
@@ -285,6 +304,10 @@ def _configure(
             "metrics.port": "0",
             "metrics.host": node.host,
         }
+        if mirror_listener:
+            names = ["PLAINTEXT", "CONTROLLER", mirror_listener]
+            own["mirror.listener.name"] = mirror_listener
+            own["listener.security.protocol.map"] = ",".join(f"{one}:PLAINTEXT" for one in names)
         if controller == ZOOKEEPER:
             own |= {"zookeeper.connect": zookeeper_connect or "", "broker.id": str(node.node_id)}
         else:
@@ -302,7 +325,8 @@ def _start(nodes: list[PlannedNode], cluster_id: str) -> RunningCluster:
     try:
         for node in sorted(nodes, key=lambda one: "controller" not in one.role):
             begun.append(_spawn(node))
-        running = {one.node_id: one.wait_until_ready(START_TIMEOUT_S) for one in begun}
+        by_id = {node.node_id: node for node in nodes}
+        running = {one.node_id: _ready(by_id[one.node_id], one) for one in begun}
     except BrokerStartError as error:
         for one in begun:
             one.kill()
@@ -316,6 +340,14 @@ def _start(nodes: list[PlannedNode], cluster_id: str) -> RunningCluster:
     return RunningCluster(
         cluster_id or first.cluster_id, running, {node.node_id: node for node in nodes}
     )
+
+
+def _ready(node: PlannedNode, process: BrokerProcess) -> RunningBroker:
+    """The node once it serves; of its addresses clients are given the one that is theirs."""
+    running = process.wait_until_ready(START_TIMEOUT_S)
+    if "broker" in node.role:
+        running.bootstrap = f"{node.host}:{node.port}"
+    return running
 
 
 def _spawn(node: PlannedNode) -> BrokerProcess:

@@ -38,13 +38,18 @@ def shell_jars() -> list[Path]:
     return jars_of(POM, "testserver-hbase-shell")
 
 
+def shell_command(conf: Path) -> list[str]:
+    """What starts it; it reads statements from its standard input, one a line."""
+    java = [str(ensure_java()), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
+    jars = class_path([conf, *hbase_jars(), *shell_jars()])
+    return [*java, *OPTIONS, "-cp", jars, "org.jruby.Main", "-e", _STATEMENTS]
+
+
 def run_shell(conf: Path, statements: Sequence[str]) -> str:
     """Type statements, one a line; `conf` holds `hbase-site.xml`. Raises `Unavailable` with what
     the shell said where one fails."""
-    java = [str(ensure_java()), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
-    jars = class_path([conf, *hbase_jars(), *shell_jars()])
     ended = subprocess.run(
-        [*java, *OPTIONS, "-cp", jars, "org.jruby.Main", "-e", _STATEMENTS],
+        shell_command(conf),
         input="\n".join(statements), text=True, capture_output=True, timeout=TIMEOUT_S, check=False,
     )  # fmt: skip
     if ended.returncode:

@@ -9,14 +9,26 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from alarm.dispatch.operations import BatchChanges, OperationsStore
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.producer import Producer
+from bus.client.register_writer import send_entries
 from bus.contracts.alarms import Alarm
+from bus.contracts.commands import WatchCommand
+from bus.contracts.register import Device, Register, decode_register, encode_register
+from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, TOPICS
+from bus.domain.register_changes import entries_of
+from bus.notify.acknowledgements import Acknowledgements
+from deploy import control_topics
 from deploy.backup import MANIFEST, backup, places, restore
+from deploy.control_topics import put_back, read_control, restored_folder
 from deploy.errors import OperatorError
 from deploy.settings import Settings, load
 from deploy.state_file import StateFile
+from deploy.testservers.databus import RunningBroker, start_broker
 from ingest.store import open_store
 from ingest.store.port import PositionsOverlap, Query, RecordStore, StoreBatch
 from monitor.accounts.roles import AccountRole
@@ -27,15 +39,22 @@ BATCH = 50
 FAR = 10**9  # a record that the traffic never reaches
 
 
-def site(folder: Path) -> Settings:
-    return load(flags=[f"site.data_dir={folder}"], environment={})
+@pytest.fixture(autouse=True)
+def quickly_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of these sites have no bus; nothing here depends on how long it is waited for."""
+    monkeypatch.setattr(control_topics, "AWAY_S", 0.05)
+
+
+def site(folder: Path, bootstrap: str = "127.0.0.1:1") -> Settings:
+    flags = [f"site.data_dir={folder}", f"bus.bootstrap_servers={bootstrap}"]
+    return load(flags=flags, environment={})
 
 
 class StoreTraffic:
     """Ingest's writer under load: batches with positions, until told to stop."""
 
     def __init__(self, store: RecordStore) -> None:
-        self._store = store
+        self.store = store
         self.end = 0
         self._stop = threading.Event()
         self.under_way = threading.Event()
@@ -44,7 +63,7 @@ class StoreTraffic:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            write(self._store, self.end)
+            write(self.store, self.end)
             self.end += BATCH
             self.under_way.set()
 
@@ -106,15 +125,17 @@ def test_alarms_accounts_and_the_register_are_saved(tmp_path: Path):
         accounts = AccountStore(settings.site.data_path)
         accounts.add("wang", "a long password", [AccountRole.OPERATOR])
         places(settings)["register.json"].write_text('{"devices": []}')
+        Acknowledgements(settings.site).add("r:1", "wang", 1)
         manifest = backup(settings, tmp_path / "saved")
         accounts.close()
-    saved = {"operations.db", "accounts.db", "register.json"}
+    saved = {"operations.db", "accounts.db", "register.json", "acknowledged.db"}
     assert {file.name for file in manifest.files} == saved
     restored = site(tmp_path / "again")
     restore(restored, tmp_path / "saved")
     with closing(OperationsStore(restored.dispatcher.operations_path(restored.site))) as operations:
         assert operations.apply(BatchChanges(alarms=[alarm])) == [], "it is known"
     assert places(restored)["register.json"].read_text() == '{"devices": []}'
+    assert Acknowledgements(restored.site).who("r:1") == "wang"
     again = AccountStore(restored.site.data_path)
     assert again.verify("wang", "a long password")
     again.close()
@@ -175,16 +196,18 @@ def test_what_cannot_be_saved_or_read_is_said(tmp_path: Path):
     (tmp_path / "var").mkdir()
     places(settings)["register.json"].write_text("{}")
     in_hbase = load(
-        flags=[f"site.data_dir={tmp_path}/var", "store.url=hbase://h:9090/city"], environment={}
+        flags=[f"site.data_dir={tmp_path}/var", "store.url=hbase://h:9090/city",
+               "bus.bootstrap_servers=127.0.0.1:1"], environment={}
     )
-    with pytest.raises(OperatorError, match="hbase shell"):
-        backup(in_hbase, tmp_path / "saved")
+    with pytest.raises(OperatorError, match="say --hbase-shell"):
+        backup(in_hbase, tmp_path / "saved", hbase_shell="no-such-hbase shell -n")
+    assert not (tmp_path / "saved").exists()
     backup(in_hbase, tmp_path / "saved", with_records=False)
     with pytest.raises(OperatorError, match="exists"):
         backup(settings, tmp_path / "saved")
     manifest = json.loads((tmp_path / "saved" / MANIFEST).read_text())
-    (tmp_path / "saved" / MANIFEST).write_text(json.dumps({**manifest, "format": 2}))
-    with pytest.raises(OperatorError, match="has format 2"):
+    (tmp_path / "saved" / MANIFEST).write_text(json.dumps({**manifest, "format": 3}))
+    with pytest.raises(OperatorError, match="has format 3"):
         restore(settings, tmp_path / "saved")
     manifest["files"][0]["name"] = "../../etc/passwd"
     (tmp_path / "saved" / MANIFEST).write_text(json.dumps(manifest))
@@ -192,3 +215,76 @@ def test_what_cannot_be_saved_or_read_is_said(tmp_path: Path):
         restore(settings, tmp_path / "saved")
     with pytest.raises(OperatorError, match="is no backup"):
         restore(settings, tmp_path / "var")
+
+
+RULE = WatchCommand(rule_id="r", op="put", version=5, match={"plate_number": ["浙AWL999"]})
+OTHER = WatchCommand(rule_id="other", op="put", version=1, match={"plate_number": ["浙B1"]})
+REGISTER = Register(devices=(Device(camera_ip="10.0.0.1", checkpoint_id="c", kind="vehicle"),))
+
+
+@pytest.fixture
+def two_buses(tmp_path: Path) -> Iterator[list[RunningBroker]]:
+    """One, and the one that comes after it was lost; both with the control topics."""
+    running = [start_broker(tmp_path / name) for name in ("bus", "new-bus")]
+    for one in running:
+        admin = Admin(site(tmp_path, one.bootstrap).bus, client_id="test")
+        admin.ensure_topics([TOPICS[CONTROL_REGISTER], TOPICS[CONTROL_WATCHLIST]])
+        admin.close()
+    yield running
+    for one in running:
+        one.stop()
+
+
+def send_rules(settings: Settings, *commands: WatchCommand) -> None:
+    producer = Producer(settings.bus, client_id="test")
+    for one in commands:
+        producer.send(CONTROL_WATCHLIST, msgspec.json.encode(one), key=one.rule_id)
+    assert producer.close() == 0
+
+
+@pytest.mark.slow  # two broker processes
+def test_rules_and_register_come_back_on_a_bus_that_was_lost(
+    two_buses: list[RunningBroker], tmp_path: Path
+):
+    """They used to be missing: of the register only the simulator's file was saved, of the rules
+    nothing was put back. What the new bus knows already, as removed too, is left as it is."""
+    lost, new = two_buses
+    before = site(tmp_path / "var", lost.bootstrap)
+    (tmp_path / "var").mkdir()
+    places(before)["register.json"].write_bytes(encode_register(Register(site="stale")))
+    send_rules(before, RULE, OTHER, msgspec.structs.replace(OTHER, rule_id="gone"),
+               WatchCommand(rule_id="gone", op="remove", version=2))  # fmt: skip
+    entries = entries_of(REGISTER).values()
+    send_entries(before.site, before.bus, entries, author="wang", client_id="test")
+    manifest = backup(before, tmp_path / "saved")
+    assert manifest.warnings == []
+    assert decode_register((tmp_path / "saved" / "register.json").read_bytes()) == REGISTER
+
+    after = site(tmp_path / "again", new.bootstrap)
+    restore(after, tmp_path / "saved")
+    send_rules(after, WatchCommand(rule_id="other", op="remove", version=9))
+    put_back(after, threading.Event())
+    state = read_control(after)
+    assert [rule.rule_id for rule in state.rules] == ["r"]
+    assert state.rules == [RULE]
+    assert state.register == REGISTER
+    assert list(restored_folder(after).iterdir()) == [], "once"
+
+    restore(after, tmp_path / "saved", replace=True)
+    changed = Register(devices=(msgspec.structs.replace(REGISTER.devices[0], kind="face"),))
+    send_entries(after.site, after.bus, entries_of(changed).values(), author="", client_id="test")
+    put_back(after, threading.Event())
+    assert read_control(after).register == changed, "a register that is there is not replaced"
+
+
+def test_without_a_bus_the_backup_says_what_it_holds_of_the_rules(tmp_path: Path):
+    """Those that the dispatcher has recorded; and the site's own file for the register."""
+    settings = site(tmp_path / "var")
+    with closing(OperationsStore(settings.dispatcher.operations_path(settings.site))) as operations:
+        operations.apply(BatchChanges(commands=[RULE]))
+    manifest = backup(settings, tmp_path / "saved")
+    (warning,) = manifest.warnings
+    assert "the bus does not answer" in warning
+    assert "the dispatcher has recorded" in warning
+    saved = msgspec.json.decode((tmp_path / "saved" / "rules.json").read_bytes())
+    assert [rule["rule_id"] for rule in saved] == ["r"]

@@ -5,14 +5,17 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from deploy.paths import PROJECT_ROOT
 from deploy.roles import OPTIONAL, PRODUCT, ROLES, broker_endpoint, console_endpoint, edge_endpoint
+from deploy.run import console_settings
 from deploy.settings import SECTIONS, compose, load
 from deploy.settings_sources import from_environment
+from deploy.watch_ports import watch_settings
 
 SYSTEMD = PROJECT_ROOT / "deploy" / "systemd"
 COMPOSE = PROJECT_ROOT / "deploy" / "compose" / "compose.yaml"
@@ -111,6 +114,19 @@ def test_the_compose_file_gives_settings_that_exist_and_publishes_the_ports_of_t
             host = "127.0.0.1" if name == "broker" else address
             assert ports == [f"{host}:{port}:{port}"]
             assert str(port) in service["healthcheck"]["test"][-1]
+
+
+def test_in_containers_the_watch_asks_each_process_by_its_name():
+    """On the loopback of its own container it found neither edge nor console nor a driver."""
+    for name in ("watch", "console"):
+        environment = services()[name]["environment"] | {"DATABUS_STREAMS_DRIVERS": "2"}
+        settings = compose(from_environment(environment, SECTIONS), base=Path("/data"))
+        asked = watch_settings(settings).health
+        pages = {"edge", "console", "dispatcher", "streams", "streams-watchlist"}
+        assert {name: urlsplit(url).hostname for name, url in asked.items() if name in pages} == {
+            name: name for name in pages
+        }
+        assert urlsplit(console_settings(settings).health["edge"]).hostname == "edge"
 
 
 def test_without_any_setting_every_listener_is_on_the_loopback():

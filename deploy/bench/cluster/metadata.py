@@ -12,7 +12,8 @@ from functools import partial
 
 import psutil
 
-from bus.client.wire.sync_client import SyncConnection, addresses
+from bus.client.wire.ports import addresses
+from bus.client.wire.sync_client import SyncConnection
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 from deploy.bench.cluster.cluster_probe import (

@@ -21,6 +21,7 @@ from bus.settings import SiteSettings
 from bus.wall_clock import now_ms
 from deploy.bench.ingest.devices import devices
 from deploy.bench.ingest.product import Arrangement, running
+from deploy.bench.ingest.role_processes import role_cpu_s
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 
@@ -37,8 +38,15 @@ def measured() -> dict[str, float]:
     """Records per second, and the p99 of an answer in milliseconds, on one machine."""
     with running(Arrangement.A) as product:
         port = next(f.partition("=")[2] for f in product.flags if f.startswith("edge.port="))
-        steady, fastest = _run(port, "--rate", str(STEADY_RATE)), _run(port)
-    return {"ingest-edge": fastest["records_per_s"], "ingest-edge-p99": steady["p99_ms"]}
+        before_s = role_cpu_s(product, "edge")
+        steady = _run(port, "--rate", str(STEADY_RATE))
+        used_s = role_cpu_s(product, "edge") - before_s
+        fastest = _run(port)
+    return {
+        "ingest-edge": fastest["records_per_s"],
+        "ingest-edge-p99": steady["p99_ms"],
+        "ingest-edge-us": used_s / steady["records"] * 1e6,
+    }
 
 
 def _run(port: str, *words: str) -> dict[str, float]:
@@ -122,6 +130,7 @@ async def _load(port: int, seconds: float, rate: float) -> dict[str, float]:
             group.create_task(converse(port, own, times, answers))
     warm = sorted(took for at, took in answers if at >= began + WARM_UP_S)
     return {
+        "records": len(answers) * RECORDS_PER_REQUEST,
         "records_per_s": len(warm) * RECORDS_PER_REQUEST / (seconds - WARM_UP_S),
         "p99_ms": warm[len(warm) * 99 // 100] * 1000,
     }

@@ -6,33 +6,43 @@ replaced, or a time of the product's own account where it can be seen from outsi
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 from deploy.bench.backlog import produce_backlog
-from deploy.bench.flow_side import catch_up
-from deploy.bench.flow_times import percentile_s, stored_rows
-from deploy.bench.ingest import edge_load, plates
-from deploy.bench.ingest.devices import WANTED_PLATE
-from deploy.bench.ingest.product import Arrangement, Product, running
+from deploy.bench.flow_times import (
+    percentile_s,
+    rate_of_commits,
+    stored_records,
+    stored_rows,
+)
+from deploy.bench.ingest import edge_load, executors, faults, plates
+from deploy.bench.ingest.product import READY_TIMEOUT_S, Arrangement, Product, running
+from deploy.bench.ingest.role_processes import (
+    KEEPS_EXECUTORS,
+    conf_setting,
+    resident_mb,
+    standing_still,
+)
+from deploy.bench.ingest.sending import answer_of, start_devices, want_plate
 from deploy.bench.ingest.watchers import alarms, commits, moment_of
 from deploy.bench.report import FIGURES, Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, role
 from deploy.errors import OperatorError
-from deploy.paths import PROJECT_ROOT
+from deploy.roles import ROLES
 from deploy.settings_sources import unknown
-from ingest.store import open_store
 from ingest.store.port import Query
 
 PREFIX = "ingest-"
 WARM_UP_S, MEASURED_S = 40, 60
-CATCH_UP_IN_HBASE = 200_000
-CATCH_UP_TIMEOUT_S = 900.0
+CATCH_UP = 1_000_000
+STORED_TIMEOUT_S = 60.0
+MINUTE_S, EARLY_MINUTE, LATE_MINUTE, MEMORY_RATE = 60, 10, 60, 500
+HIT_EVERY = 50  # records: one of the wanted car
 GAP_RATE = 10  # planted hits a second
 GAP_BEFORE_S, GAP_AFTER_S = 30, 90
 
@@ -63,8 +73,8 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
 def latencies(arrangement: Arrangement, rate: int) -> dict[str, float]:
     """Captured → the commit is seen, and captured → on `event.alarm`, in seconds."""
     with running(arrangement) as product:
-        _want(product)
-        with commits(product) as seen, alarms(product) as raised:
+        want_plate(product)
+        with commits(product) as seen, alarms(product.bootstrap) as raised:
             since_ms = _feed(product, rate, WARM_UP_S + MEASURED_S)
         stored = [
             moment - row.captured_at_ms
@@ -73,6 +83,7 @@ def latencies(arrangement: Arrangement, rate: int) -> dict[str, float]:
             and (moment := moment_of(seen, row.stored_at_ms)) is not None
         ]
         told = [moment - captured for captured, moment in raised if captured >= since_ms]
+        _check_alarms(len(told), rate)
     name = f"{PREFIX}{arrangement.value}"
     return {
         f"{name}-stored-{rate}": percentile_s(stored, 99),
@@ -81,23 +92,37 @@ def latencies(arrangement: Arrangement, rate: int) -> dict[str, float]:
     }
 
 
-def catch_up_in_hbase() -> dict[str, float]:
-    """Records per second into HBase while a backlog lies on the bus."""
-    with running(Arrangement.B) as product:
-        produce_backlog(product.bootstrap, CATCH_UP_IN_HBASE)
-        began, before = time.monotonic(), _stored(product.store_url)
-        deadline = began + CATCH_UP_TIMEOUT_S
-        while (now := _stored(product.store_url)) < CATCH_UP_IN_HBASE:
-            if time.monotonic() > deadline:
-                raise OperatorError(f"{now} of {CATCH_UP_IN_HBASE} records were stored")
-            time.sleep(0.2)
-        return {f"{PREFIX}b-backlog": (now - before) / (time.monotonic() - began)}
+def catch_up(arrangement: Arrangement) -> dict[str, float]:
+    """Records per second into the store from a backlog that lies on the bus, everything running."""
+    driver = "streams" if arrangement is Arrangement.A else executors.APPLICATION
+    with running(arrangement, conf_setting(KEEPS_EXECUTORS)) as product:
+        with standing_still(product, driver):
+            produce_backlog(product.bootstrap, CATCH_UP)
+        rate = rate_of_commits(
+            product.store_url, CATCH_UP, timeout_s=executors.TIMEOUT_S, poll_s=executors.POLL_S
+        )
+    return {f"{PREFIX}{arrangement.value}-backlog": rate}
+
+
+def memory() -> dict[str, float]:
+    """Resident memory of the driver, Java and Python: after an hour, and beside ten minutes."""
+    with running(Arrangement.A) as product:
+        began = time.monotonic()
+        seconds = (LATE_MINUTE + 1) * MINUTE_S
+        sender = _send(product, MEMORY_RATE, seconds)
+        found = []
+        for minute in (EARLY_MINUTE, LATE_MINUTE):
+            time.sleep(max(0.0, began + minute * MINUTE_S - time.monotonic()))
+            found.append(resident_mb(product, "streams"))
+        answer_of(sender)
+    early, late = found
+    return {f"{PREFIX}memory": late, f"{PREFIX}memory-growth": late / early}
 
 
 def longest_gap(drivers: int) -> dict[str, float]:
     """kill -9 of the driver that matches: the longest time between two alarms, in seconds."""
     with running(Arrangement.A) as product:
-        _want(product)
+        want_plate(product)
         if drivers == 1:
             gap = _gap_after_kill(product)
         else:
@@ -105,19 +130,29 @@ def longest_gap(drivers: int) -> dict[str, float]:
                         'streams.applications=["watchlist"]',
                         f"streams.checkpoint_dir={product.folder / 'second'}"]  # fmt: skip
             with role("streams", product.folder, settings):
+                _wait_until_ready(product.folder / "streams.log")
                 gap = _gap_after_kill(product)
     return {f"{PREFIX}gap-{drivers}": gap}
 
 
+def _wait_until_ready(log: Path) -> None:
+    """Until a second driver works: what it would miss before is no gap."""
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while (ROLES["streams"].ready_line or "") not in log.read_text("utf-8", "replace"):
+        if time.monotonic() > deadline:
+            raise OperatorError(f"the second driver does not work; see {log}")
+        time.sleep(0.2)
+
+
 def _gap_after_kill(product: Product) -> float:
     seconds = GAP_BEFORE_S + GAP_AFTER_S
-    with alarms(product) as raised:
-        process = _sender(product, GAP_RATE, seconds, hit_every=1)
+    with alarms(product.bootstrap) as raised:
+        process = _send(product, GAP_RATE, seconds, hit_every=1)
         time.sleep(GAP_BEFORE_S)
         if not raised:
             raise OperatorError("no alarm before the kill")
         product.kill("streams")
-        _answer_of(process)
+        answer_of(process)
         time.sleep(5)
     moments = [moment for _, moment in raised]
     first = next(n for n, at in enumerate(moments) if at >= moments[0] + GAP_BEFORE_S * 500)
@@ -125,46 +160,31 @@ def _gap_after_kill(product: Product) -> float:
     return max(gaps) / 1000
 
 
-def _want(product: Product) -> None:
-    product.databus("watch", "add", "--id", "bench", "--match", f"plate_number={WANTED_PLATE}")
-
-
 def _feed(product: Product, rate: int, seconds: int) -> int:
     """Send for a time; the moment from which records count, in epoch ms."""
     began_ms = int(time.time() * 1000)
-    answer = _answer_of(_sender(product, rate, seconds, hit_every=50))
+    answer = answer_of(_send(product, rate, seconds))
     if answer["unconfirmed"] or answer["sent"] < 0.98 * rate * seconds:
         raise OperatorError(f"the bus did not take the load: {answer}")
-    deadline = time.monotonic() + 60
-    while _stored(product.store_url) < answer["sent"] and time.monotonic() < deadline:
+    deadline = time.monotonic() + STORED_TIMEOUT_S
+    while (now := stored_records(product.store_url)) < answer["sent"]:
+        if time.monotonic() > deadline:
+            raise OperatorError(f"{now} of {answer['sent']} records were stored in time")
         time.sleep(0.5)
     return began_ms + WARM_UP_S * 1000
 
 
-def _sender(product: Product, rate: int, seconds: int, hit_every: int) -> subprocess.Popen[str]:
-    words = ["--bootstrap", product.bootstrap, "--rate", str(rate), "--seconds", str(seconds)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "deploy.bench.ingest.devices", *words,
-         "--hit-every", str(hit_every)],
-        cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+def _check_alarms(raised: int, rate: int) -> None:
+    """An alarm that is missing would be left out of the percentile."""
+    wanted = rate * MEASURED_S // HIT_EVERY
+    if raised < wanted * 0.98:
+        raise OperatorError(f"{raised} of about {wanted} alarms were raised in time")
 
 
-def _answer_of(process: subprocess.Popen[str]) -> dict[str, int]:
-    output, errors = process.communicate(timeout=600)
-    if process.returncode != 0:
-        raise OperatorError(f"the devices failed: {errors[-400:]}")
-    answer: dict[str, int] = json.loads(output.splitlines()[-1])
-    return answer
-
-
-def _stored(url: str) -> int:
-    reader = open_store(url)
-    try:
-        return sum(reader.counts().stored.values())
-    finally:
-        reader.close()
+def _send(
+    product: Product, rate: int, seconds: int, hit_every: int = HIT_EVERY
+) -> subprocess.Popen[str]:
+    return start_devices(product.bootstrap, rate=rate, seconds=seconds, hit_every=hit_every)
 
 
 def _of(arrangement: Arrangement, rate: int) -> tuple[str, ...]:
@@ -172,14 +192,25 @@ def _of(arrangement: Arrangement, rate: int) -> tuple[str, ...]:
     return f"{name}-stored-{rate}", f"{name}-alarm-{rate}-p50", f"{name}-alarm-{rate}-p99"
 
 
+EXECUTORS = (
+    f"{PREFIX}regions-us",
+    *(f"{PREFIX}executors-{name}" for name in ("share", "driver", "cpu", "us", "held")),
+)
+
 PROGRAMS = (
     ("A at 500/s", _of(Arrangement.A, 500), partial(latencies, Arrangement.A, 500)),
     ("A at 1,000/s", _of(Arrangement.A, 1000), partial(latencies, Arrangement.A, 1000)),
     ("B at 1,000/s", _of(Arrangement.B, 1000), partial(latencies, Arrangement.B, 1000)),
-    ("a backlog in SQLite", (f"{PREFIX}a-backlog",), lambda: {f"{PREFIX}a-backlog": catch_up()}),
-    ("a backlog in HBase", (f"{PREFIX}b-backlog",), catch_up_in_hbase),
-    ("plates in SQLite", (f"{PREFIX}plate",), lambda: {f"{PREFIX}plate": plates.in_sqlite()}),
-    ("the edge", (f"{PREFIX}edge", f"{PREFIX}edge-p99"), edge_load.measured),
+    ("a backlog in SQLite", (f"{PREFIX}a-backlog",), partial(catch_up, Arrangement.A)),
+    ("a backlog in HBase", (f"{PREFIX}b-backlog",), partial(catch_up, Arrangement.B)),
+    ("two executors", EXECUTORS, executors.measured),
+    ("plates in SQLite", (f"{PREFIX}plate-a",), lambda: {f"{PREFIX}plate-a": plates.in_sqlite()}),
+    ("plates in HBase", (f"{PREFIX}plate-b", f"{PREFIX}store-bytes"), plates.in_hbase),
+    ("the edge", (f"{PREFIX}edge", f"{PREFIX}edge-p99", f"{PREFIX}edge-us"), edge_load.measured),
     ("a killed driver", (f"{PREFIX}gap-1",), partial(longest_gap, 1)),
     ("one of two drivers killed", (f"{PREFIX}gap-2",), partial(longest_gap, 2)),
+    ("the driver of ingest dead", (f"{PREFIX}fault-driver",), faults.driver_dead),
+    ("the store's disk full", (f"{PREFIX}fault-disk",), faults.disk_full),
+    ("HBase dead", (f"{PREFIX}fault-hbase",), faults.hbase_dead),
+    ("memory", (f"{PREFIX}memory", f"{PREFIX}memory-growth"), memory),
 )

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bus.wall_clock import now_ms
+from deploy.testservers.hbase import start_hbase
 from ingest.store import open_store
 from ingest.store.port import PageRequest, Position, Query, RecordRow, StoreBatch
 
 RECORDS = 10_000_000
+RECORDS_IN_HBASE = 1_000_000
+SEEN = 10  # times that a car was seen, on average
 PER_BATCH = 50_000
-PLATES = 1_000_000  # cars of a city; each was seen ten times on average
 QUESTIONS = 1_000
 DAYS_MS = 30 * 86_400_000
 BODY = b"{" + b" " * 600 + b"}"  # as long as what a camera writes
@@ -27,9 +29,26 @@ def in_sqlite(records: int = RECORDS) -> float:
     """p99 of `this plate, 30 days`, in milliseconds."""
     with tempfile.TemporaryDirectory(prefix="databus-bench-") as folder:
         url = f"sqlite://{Path(folder) / 'records.db'}"
-        start_ms = now_ms() - DAYS_MS
-        _fill(url, records, start_ms)
-        return _asked(url, start_ms)
+        return _measured(url, records)
+
+
+def in_hbase(records: int = RECORDS_IN_HBASE) -> dict[str, float]:
+    """The same, with one region server; and the bytes of a record on the region server's disk."""
+    with (
+        tempfile.TemporaryDirectory(prefix="databus-bench-") as folder,
+        start_hbase(Path(folder)) as hbase,
+    ):
+        took_ms = _measured(f"hbase://{hbase.address}/bench", records)
+        hbase.stop()  # what is in memory goes to files, and what went there is a log no more
+        data = Path(folder) / "data" / "data"
+        size = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
+    return {"ingest-plate-b": took_ms, "ingest-store-bytes": size / records}
+
+
+def _measured(url: str, records: int) -> float:
+    start_ms = now_ms() - DAYS_MS
+    _fill(url, records, start_ms)
+    return _asked(url, start_ms, records // SEEN)
 
 
 def _fill(url: str, records: int, start_ms: int) -> None:
@@ -50,7 +69,7 @@ def _rows(
     """Spread evenly over the month, by time."""
     for number in range(first, end):
         captured_at_ms = start_ms + DAYS_MS * number // records
-        plate = f"京{dice.randrange(PLATES):06d}"
+        plate = f"京{dice.randrange(records // SEEN):06d}"
         camera = dice.randrange(2_000)
         yield RecordRow(
             record_id=f"bench-{number}", kind="vehicle", checkpoint_id=f"c{camera % 500}",
@@ -60,9 +79,9 @@ def _rows(
         )  # fmt: skip
 
 
-def _asked(url: str, start_ms: int) -> float:
+def _asked(url: str, start_ms: int, plates: int) -> float:
     reader, dice, took = open_store(url), random.Random(2), []
-    for plate in dice.sample(range(PLATES), QUESTIONS):
+    for plate in dice.sample(range(plates), QUESTIONS):
         began = time.monotonic()
         query = Query(kind="vehicle", plate=f"京{plate:06d}", captured_from_ms=start_ms)
         reader.query(query, PageRequest(limit=100))

@@ -69,10 +69,10 @@ def moment_of(seen: dict[int, int], batch: int) -> int | None:
 
 
 @contextlib.contextmanager
-def alarms(product: Product) -> Iterator[list[tuple[int, int]]]:
+def alarms(bootstrap: str) -> Iterator[list[tuple[int, int]]]:
     """(captured, seen on the topic) of every alarm from now on."""
-    bus = BusSettings(bootstrap_servers=product.bootstrap)
-    consumer = Consumer(bus, client_id="bench-alarms", overrides={"fetch.wait.max.ms": 5})
+    bus = BusSettings(bootstrap_servers=bootstrap)
+    consumer = Consumer(bus, client_id="bench-alarms")
     consumer.assign({TopicPartition(EVENT_ALARM, 0): END})
     found: list[tuple[int, int]] = []
     decoder = msgspec.json.Decoder(Alarm)

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from bus.retention import RetentionSettings
 from deploy.cluster.layout import ControllerKind
 from deploy.cluster.layout import plan as cluster_plan
 from deploy.demo import planned
 from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan, SparkPlan, plan
 from deploy.distributed.submit import command_of
+from deploy.distributed.tables import NAME, missing, regions_for
 from deploy.settings import Settings, load
 from deploy.supervisor import Child
+from ingest.store.open import hbase_statements
 from spark_apps.driver import APPLICATIONS
 from spark_apps.settings import JobSettings, StreamsSettings
 
@@ -54,6 +57,24 @@ def test_the_city_waits_for_every_driver(settings: Settings) -> None:
     assert drivers <= set(children)
     assert drivers <= set(children["city"].needs)
     assert {"spark-master", "hbase-region-2", "hbase-thrift-2", "edge", "watch"} <= set(children)
+
+
+def test_the_writer_waits_for_tables_that_are_divided_beforehand(settings: Settings) -> None:
+    """What broke: it made them itself, of one region each, and one server took all the load."""
+    wanted = plan(settings.site.data_path, workers=2, region_servers=2)
+    children = product(settings, wanted)
+    assert NAME in children["streams-ingest"].needs
+    assert NAME not in children["streams-watchlist"].needs, "alarms need no store"
+    assert set(children[NAME].needs) == {"hbase-thrift-1", "hbase-thrift-2"}
+    assert [regions_for(servers) for servers in (1, 2, 3, 8)] == [2, 4, 8, 16]
+
+
+def test_only_tables_that_are_missing_are_made() -> None:
+    statements = hbase_statements("hbase://h:1/city", RetentionSettings(), 4)
+    assert missing(statements, ()) == statements
+    left = missing(statements, {"city_vehicle", "city_ledger"})
+    assert len(left) == len(statements) - 2
+    assert not [one for one in left if "city_ledger" in one]
 
 
 def test_all_roles_find_this_store_and_this_spark(settings: Settings) -> None:

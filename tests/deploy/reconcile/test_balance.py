@@ -46,6 +46,21 @@ def test_one_record_more_or_less_in_the_truth_is_a_fault(book: str, step: int):
     assert not balance([changed(truth=truth)], AlarmTotals()).balanced
 
 
+def test_what_no_edge_handed_over_was_written_directly():
+    """By the topics' ends, whoever wrote it."""
+    (line,) = balance([changed(by_edges=80)], AlarmTotals()).flows
+    assert (line.arrived, line.directly) == (106, 26)
+    assert balance([changed(by_edges=106)], AlarmTotals()).balanced
+
+
+def test_an_edge_that_handed_over_more_than_the_topics_held_is_a_fault():
+    """The brokers had acknowledged it, and it is gone."""
+    account = balance([changed(by_edges=107)], AlarmTotals())
+    assert account.faults == [
+        "vehicle: edges have handed over 107 records, the topics have held 106"
+    ]
+
+
 def test_a_record_in_flight_is_a_fault_of_its_own():
     """After the drain there must be none, even if the sums agree."""
     account = balance([changed(on_topic=105, in_flight=1)], AlarmTotals())

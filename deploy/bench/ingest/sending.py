@@ -1,0 +1,46 @@
+"""The devices that send while something is measured, and the rule that finds some of their records.
+
+In: where the bus is, a rate. Out: a process, and what it says at its end. Never: the simulated
+city, whose records are made to be counted and not to be timed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from deploy.bench.ingest.devices import WANTED_PLATE
+from deploy.bench.ingest.product import Product
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+
+ANSWER_TIMEOUT_S = 600.0
+
+
+def want_plate(product: Product) -> None:
+    """From now on the wanted car is looked for."""
+    product.databus("watch", "add", "--id", "bench", "--match", f"plate_number={WANTED_PLATE}")
+
+
+def start_devices(
+    bootstrap: str, *, rate: float, seconds: float, hit_every: int
+) -> subprocess.Popen[str]:
+    """Begin to send; one of so many records is of the wanted car."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "deploy.bench.ingest.devices", "--bootstrap", bootstrap,
+         "--rate", str(rate), "--seconds", str(seconds), "--hit-every", str(hit_every)],
+        cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def answer_of(
+    process: subprocess.Popen[str], timeout_s: float = ANSWER_TIMEOUT_S
+) -> dict[str, int]:
+    """How many were `sent`, and how many of them `unconfirmed`, at the end."""
+    output, errors = process.communicate(timeout=timeout_s)
+    if process.returncode != 0:
+        raise OperatorError(f"the devices failed: {errors[-400:]}")
+    answer: dict[str, int] = json.loads(output.splitlines()[-1])
+    return answer

@@ -1,0 +1,1 @@
+"""The mirror beside MirrorMaker 2, between the same two brokers."""
