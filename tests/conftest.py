@@ -22,6 +22,7 @@ from deploy.testservers.hbase import Hbase, start_hbase
 from deploy.testservers.kafka import start_kafka
 from deploy.testservers.process import JavaServer
 from deploy.testservers.zookeeper import start_zookeeper
+from tests.rotation import skip_what_is_not_drawn
 
 SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 << 32))
 os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
@@ -66,6 +67,7 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for a second run by `second_run(reason=...)` gets one; no other does.
+    Of tests that rotate, one a group runs.
 
     Never a test that judges loss, order, simulation or determinism: there a second run hides a fault.
     """
@@ -74,6 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if wish is not None:
             assert wish.kwargs.get("reason"), f"{item.nodeid}: a second run needs its reason"
             item.add_marker(pytest.mark.flaky(reruns=1))
+    skip_what_is_not_drawn(items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -18,6 +18,7 @@ import pytest
 from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from deploy.testservers.kafka import run_tool
 from deploy.testservers.zookeeper import start_ensemble
+from tests.rotation import drawn
 
 pytestmark = [
     pytest.mark.java,
@@ -38,7 +39,7 @@ Tool = Callable[..., str]
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session", params=["kraft", "zookeeper"])
+@pytest.fixture(scope="session", params=drawn("cluster of the tools", ["kraft", "zookeeper"]))
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningCluster]:

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from deploy.testservers.kafka import run_tool
 from deploy.testservers.zookeeper import start_ensemble
+from tests.rotation import drawn
 
 pytestmark = [
     pytest.mark.java,
@@ -34,7 +35,7 @@ _numbers = itertools.count(1)
 """For names that no test has used before, not even in an earlier attempt."""
 
 
-@pytest.fixture(scope="module", params=["kraft", "zookeeper"])
+@pytest.fixture(scope="module", params=drawn("cluster of the directories", ["kraft", "zookeeper"]))
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningCluster]:

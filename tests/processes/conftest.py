@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the modules of this folder
 
-IN_TURN = ("test_hbase.py", "test_two_drivers.py")  # two to three minutes each
+IN_TURN = ("test_backup.py", "test_hbase.py", "test_two_drivers.py")  # two to three minutes each
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

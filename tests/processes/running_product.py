@@ -122,10 +122,11 @@ class RunningProduct:
 
 
 class Demo:
-    """`databus demo` as a separate process."""
+    """`databus demo` as a separate process; `started_s` bounds each wait."""
 
-    def __init__(self, place: RunningProduct, *words: str) -> None:
+    def __init__(self, place: RunningProduct, *words: str, started_s: float = STARTED_S) -> None:
         self.place = place
+        self._started_s = started_s
         self._errors = place.folder.parent / "demo.err"
         with self._errors.open("ab") as errors:
             self.process = subprocess.Popen(
@@ -134,7 +135,7 @@ class Demo:
             )  # fmt: skip
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + STARTED_S
+        deadline = time.monotonic() + self._started_s
         while not condition():
             assert self.process.poll() is None, f"the demo ended before {what}\n{self.logs_end}"
             assert time.monotonic() < deadline, f"never: {what}\n{self.logs_end}"

@@ -16,9 +16,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka.errors import KafkaStorageError
-from small_disk import CannotMount, ResizableDisk
 
 from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.testservers.small_disk import ResizableDisk
+from tests.own_disk import own_disk
 
 pytestmark = pytest.mark.slow
 TOPIC = "full"
@@ -30,12 +31,8 @@ BOUND_S = 60.0
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[ResizableDisk]:
-    try:
-        mounted = ResizableDisk(tmp_path / "disk", SMALL_BYTES)
-    except CannotMount as why:
-        pytest.skip(f"a full disk needs a file system of its own: {why}")
-    yield mounted
-    mounted.unmount()
+    with own_disk(tmp_path / "disk", SMALL_BYTES) as mounted:
+        yield mounted
 
 
 @pytest.fixture

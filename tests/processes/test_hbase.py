@@ -26,6 +26,7 @@ def stored(url: str) -> int:
         return 0
 
 
+@pytest.mark.rotates("hbase of a product")
 def test_the_account_balances_in_hbase_after_the_death_of_its_servers(
     hbase: Hbase, tmp_path: Path
 ) -> None:

@@ -35,14 +35,15 @@ from bad_records import (
 )
 from garbage import throw_garbage
 from running_product import Demo, RunningProduct, eventually, leaves_nothing, stored_in
-from small_disk import CannotMount, ResizableDisk
 
 from bus.contracts.headers import Reason
 from deploy.reconcile.balance import Reconciliation
 from deploy.reconcile.drain import stages_of_roles
 from deploy.settings import load
 from deploy.state_file import is_held
+from deploy.testservers.small_disk import CannotMount, ResizableDisk
 from ingest.store.port import PageRequest, Query, RejectedRow
+from tests.rotation import drawn
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 RATE = 500
@@ -226,7 +227,7 @@ def test_bad_records_are_kept_with_their_reason_and_counted(product: RunningProd
     eventually(lambda: product.account().balanced, lambda: str(product.account().faults))
 
 
-@pytest.mark.parametrize("film", [films.yard, films.street], ids=["vtest.avi", "bikes.mp4"])
+@pytest.mark.parametrize("film", drawn("film", [films.yard, films.street]), ids=lambda f: f.__name__)
 def test_people_of_a_real_film_are_listed_and_their_pictures_open(
     product: RunningProduct, film: Callable[[], Path]
 ) -> None:

@@ -18,6 +18,7 @@ from tests.simulation.processor import Costs, WorkingBroker
 from tests.simulation.world import SimWorld
 
 CONTROLLER_PORT = 9093
+MIRROR_PORT = 9094
 LOG_DIR = "/data/logs"
 
 PROPERTIES = {
@@ -40,7 +41,7 @@ PROPERTIES = {
 
 TWO_DIRECTORIES = {
     "log.dirs": f"{LOG_DIR},/data/more",
-    "replica.alter.log.dirs.io.max.bytes.per.second": "2000",
+    "replica.alter.log.dirs.io.max.bytes.per.second": "4000",
     "alter.log.dirs.replication.quota.window.num": "2",
 }
 """Moves are so slow that machines fail in the middle of one."""
@@ -93,7 +94,15 @@ class SimCluster:
 
     def properties(self, node_id: int) -> dict[str, str]:
         """One broker's properties."""
-        host = f"10.0.0.{node_id}"
+        found = self._properties(node_id, host := f"10.0.0.{node_id}")
+        mirror = found.get("mirror.listener.name")
+        if mirror:
+            found["listeners"] += f",{mirror}://{host}:{MIRROR_PORT}"
+            names = ("PLAINTEXT", "CONTROLLER", mirror)
+            found["listener.security.protocol.map"] = ",".join(f"{one}:PLAINTEXT" for one in names)
+        return found
+
+    def _properties(self, node_id: int, host: str) -> dict[str, str]:
         own = {"node.id": str(node_id), "listeners": f"PLAINTEXT://{host}:{PORT}"}
         if len(self.machines) == 1:
             return self.common | own | ALONE

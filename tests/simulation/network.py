@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from broker.network.port import ListenError, ProtocolFactory
+from broker.network.port import ListenError, ProtocolFactory, SocketBuffers
 from tests.simulation.loop import ProcessLife, VirtualLoop
 from tests.simulation.transport import SimTransport
 
@@ -168,8 +168,10 @@ class ProcessNetwork:
     def __init__(self, network: SimNetwork, life: ProcessLife, host: str) -> None:
         self._network, self._life, self._host = network, life, host
 
-    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> SimServer:
-        """Binds a port of this host; `host` is ignored."""
+    async def listen(
+        self, host: str, port: int, factory: ProtocolFactory, buffers: SocketBuffers | None = None
+    ) -> SimServer:
+        """Binds a port of this host; `host` and `buffers` are ignored."""
         network = self._network
         port = port or network.free_port()
         held = network.listening.get((self._host, port))

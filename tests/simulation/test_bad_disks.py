@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.rotation import drawn
 from tests.simulation.admin import SimAdmin
 from tests.simulation.aftermath import what_is_wrong
 from tests.simulation.cluster import LOG_DIR, TWO_DIRECTORIES, SimCluster
@@ -20,7 +21,7 @@ TROUBLE = ("bad_disk", "bad_disk_at_start", "kill", "stop", "power", "cut_pair",
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("controller", ["kraft", "zookeeper"])
-@pytest.mark.parametrize("seed", range(1, 16))
+@pytest.mark.parametrize("seed", drawn("worlds with bad disks", range(1, 31), 2))
 def test_a_world_with_bad_disks_is_sound(seed: int, controller: str):
     """A task that ends with an error ends its broker and fails the seed."""
     outcome = run_seed(seed, controller, properties=TWO_DIRECTORIES, faults=TROUBLE)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from broker.replica.logdir import log_dir_mover
+from tests.rotation import drawn
 from tests.simulation.cluster import TWO_DIRECTORIES
 from tests.simulation.story import run_seed
 
@@ -13,7 +14,7 @@ from tests.simulation.story import run_seed
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("controller", ["kraft", "zookeeper"])
-@pytest.mark.parametrize("seed", range(1, 11))
+@pytest.mark.parametrize("seed", drawn("worlds with moves", range(1, 21), 4))
 def test_a_world_with_moves_between_directories_is_sound(
     seed: int, controller: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.rotation import drawn
 from tests.simulation.planted import PLANTS
 from tests.simulation.story import run_seed
 
@@ -30,7 +31,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", list(PLANTS))
+@pytest.mark.parametrize("name", drawn("planted bugs", list(PLANTS), len(PLANTS) // 6))
 def test_the_checkers_catch(name: str, monkeypatch: pytest.MonkeyPatch):
     """The search ends at the first seed with a violation."""
     PLANTS[name](monkeypatch)
@@ -43,7 +44,7 @@ def test_the_checkers_catch(name: str, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", drawn("unplanted", [1, 2, 3]))
 @pytest.mark.parametrize("faults", [POWER, NETWORK, QUORUM], ids=["power", "network", "quorum"])
 def test_the_same_faults_without_a_bug_are_survived(seed: int, faults: tuple[str, ...]):
     """The checkers that catch the bugs must not complain about the unmodified broker."""

@@ -137,7 +137,8 @@ def test_random_requests_reach_no_check_and_fail_nothing_later(
     """Every process survives, and no log has a traceback."""
     logging.getLogger("broker").setLevel(logging.ERROR)
     world = SimWorld(seed)
-    cluster = SimCluster(world, 1 if controller == "alone" else 3, controller)
+    mirror = {"mirror.listener.name": "MIRROR"}
+    cluster = SimCluster(world, 1 if controller == "alone" else 3, controller, mirror)
     stumbled: list[str] = []
 
     async def story() -> None:

@@ -90,7 +90,7 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 def test_the_same_commit_chooses_the_same_stories(monkeypatch: pytest.MonkeyPatch) -> None:
     """It chooses ten different ones, with every kind and with Java clients."""
-    monkeypatch.delenv("DATABUS_CLUSTER_TESTS", raising=False)
+    monkeypatch.delenv("DATABUS_EVERY_MEMBER", raising=False)
     for commit in range(20):
         monkeypatch.setenv("DATABUS_SEED", str(commit))
         chosen = test_stories.chosen()
@@ -98,5 +98,5 @@ def test_the_same_commit_chooses_the_same_stories(monkeypatch: pytest.MonkeyPatc
         assert len({member.name for member in chosen}) == test_stories.EVERY_RUN
         assert {member.kind for member in chosen} == set(KINDS)
         assert any(member.java for member in chosen)
-    monkeypatch.setenv("DATABUS_CLUSTER_TESTS", "all")
+    monkeypatch.setenv("DATABUS_EVERY_MEMBER", "all")
     assert len(test_stories.chosen()) == len(STORIES) == len({member.name for member in STORIES})

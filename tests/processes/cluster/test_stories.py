@@ -1,32 +1,31 @@
 """Three real brokers, real clients, one fault each; twelve rules check what the clients saw.
 
-A commit runs ten of them, at least one of every kind and one with Java clients, drawn by its seed;
+A commit runs eight of them, at least one of every kind and one with Java clients, drawn by its seed;
 `./databus test --all-stories` runs all.
 """
 
 from __future__ import annotations
 
-import os
-import random
 from pathlib import Path
 
 import pytest
 
+from deploy.testservers.small_disk import CannotMount
 from tests.processes.cluster.networks import CannotNetwork
 from tests.processes.cluster.stage import RunningStory
 from tests.processes.cluster.stories import KINDS, STORIES, ClusterStory
 from tests.processes.cluster.theatre import Theatre
 from tests.processes.slow_fsync import CannotTrace
-from tests.processes.small_disk import CannotMount
+from tests.rotation import every_member_is_wanted, randomness
 
-EVERY_RUN = 10  # stories; one takes about half a minute on two quiet cores
+EVERY_RUN = 8  # stories; one takes about half a minute on two quiet cores
 
 
 def chosen() -> list[ClusterStory]:
-    """All stories, or ten: the same for the same commit, others for the next."""
-    if os.environ.get("DATABUS_CLUSTER_TESTS") == "all":
+    """All stories, or eight: the same for the same commit, others for the next."""
+    if every_member_is_wanted():
         return list(STORIES)
-    dice = random.Random(f"{os.environ.get('DATABUS_SEED', '0')}:cluster")
+    dice = randomness("cluster")
     found = [dice.choice([one for one in STORIES if one.kind == kind]) for kind in KINDS]
     if not any(member.java for member in found):
         found.append(dice.choice([member for member in STORIES if member.java]))

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import RunningCluster, free_port, start_cluster
+from deploy.testservers.small_disk import ResizableDisk
 from deploy.testservers.zookeeper import start_zookeeper
 from tests.processes.cluster.networks import Networks
 from tests.processes.slow_fsync import check_strace
-from tests.processes.small_disk import ResizableDisk
 
 BROKERS = 3
 DISK_BYTES = 400 << 20
