@@ -28,6 +28,7 @@ SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 <
 os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
 os.environ.setdefault(REFUSE, "1")  # brokers too: none may wait for the device while it serves
 QUICK_BUDGET_S = 10.0  # what the unmarked tests of one package may take together
+LONGEST_FILES, LONG_FILE_S = 25, 45.0  # named at the end, so that the whole run stays short
 MAX_SECOND_RUNS = 3  # in a whole run; more are no chance but a defect
 LONGEST_BYTES_IN_A_NAME = 12
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -45,6 +46,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("databus")
 
 _seconds: dict[str, float] = defaultdict(float)
+_seconds_of_files: dict[str, float] = defaultdict(float)
 _second_runs: list[str] = []
 
 
@@ -91,9 +93,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up what each package's quick tests take; count second runs."""
+    """Add up what files, and each package's quick tests, take; count second runs."""
     if report.outcome == "rerun":
         _second_runs.append(report.nodeid)
+    _seconds_of_files[report.nodeid.split("::")[0]] += report.duration
     if not {"java", "browser", "slow"} & set(report.keywords):
         parts = Path(report.nodeid.split("::")[0]).parts
         if len(parts) > 2:
@@ -107,13 +110,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the tests that ran twice, and the packages whose quick tests have outgrown their budget."""
+    """Show the tests that ran twice, the longest files, and the packages whose quick tests have
+    outgrown their budget."""
     for name in _second_runs:
         terminalreporter.write_line(f"run twice: {name}")
     if len(_second_runs) > MAX_SECOND_RUNS:
         terminalreporter.write_line(
             f"FAILED: {len(_second_runs)} tests ran twice; at most {MAX_SECOND_RUNS} may"
         )
+    longest = sorted(_seconds_of_files.items(), key=lambda item: -item[1])[:LONGEST_FILES]
+    for name, seconds in longest:
+        if seconds > LONG_FILE_S:
+            terminalreporter.write_line(f"{name} takes {seconds:.0f} s")
     for package, seconds in sorted(_seconds.items()):
         if seconds > QUICK_BUDGET_S:
             terminalreporter.write_line(

@@ -119,6 +119,7 @@ class HourWithoutZooKeeper(SeedRun):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.rotates("an hour without ZooKeeper")
 @pytest.mark.parametrize(
     ("sessions_end", "one_dies"), [(False, False), (True, False), (True, True)]
 )

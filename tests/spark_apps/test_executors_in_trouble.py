@@ -40,6 +40,7 @@ def other_python(folder: Path) -> Path:
     return found
 
 
+@pytest.mark.rotates("executors in trouble")
 @OURS
 @pytest.mark.parametrize("work_in", ["executors"], indirect=True)
 def test_a_worker_with_another_python_ends_the_start_with_a_sentence(
@@ -62,6 +63,7 @@ def disk(tmp_path: Path) -> Iterator[ResizableDisk]:
         yield mounted
 
 
+@pytest.mark.rotates("executors in trouble")
 @OURS
 @pytest.mark.parametrize("work_in", [INTO_HBASE], indirect=True)
 def test_a_full_disk_of_an_executor_is_waited_for(

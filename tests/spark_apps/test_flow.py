@@ -89,6 +89,7 @@ def send_ahead(driver: DriverProcess, minute: int) -> None:
     driver.send_vehicle(2000 + 5 * minute, time=time, received_at_ms=true_ms + WAY_MS)
 
 
+@pytest.mark.rotates("what comes again or changes")
 @OURS
 @pytest.mark.parametrize("work_in", drawn_ways("register"), indirect=True)
 def test_an_edit_of_the_register_reaches_a_running_driver(driver: DriverProcess) -> None:
@@ -115,6 +116,7 @@ def test_an_edit_of_the_register_reaches_a_running_driver(driver: DriverProcess)
     assert driver.stop() == 0
 
 
+@pytest.mark.rotates("what comes again or changes")
 @OURS
 def test_what_is_sent_again_changes_nothing_and_is_counted(driver: DriverProcess) -> None:
     """A sender's retry has the same id: the first write wins, the second is a duplicate."""
@@ -138,6 +140,7 @@ def test_what_is_sent_again_changes_nothing_and_is_counted(driver: DriverProcess
     assert driver.stop() == 0
 
 
+@pytest.mark.rotates("a driver alone")
 @OURS
 def test_each_application_also_starts_alone(driver: DriverProcess) -> None:
     """A driver of ingest only runs first; the whole driver then continues at its positions."""

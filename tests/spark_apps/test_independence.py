@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(500)]
 
 WATCHED = "浙C00001"
 EACH = 20
-ONE_FAULT = pytest.mark.rotates("ingest cannot work")
+ONE_FAULT = pytest.mark.rotates("a driver is dead or ingest cannot work")
 LONG_PAUSE = "trying again in 5.0 s"
 FULL_BYTES, ROOMY_BYTES = 8 << 20, 256 << 20
 
@@ -92,6 +92,7 @@ class WatchedTraffic:
         self.alarms.until(lambda: set(self.alarms.candidates()), watched)
 
 
+@ONE_FAULT
 def test_two_drivers_of_the_watch_list_run_on_one_data_directory(
     alarms: DriverProcess, jars: list[Path], tmp_path: Path
 ) -> None:

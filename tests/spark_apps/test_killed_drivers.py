@@ -53,6 +53,7 @@ def test_a_killed_driver_leaves_the_store_equal_to_the_truth(
 
 
 @OURS
+@pytest.mark.rotates("large batches")
 @pytest.mark.parametrize("work_in", drawn_ways("slices"), indirect=True)
 def test_a_batch_too_large_is_read_in_slices_and_a_killed_driver_goes_on_behind_the_last(
     driver: DriverProcess,
@@ -76,6 +77,7 @@ def test_a_batch_too_large_is_read_in_slices_and_a_killed_driver_goes_on_behind_
 
 @OURS
 @pytest.mark.slow
+@pytest.mark.rotates("large batches")
 @pytest.mark.parametrize("work_in", drawn("large records", WAYS[:2]), indirect=True)
 def test_a_gigabyte_of_large_records_passes_a_heap_of_one(driver: DriverProcess) -> None:
     """In the driver or in executors, drawn. What broke: a batch was bounded by records only, and its
@@ -109,6 +111,7 @@ def check_stored_once(driver: DriverProcess, number: int) -> None:
     assert sum(cell.valid for cell in reader.quality(from_ms=0, until_ms=0)) == number
 
 
+@pytest.mark.rotates("a driver alone")
 @OURS
 def test_a_driver_whose_query_fails_ends_with_an_error(driver: DriverProcess) -> None:
     """The supervisor starts a new one; no driver continues with only some of its queries."""
@@ -122,6 +125,7 @@ def test_a_driver_whose_query_fails_ends_with_an_error(driver: DriverProcess) ->
     assert "failed" in driver.log.read_text(encoding="utf-8")
 
 
+@pytest.mark.rotates("a driver alone")
 @OURS
 def test_the_watch_list_alone_needs_no_store(driver: DriverProcess) -> None:
     """Its positions are a consumer group: candidates go on while the store is away, and a driver

@@ -28,7 +28,12 @@ from tests.spark_apps.repeated_tasks import (
     WAY_MS,
 )
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.rotates("executors in trouble"),
+]
 
 STAGES = 2  # rows and cells, each disturbed
 SUMS = 12  # of one minute, kind and district

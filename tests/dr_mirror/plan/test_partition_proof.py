@@ -119,7 +119,8 @@ def test_what_was_deleted_before_a_replica_answered_is_asked_of_nobody(flipped):
     logs.start = logs.end
     logs.unreachable = set()
     logs.steps(60_000 + PACE.interval_ms)  # a replica is asked again in a minute
-    assert logs.proof.unproven_offsets == 0 and not logs.proof.differences
+    assert logs.proof.unproven_offsets == 0
+    assert not logs.proof.differences
     assert logs.proof.complete_to_ms >= logs.now_ms - 2 * PACE.interval_ms
 
 

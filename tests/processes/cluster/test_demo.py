@@ -19,6 +19,7 @@ from tests.processes.cluster.test_cli import first_port
 @pytest.mark.slow
 @pytest.mark.java
 @pytest.mark.timeout(900)
+@pytest.mark.rotates("controller of the demo")
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_the_account_balances_though_a_broker_was_killed(
     controller: str, tmp_path: Path, dice: random.Random
