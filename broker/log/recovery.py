@@ -44,7 +44,7 @@ TAIL_BYTES = 1 << 18
 
 class Recovered(NamedTuple):
     """The state after opening. ``truncated_bytes`` were not valid and are gone; ``unforced`` are
-    files that are shorter in memory than they may be on the device."""
+    files whose bytes may not be on the device: truncated batches, and indexes written anew."""
 
     segments: list[Segment]
     producers: ProducerState
@@ -202,6 +202,8 @@ class Recovery:
                 self._drop(segments[at + 1 :])
                 return segments[: at + 1]
             segment.close_for_writing()
+            # Once the recovery point is beyond this segment, its indexes are used as they are.
+            self._unforced += segment.index_files()
         self._recover(segments[-1], begin, trusted_to)
         return segments
 

@@ -160,6 +160,29 @@ def test_below_the_recovery_point_indexes_are_as_durable_as_the_records(flush_fi
         assert {p: after[p] for p in closed} == {p: before[p] for p in closed}, f"seed {seed}"
 
 
+def test_indexes_that_a_truncation_wrote_anew_are_durable_once_the_recovery_point_is_beyond_them():
+    """Regression, found by the simulation: a truncation to a segment's end wrote the last entry of the
+    indexes before it anew, the next flush did not force them, and after a loss of power the time
+    index dated the segment to 1970."""
+    for seed in range(80):
+        machine = SimDisk("m", random.Random(seed), lambda: NOW_MS)
+        log = open_log(machine)
+        put(log, 12, epoch=0)
+        log.roll(NOW_MS)
+        rolled_at = log.end_offset
+        put(log, 3, epoch=0)
+        log.flush()
+        log.truncate_to(rolled_at, NOW_MS)
+        put(log, 3, epoch=0)
+        log.flush()
+        paths = log.segments.all[-2].index_files()
+        assert len(paths) == 2
+        before = {path: bytes(machine.files[path].data) for path in paths}
+        machine.lose_power()
+        after = {path: bytes(machine.files[path].data) for path in before}
+        assert after == before, f"seed {seed}"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_data_that_was_flushed_still_knows_its_topic_after_a_loss_of_power(seed: int):
     """The topic id is not synced when a partition is created. If it were lost while the data
