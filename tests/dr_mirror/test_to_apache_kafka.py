@@ -158,6 +158,7 @@ class NumberingProducer:
             for partition in range(PARTITIONS):
                 self._producer.produce(self._topic, b"%d" % self.sent, partition=partition)
             self.sent += 1
+            self._producer.poll(0)  # reports that nobody takes would fill the queue
         assert self._producer.flush(60) == 0
 
     def stop(self) -> None:
@@ -186,9 +187,7 @@ def test_after_kills_of_the_mirror_every_record_is_at_the_target_once_and_in_its
             mirror.start()
         second = replace(mirror, folder=mirror.folder / "second", process=None).start()
         try:
-            wait_until(
-                    lambda: mirror.state_of(topic) == "fenced", "the older one stops", 150
-                )
+            wait_until(lambda: mirror.state_of(topic) == "fenced", "the older one stops", 150)
         finally:
             second.kill()
         mirror.kill()
