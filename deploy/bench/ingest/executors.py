@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from deploy.bench.backlog import produce_backlog
-from deploy.bench.flow_times import rate_of_commits, stored_records
+from deploy.bench.flow_times import stored_records
 from deploy.bench.ingest.cpu_quota import held_to
 from deploy.bench.ingest.product import Arrangement, Product, running
 from deploy.bench.ingest.role_processes import (
@@ -93,12 +93,20 @@ def _backlog(product: Product, page: str, records: int) -> Work:
     read_before, cpu_before = _read_by(page), _cpu(product, page)  # its page stands still, too
     with standing_still(product, APPLICATION):
         produce_backlog(product.bootstrap, records)
-    rate = rate_of_commits(
-        product.store_url, before + records, timeout_s=TIMEOUT_S, poll_s=POLL_S
-    )
+    took_s = _seconds_until_stored(product, before + records)
     cpu = [after - first for after, first in zip(_cpu(product, page), cpu_before, strict=True)]
     read = [count - read_before.get(name, 0) for name, count in _read_by(page).items()]
-    return Work(records, rate, min(read) / max(1, sum(read)), *cpu)
+    return Work(records, records / took_s, min(read) / max(1, sum(read)), *cpu)
+
+
+def _seconds_until_stored(product: Product, wanted: int) -> float:
+    """From now on: a backlog that an executor held to a share of a core works off is one batch."""
+    began = time.monotonic()
+    while (now := stored_records(product.store_url)) < wanted:
+        if time.monotonic() - began > TIMEOUT_S:
+            raise OperatorError(f"{now} of {wanted} records of a backlog were stored")
+        time.sleep(POLL_S)
+    return time.monotonic() - began
 
 
 def _cpu(product: Product, page: str) -> tuple[float, float, float]:
