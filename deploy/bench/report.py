@@ -104,6 +104,8 @@ INGEST = (
            must=300, aim=120, compared=False, less_is_better=True),
     Figure(name="ingest-edge-p99", title="edge at 3,000 records/s: p99 of an answer", unit="ms",
            must=100, aim=30, compared=False, less_is_better=True),
+    Figure(name="ingest-register", unit="s", must=1.0, aim=0.5, compared=False, less_is_better=True,
+           title="register of 10,000 devices after 1,000 edits: a start has read it"),
     *(
         Figure(name=f"ingest-fault-{name}", unit="× before", must=1.2, aim=1.0, compared=False,
                title=f"{_ONE}, two drivers: captured → on event.alarm, p99 while {what}",

@@ -19,7 +19,7 @@ from deploy.bench.flow_times import (
     stored_records,
     stored_rows,
 )
-from deploy.bench.ingest import edge_load, executors, faults, plates
+from deploy.bench.ingest import edge_load, executors, faults, plates, register_start
 from deploy.bench.ingest.product import READY_TIMEOUT_S, Arrangement, Product, running
 from deploy.bench.ingest.role_processes import (
     KEEPS_EXECUTORS,
@@ -207,6 +207,7 @@ PROGRAMS = (
     ("plates in SQLite", (f"{PREFIX}plate-a",), lambda: {f"{PREFIX}plate-a": plates.in_sqlite()}),
     ("plates in HBase", (f"{PREFIX}plate-b", f"{PREFIX}store-bytes"), plates.in_hbase),
     ("the edge", (f"{PREFIX}edge", f"{PREFIX}edge-p99", f"{PREFIX}edge-us"), edge_load.measured),
+    ("the register", (f"{PREFIX}register",), register_start.measured),
     ("a killed driver", (f"{PREFIX}gap-1",), partial(longest_gap, 1)),
     ("one of two drivers killed", (f"{PREFIX}gap-2",), partial(longest_gap, 2)),
     ("the driver of ingest dead", (f"{PREFIX}fault-driver",), faults.driver_dead),
