@@ -133,6 +133,10 @@ HIDDEN: tuple[ConfigKey, ...] = (
         "A key of our own: the mirror's appends of an older generation are refused, also by a "
         "leader that has not heard of the newer one.",
         check=at_least(0)),
+    topic_key("mirror.refuses.commits.epoch", LONG, 0,
+        "A key of our own: while this is the number of the site epoch in force, groups' commits of "
+        "this topic are refused, and clients try again.",
+        check=at_least(0)),
     topic_key("mirror.source.cluster.id", STRING, "",
         "A key of our own: the cluster this topic is mirrored from. While it is set, only the "
         "mirror writes records here, over the listener that mirror.listener.name names."),

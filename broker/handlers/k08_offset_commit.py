@@ -3,8 +3,9 @@
 Behaviour: stores a group's offsets in `__consumer_offsets` and answers when every in-sync replica
 has them. A partition that does not exist, or whose metadata is too long, fails for itself; the
 group's own error applies to all others. A topic that a broker in ZooKeeper mode does not know yet,
-seconds after its start, is COORDINATOR_LOAD_IN_PROGRESS: clients retry. The metadata string is
-returned unchanged.
+seconds after its start, is COORDINATOR_LOAD_IN_PROGRESS: clients retry. So is one that a switch to
+the other site has closed to commits: what is committed after the last copy of groups' offsets would
+not be there. The metadata string is returned unchanged.
 
 Versions: 2-10. 2-4 may set their own retention time, 5 leaves it out, 7 has static members, 9 may
 come from KIP-848 groups, 10 has topic ids.
@@ -15,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.config.key import MAX_LONG
+from broker.controller.decisions.site_epochs import refuses_commits
 from broker.coordinator.group.offsets import CommitRequest
 from broker.coordinator.group.records import CommittedOffset
 from broker.handlers.context import RequestContext
@@ -91,6 +93,8 @@ def _topic(
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     elif not error and not context.is_authorized(Operation.READ, Resource.TOPIC, name):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif not error and refuses_commits(image, name):
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     count = 0 if known is None else len(known.partitions)
     results = []
     for ask in topic.partitions:

@@ -62,9 +62,9 @@ class FlushState:
         self._extra_files: dict[str, None] = {}
 
     def on_open(self, recovery_point: int, now_ms: int, unforced: list[str]) -> None:
-        """The log was opened and is flushed up to there, except for ``unforced`` files: what was cut
-        off them could reappear below records that are flushed in later files, and indexes written
-        anew could be torn."""
+        """The log was opened and is flushed up to there, except for ``unforced`` files: what was
+        cut off them could reappear below records that are flushed in later files, and indexes
+        written anew could be torn."""
         self.recovery_point = recovery_point
         self.last_flush_ms = now_ms
         for path in unforced:

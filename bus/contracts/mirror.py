@@ -12,6 +12,9 @@ from msgspec import Meta
 
 SOURCE_CLUSTER_KEY = "mirror.source.cluster.id"
 """The topic's key that makes a topic of our brokers a mirror of that cluster's."""
+REFUSED_COMMITS_KEY = "mirror.refuses.commits.epoch"
+"""The topic's key with the number of the site epoch under which a former primary's coordinators
+take no commits of it: from the fence until the new primary takes records."""
 
 _Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 _Name = Annotated[str, Meta(max_length=256)]

@@ -4,10 +4,11 @@ In: both sites, the mirror's status. Out: a `SwitchStatement`; steps are reporte
 Core: `dr_mirror.plan.switch`. Never: a step that cannot be repeated: after a kill at any moment the
 same command finishes what was begun.
 
-1. checks · 2. the site epoch at the former primary, in one request with the fence of its topics ·
-3. every leader there confirms the fence and where its log ends · 4. the mirror drains · 5. groups'
-offsets are copied a last time · 6. the site epoch at the new primary, in one request with the
-opening of its topics.
+1. checks · 2. the site epoch at the former primary, in one request with the fence of its topics,
+which closes them to records and to groups' commits · 3. every leader there confirms the fence and
+where its log ends · 4. the mirror drains · 5. every broker there confirms that it takes no commits,
+and groups' offsets are copied a last time · 6. the site epoch at the new primary, in one request
+with the opening of its topics · 7. the former primary takes commits again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import TopicPartition
-from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror import REFUSED_COMMITS_KEY, SOURCE_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.wall_clock import now_ms
 from dr_mirror.plan.generations import generation_of
@@ -57,6 +58,8 @@ from dr_mirror.switch.steps import (
 )
 
 GROUPS_TIMEOUT_S = 10.0
+COMMITS_ON_THEIR_WAY_MS = 500
+"""A commit that was taken before the fence is on all its replicas after this."""
 LEADERS_EVERY_S = 0.5
 """How often leaders are asked again while one does not answer."""
 
@@ -106,6 +109,7 @@ class PlannedSwitch:
             self._hand_over(epoch, notes)
         self._open(epoch)
         took_ms = -1 if is_open else int((time.monotonic() - begun) * 1000)
+        self._take_commits_again(epoch)
         return self._finish(epoch, took_ms, notes)
 
     # -- 1. checks ------------------------------------------------------------------------
@@ -173,7 +177,8 @@ class PlannedSwitch:
             ends = again
         drained_ms = now_ms()
         self._on_step("drained", f"{len(partitions)} partitions")
-        self._copy_groups(drained_ms, notes)
+        self._wait_until_commits_are_refused([each.topic for each in topics], epoch)
+        self._copy_groups(max(drained_ms, now_ms() + COMMITS_ON_THEIR_WAY_MS), notes)
         self._report(epoch.number).append(statement(
             PLANNED, epoch, drained_ms, drained_partitions({p: e.end for p, e in ends.items()})
         ))  # fmt: skip
@@ -181,7 +186,10 @@ class PlannedSwitch:
     def _fence(self, epoch: SiteEpoch) -> list[TopicHandover]:
         """Until no topic is left: a mirror may have made one meanwhile."""
         deadline = time.monotonic() + self._limits.timeout_s
-        change = [(SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._new.cluster_id)]
+        change: ConfigChanges = [
+            (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._new.cluster_id),
+            (REFUSED_COMMITS_KEY, AlterConfigOp.SET, str(epoch.number)),
+        ]
         while True:
             former, new, topics = self._topics()
             open_ones = {each.topic: change for each in topics if each.fence}
@@ -230,10 +238,24 @@ class PlannedSwitch:
                 refresh(self._new, self._on_step)
                 leaders_at = time.monotonic() + LEADERS_EVERY_S
 
-    def _copy_groups(self, drained_ms: int, notes: list[str]) -> None:
-        """Wait until the mirror has copied what groups committed before the drain ended."""
+    def _wait_until_commits_are_refused(self, topics: list[str], epoch: SiteEpoch) -> None:
+        """Every broker may coordinate groups; one that has not heard of the fence takes commits."""
+        deadline = time.monotonic() + self._limits.timeout_s
+        while True:
+            waiting = self._former.nodes_without(topics, REFUSED_COMMITS_KEY, str(epoch.number))
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                raise self._unfinished(
+                    f"brokers that do not refuse groups' commits yet: {sorted(waiting)}"
+                )
+            time.sleep(POLL_S)
+            refresh(self._former, self._on_step)
+
+    def _copy_groups(self, since_ms: int, notes: list[str]) -> None:
+        """Wait until the mirror has copied what groups had committed at this time."""
         deadline = time.monotonic() + GROUPS_TIMEOUT_S
-        while (status := self._read_status()).groups_copied_ms < drained_ms:
+        while (status := self._read_status()).groups_copied_ms < since_ms:
             if time.monotonic() > deadline:
                 notes.append("groups' offsets were not copied a last time: the mirror did not say "
                              f"so within {GROUPS_TIMEOUT_S:g} s")  # fmt: skip
@@ -243,14 +265,26 @@ class PlannedSwitch:
             notes.append(f"group {group}: its offsets are not copied: {reason}")
         self._on_step("groups", "")
 
-    # -- 6. -------------------------------------------------------------------------------
+    # -- 6. and 7. ------------------------------------------------------------------------
 
     def _open(self, epoch: SiteEpoch) -> None:
         _, _, topics = self._topics()
-        change = [(SOURCE_CLUSTER_KEY, AlterConfigOp.DELETE, None)]
+        change: ConfigChanges = [
+            (key, AlterConfigOp.DELETE, None) for key in (SOURCE_CLUSTER_KEY, REFUSED_COMMITS_KEY)
+        ]
         closed = {each.topic: change for each in topics if each.open and not each.fence}
         self._change(self._new, epoch, closed)
         self._on_step("opened", f"{len(topics)} topics")
+
+    def _take_commits_again(self, epoch: SiteEpoch) -> None:
+        """Those who read at the former primary go on there; with the next site epoch the refusal
+        would end by itself."""
+        former, _, _ = self._topics()
+        change: ConfigChanges = [(REFUSED_COMMITS_KEY, AlterConfigOp.DELETE, None)]
+        closed = {
+            name: change for name, one in former.items() if REFUSED_COMMITS_KEY in one.configs
+        }
+        self._change(self._former, epoch, closed)
 
     def _finish(self, epoch: SiteEpoch, took_ms: int, notes: list[str]) -> SwitchStatement:
         former, new, _ = self._topics()

@@ -19,6 +19,10 @@ from bus.client.wire.sync_client import SyncClient
 from bus.contracts.site_epoch import SITE_EPOCH_KEY, SiteEpoch
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
+from bus.protocol.generated.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from bus.protocol.generated.describe_producers import DescribeProducersRequest, TopicRequest
 from bus.protocol.generated.incremental_alter_configs import (
     AlterableConfig,
@@ -142,6 +146,30 @@ class SiteClient:
                 raise EpochRefused(f"{self.name}: {result.error_message}")
             detail = f"{result.resource_name}: {result.error_message}"
             raise_for_error(result.error_code, detail)
+
+    def nodes_without(self, topics: Sequence[str], key: str, value: str) -> list[int]:
+        """Brokers that know another value of this key for one of the topics, or do not answer. One
+        that does not live is none of them: it reads the metadata before it serves."""
+        return [node for node in self.view.nodes if not self._all_have(node, topics, key, value)]
+
+    def _all_have(self, node: int, topics: Sequence[str], key: str, value: str) -> bool:
+        for at in range(0, len(topics), TOPICS_AT_ONCE):
+            request = DescribeConfigsRequest(resources=[
+                DescribeConfigsResource(TOPIC, name, [key])
+                for name in topics[at : at + TOPICS_AT_ONCE]
+            ])  # fmt: skip
+            try:
+                answer = self._client.request_node(node, ApiKey.DESCRIBE_CONFIGS, request)
+            except BusError as error:
+                if not (error.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE):
+                    raise
+                return False
+            for result in answer.results:
+                if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue  # deleted meanwhile: nobody commits there
+                if value not in [one.value for one in result.configs if one.name == key]:
+                    return False
+        return True
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """High watermarks; a partition without a leader that answers is left out."""

@@ -13,14 +13,19 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from bus.client.admin import commands
+from bus.client.admin import commands, queries
+from bus.client.model import OffsetAndMetadata
+from bus.client.model import TopicPartition as BusPartition
 from bus.client.wire.sync_client import SyncClient
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
 from bus.records.build import build_batch
 from bus.records.record import Record
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
 from deploy.testservers.process import JavaServer
 from dr_mirror.copy.cluster_admin import ClusterAdmin
+from dr_mirror.plan.requests import commit_of_group
 from tests.broker.mirror.client import leader_of, mirror
 from tests.dr_mirror.test_copying import committed, consumer, create
 from tests.dr_mirror.two_sites import MirrorProcess, SiteReader, start_site, wait_until
@@ -148,6 +153,40 @@ class AcknowledgedProducer:
         return self.acknowledged
 
 
+class AcknowledgedCommits:
+    """One commit after the other of a group's position at one site, until the first that a switch
+    refuses."""
+
+    def __init__(self, bootstrap: str, group: str, sender: AcknowledgedProducer) -> None:
+        self.acknowledged = 0
+        self.refused = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._commit, args=(bootstrap, group, sender))
+        self._thread.start()
+
+    def _commit(self, bootstrap: str, group: str, sender: AcknowledgedProducer) -> None:
+        found: ErrorCode | None = None
+        with SyncClient(bootstrap, "commits") as client:
+            ids = {one.name: one.topic_id for one in queries.topics(client)}
+            while not self._stopping.is_set():
+                # never beyond the end of the partition, which has about its share
+                offset = min(self.acknowledged + 1, sender.acknowledged // (2 * PARTITIONS))
+                wanted = {BusPartition(TOPIC, 0): OffsetAndMetadata(offset, "")}
+                request = commit_of_group(group, wanted, ids)
+                answer = client.request(ApiKey.OFFSET_COMMIT, request)
+                found = ErrorCode.of(answer.topics[0].partitions[0].error_code)
+                if found:
+                    break
+                self.acknowledged = offset
+        if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self.refused.set()
+
+    def stop(self) -> int:
+        self._stopping.set()
+        self._thread.join()
+        return self.acknowledged
+
+
 def is_read_only(cluster: RunningCluster) -> bool:
     """A record sent there fails at its time-out."""
     failed: list[bool] = []
@@ -204,17 +243,23 @@ def test_a_planned_switch_that_is_killed_is_finished_by_the_same_command_and_los
             sender.wait_for(500)
             sites.wait_until_copying("A")
             commit(a, "readers", 17)
+            commit(a, "moving", 1)
+            commits = AcknowledgedCommits(a.bootstrap, "moving", sender)
+            wait_until(lambda: commits.acknowledged > 20, "a group moves")
             sites.switch_killed_after("B", dice.choice(STEPS_WITH_A_KILL))
             done = sites.switch("B", "--json")
             assert done.returncode == 0, done.stdout + done.stderr
         finally:
             acknowledged = sender.stop()
+        assert commits.refused.wait(10)
+        assert committed(b, "moving", TOPIC) == commits.stop()
         assert sum(sites.ends("A")) >= acknowledged
         sites.assert_equal()
         said = json.loads(done.stdout)
         assert (said["number"], said["notes"]) == (1, [])
         assert sum(one["end"] for one in said["partitions"]) == sum(sites.ends("B"))
         assert committed(b, "readers", TOPIC) == 17
+        commit(a, "others", 3)  # taken again
         assert is_read_only(a)
         assert (
             json.loads(sites.switch("B", "--json").stdout)["number"] == 1

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from broker.controller.decisions.config_values import Alteration, AlterOperation
 from broker.controller.decisions.decision import RefusedError
 from broker.metadata.image import MetadataImage, ResourceType
+from bus.contracts.mirror import REFUSED_COMMITS_KEY
 from bus.contracts.site_epoch import (
     SITE_EPOCH_KEY,
     SiteEpoch,
@@ -32,6 +33,15 @@ def site_epoch(image: MetadataImage) -> SiteEpoch | None:
         return None if text is None else parse_site_epoch(text)
     except SiteEpochError:
         return None
+
+
+def refuses_commits(image: MetadataImage, topic: str) -> bool:
+    """Whether a switch has closed the topic to groups' commits, and is not over."""
+    number = image.configs.get((ResourceType.TOPIC, topic), {}).get(REFUSED_COMMITS_KEY)
+    if number is None:
+        return False
+    epoch = site_epoch(image)
+    return epoch is not None and number == str(epoch.number)
 
 
 def next_site_epoch(

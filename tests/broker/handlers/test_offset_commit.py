@@ -1,4 +1,5 @@
-"""OffsetCommit on a coordinator that does not know all topics yet (ZooKeeper mode)."""
+"""OffsetCommit on a coordinator that does not know all topics yet (ZooKeeper mode), and of topics
+that a switch to the other site has closed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from broker.clock.real import RealClock
 from broker.controller.zk.controller_requests import ControllerRequestHandler
 from broker.handlers import k08_offset_commit
 from broker.handlers.context import Services
-from broker.metadata.image import MetadataImage, TopicImage, frozen
+from broker.metadata.image import MetadataImage, ResourceType, TopicImage, frozen
+from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.errors import ErrorCode
 from bus.protocol.generated.offset_commit import (
     OffsetCommitRequest,
@@ -71,3 +73,28 @@ def test_so_is_a_partition_of_a_topic_of_which_only_others_were_named() -> None:
     assert commit(services, 9) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     services.zookeeper = None
     assert commit(services, 9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("closed_under", "in_force", "is_closed"),
+    [("3", 3, True), ("3", 4, False), ("3", None, False), (None, 3, False), ("three", 3, False)],
+)
+def test_a_topic_is_closed_while_the_site_epoch_that_closed_it_is_in_force(
+    closed_under: str | None, in_force: int | None, is_closed: bool
+) -> None:
+    """So a switch that was overtaken by another one leaves nothing closed."""
+    services: Any = Services.__new__(Services)
+    services.zookeeper = None
+    configs: dict[tuple[int, str], dict[str, str]] = {}
+    if closed_under is not None:
+        configs[ResourceType.TOPIC, "t"] = {"mirror.refuses.commits.epoch": closed_under}
+    if in_force is not None:
+        epoch = SiteEpoch(in_force, EpochKind.PLANNED, "there", "here", 0, "o@h")
+        configs[ResourceType.BROKER, ""] = {"mirror.site.epoch": epoch.text}
+    services.image = MetadataImage(
+        topics=frozen({"t": TopicImage("t", ID, ())}), topic_names=frozen({ID: "t"}), configs=configs
+    )
+    # a topic without partitions: the code of an open one says so
+    is_open = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    expected = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_closed else is_open
+    assert commit(services, 9) == expected

@@ -13,6 +13,8 @@ from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 
 PROPERTIES = {
     "site.number": "7",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "0",
     "mirror.reserved.topics": "data.*,meter.sent",
     "socket.send.buffer.bytes": "300000",
     "socket.receive.buffer.bytes": "200000",
