@@ -22,7 +22,7 @@ from deploy.testservers.hbase import Hbase, start_hbase
 from deploy.testservers.kafka import start_kafka
 from deploy.testservers.process import JavaServer
 from deploy.testservers.zookeeper import start_zookeeper
-from tests.rotation import skip_what_is_not_drawn
+from tests.rotation import skip_files_not_drawn, skip_what_is_not_drawn
 
 SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 << 32))
 os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
@@ -79,6 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             assert wish.kwargs.get("reason"), f"{item.nodeid}: a second run needs its reason"
             item.add_marker(pytest.mark.flaky(reruns=1))
     skip_what_is_not_drawn(items)
+    skip_files_not_drawn(items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rotation import drawn
+from tests.rotation import FILES_IN_TURN, TESTS, drawn, skip_files_not_drawn
 
 MEMBERS = ["a", "b", "c", "d"]
 
@@ -49,3 +49,26 @@ def test_of_tests_that_rotate_one_runs_and_the_others_say_which(
     result = pytester.runpytest_inprocess("-rs")
     result.assert_outcomes(passed=3, skipped=3)
     result.stdout.fnmatch_lines(["*g: this run's turn is test_*"])
+
+
+@pytest.mark.parametrize("group", FILES_IN_TURN)
+def test_files_in_turn_are_there(group: str) -> None:
+    """A file that was renamed would let its whole group run."""
+    assert [file for file in FILES_IN_TURN[group] if not (TESTS / file).is_file()] == []
+
+
+def test_of_files_in_turn_one_runs_and_who_names_a_file_gets_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DATABUS_EVERY_MEMBER", raising=False)
+    monkeypatch.setattr("tests.rotation.TESTS", pytester.path)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    files = [pytester.makepyfile(**{f"test_{one}": "def test(): pass"}) for one in MEMBERS]
+    names = [file.name for file in files]
+
+    class InTurn:
+        def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+            skip_files_not_drawn(items, {"g": names})
+
+    pytester.inline_run(plugins=[InTurn()]).assertoutcome(passed=1, skipped=3)
+    pytester.inline_run(names[0], plugins=[InTurn()]).assertoutcome(passed=1)

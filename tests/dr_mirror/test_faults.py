@@ -16,6 +16,7 @@ from tests.dr_mirror.two_sites import (
     mirrored,
     start_pair_of_brokers,
     start_target,
+    wait_until,
     wait_until_in_sync,
 )
 
@@ -55,7 +56,11 @@ def test_after_kills_of_mirror_and_brokers_both_sites_hold_the_same_batches(
             sites.assert_equal("data.face", PARTITIONS)
             ends = [sites.target.ends("data.face", each)[1] for each in range(PARTITIONS)]
             assert sum(ends) == city.acknowledged
-            assert {one.state for one in sites.mirror.status().partitions} == {"copying"}
+            # a mirror that has just begun anew says so a second later than it copies
+            wait_until(
+                lambda: {one.state for one in sites.mirror.status().partitions} == {"copying"},
+                "the mirror says that it copies",
+            )
     finally:
         source.kill(1)
         target.kill(1)
