@@ -119,6 +119,8 @@ def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) 
         conf[where] = (":" if local else ",").join(jars)
     if settings.py_files:
         conf["spark.submit.pyFiles"] = settings.py_files
+    if not local:
+        conf["spark.executor.extraJavaOptions"] = " ".join(_OF_EXECUTORS)
     if local:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf
@@ -148,6 +150,14 @@ def _own_options() -> str:
         "-XX:-UsePerfData": "no file is written for tools that are never attached",
     }
     return " ".join(reasons)
+
+
+_OF_EXECUTORS = {
+    "-XX:+UseSerialGC": "one or two cores, and batches that are soon garbage",
+    "-XX:TieredStopAtLevel=1": "as in the driver: each batch is a new plan, compiled again",
+    "-XX:-UsePerfData": "no file is written for tools that are never attached",
+}
+"""Options of an executor's JVM, each with its reason; measured in decision 0045."""
 
 
 def open_session(settings: StreamsSettings, queries: int) -> SparkSession:

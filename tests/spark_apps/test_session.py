@@ -54,6 +54,15 @@ def test_every_option_of_the_jvm_is_in_the_one_key() -> None:
     assert {"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss4m", "-Da=1", "-Db=2"} <= set(words)
 
 
+def test_executors_of_a_cluster_get_options_and_those_of_one_machine_are_the_driver() -> None:
+    key = "spark.executor.extraJavaOptions"
+    on_a_cluster = StreamsSettings(master="spark://h:7077")
+    assert "-XX:TieredStopAtLevel=1" in configuration(on_a_cluster, [], 2)[key].split()
+    assert key not in configuration(StreamsSettings(), [], 2)
+    said = StreamsSettings(master="spark://h:7077", conf={key: "-Xlog:gc"})
+    assert configuration(said, [], 2)[key] == "-Xlog:gc"
+
+
 def test_on_one_machine_the_connector_is_on_the_class_path() -> None:
     """Only there Java can keep its classes in an archive (ADR 0022)."""
     conf = configuration(StreamsSettings(), ["a.jar", "b.jar"], 1)
