@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic
 import msgspec
 
 from bus.client.model import TopicAndPartition
-from bus.domain.times import MINUTE_MS
+from bus.domain.times import MINUTE_MS, minute_of
 from bus.wall_clock import now_ms
 from monitor.models.cell_window import Cell, CellWindow
 from monitor.models.hysteresis import Hysteresis
@@ -51,14 +51,18 @@ class JudgedWindow(Generic[Cell]):
         not known by its id. 0, where nobody has judged any: with what there is."""
         return max(0, self.before.until_ms() - max(rule.open_slots, rule.close_slots) * MINUTE_MS)
 
+    def drop_judged(self, until_ms: int) -> None:
+        """Minutes are judged once; a city's cells of two hours are half a gigabyte."""
+        self.cells.drop_before(minute_of(until_ms))
+
     def trim(self) -> None:
         """Drop what is no longer judged."""
         self.cells.trim(self.settled.newest_ms)
 
 
 class WindowedApplication(ABC, Generic[Cell]):
-    """Keeps the cells, which it reads again at every start; what it commits tells the next driver
-    up to where the minutes were judged."""
+    """Keeps the cells of minutes that are not judged yet. At a start it reads those of two hours
+    again; what it commits tells the next driver up to where the minutes were judged."""
 
     name: str
     topics: tuple[str, ...]
@@ -107,5 +111,7 @@ class WindowedApplication(ABC, Generic[Cell]):
             if not self._begun:
                 self._begun = True
                 self.judge_from(self._window.begin_ms(self._rule))
-            self.judge(self._window.cells, self._window.settled.until_ms())
+            until_ms = self._window.settled.until_ms()
+            self.judge(self._window.cells, until_ms)
+            self._window.drop_judged(until_ms)
         self._rebuilding.commit(ends_of(offsets))

@@ -53,6 +53,11 @@ class CellWindow(Generic[Cell]):
             if from_ms <= minute_ms < until_ms:
                 yield from cells.values()
 
+    def drop_before(self, minute_ms: int) -> None:
+        """Drop the minutes before this one."""
+        for minute in [m for m in self.minutes if m < minute_ms]:
+            del self.minutes[minute]
+
     def trim(self, present_ms: int) -> None:
         """Drop minutes further than `keep_minutes` from the present. Those of devices whose clocks
         are far ahead as well, which would stay for ever."""
