@@ -36,6 +36,9 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "lag (records)", "lag_bytes": "lag", "lag_s": "behind (s)", "source_end": "source end",
         "target_end": "target end", "missing": "missing", "detail": "detail",
         "title": "Mirror from {source} to {target}; oldest record not at the target: {rpo} s",
+        "drill": "Time without a primary in the last drill (RTO): {rto:.1f} s, {at}",
+        "no_drill": "There was no drill yet: the time that a switch takes is not known; see: "
+        "databus mirror drill",
         "unknown": "not known", "old": "This status is {age} s old: the mirror stands still or has "
         "ended; see: databus logs mirror", "remedy": "What to do", "range": "compared offsets",
         "group": "Group {group}: its offsets are not copied: {reason}",
@@ -57,6 +60,8 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "lag": "落后(记录)", "lag_bytes": "落后(字节)", "lag_s": "落后(秒)",
         "source_end": "源端末尾", "target_end": "目标端末尾", "missing": "缺失", "detail": "详情",
         "title": "镜像:{source} → {target};目标端尚缺的最早记录:{rpo} 秒",
+        "drill": "上次演练中无主站点的时间(RTO):{rto:.1f} 秒,{at}",
+        "no_drill": "尚未演练:切换所需时间未知;请看:databus mirror drill",
         "unknown": "未知",
         "old": "此状态已是 {age} 秒前的:镜像停滞或已结束;请看:databus logs mirror",
         "group": "消费组 {group}:偏移量未复制:{reason}",
@@ -134,6 +139,11 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
                str(one.source_end), str(one.target_end), str(one.missing), one.detail]  # fmt: skip
         table.add_row(*map(Text, row))
     screen().print(table)
+    if found.rto_s < 0:
+        typer.echo(texts["no_drill"])
+    else:
+        at = _time(found.drilled_ms, zone)
+        typer.echo(texts["drill"].format(rto=found.rto_s, at=at))
     _show_proof(found.proof, language, zone)
     if age_ms > FRESH_MS:
         typer.echo(texts["old"].format(age=age_ms // 1000))

@@ -32,6 +32,8 @@ class MirrorMetrics:
         self._topics = self._gauge("topics", "Topics by their state.", ["state"])
         self._rpo = self._gauge(
             "rpo_seconds", "Age of the oldest of all records not at the target; -1: not known.")
+        self._rto = self._gauge(
+            "rto_seconds", "What the longer way of the last drill took; -1: there was none.")
         self._buffered = self._gauge("buffered_bytes", "Fetched and not acknowledged.")
         self._copied_records = Counter(
             "databus_mirror_copied_records", "Records that the target acknowledged.", ["topic"],
@@ -82,6 +84,7 @@ class MirrorMetrics:
         for state in MirrorState:
             self._topics.labels(state.value).set(states[state.value])
         self._rpo.set(status.rpo_s)
+        self._rto.set(status.rto_s)
         self._buffered.set(status.buffered_bytes)
         self._rebuilt_batches.inc(max(status.rebuilt_batches - self._rebuilt, 0))
         self._rebuilt = status.rebuilt_batches

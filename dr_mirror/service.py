@@ -29,6 +29,7 @@ from dr_mirror.plan.sites import SitesError
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.settings import MirrorSettings
 from dr_mirror.status_file import reconciliation_path, status_path, write_status
+from dr_mirror.switch.drill import DrillProtocol, LastDrill, drills_path
 
 log = logging.getLogger(__name__)
 
@@ -164,17 +165,26 @@ async def _answered(ask: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
             await asyncio.sleep(IDENTIFY_S)
 
 
+def with_drill(status: MirrorStatus, drilled: DrillProtocol | None) -> MirrorStatus:
+    """What the last drill says of a switch."""
+    if drilled is None:
+        return status
+    return msgspec.structs.replace(status, rto_s=drilled.rto_s, drilled_ms=drilled.at_ms)
+
+
 async def _report_again_and_again(
     site: SiteSettings, mirror: Mirror, shown: StatusPage
 ) -> None:
-    path = status_path(site)
+    path, drills = status_path(site), LastDrill(drills_path(site))
     thread = FileThread("mirror status", STATUS_TIMEOUT_S, OSError)
+    drilled: DrillProtocol | None = None
     try:
         while True:
-            status = mirror.status(now_ms())
+            status = with_drill(mirror.status(now_ms()), drilled)
             shown.show(status)
             try:
                 await thread.run(write_status, path, status)
+                drilled = await thread.run(drills.read)
             except OSError as error:  # copying is worth more than its report
                 log.warning("the status cannot be written: %s", error)
             await asyncio.sleep(STATUS_S)

@@ -50,7 +50,8 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """All of it. `rpo_s`: age of the oldest record that is not at the target; -1: not known.
     `groups_not_copied`: groups whose offsets the target refuses, and why. `rebuilt_batches`: those
     that an ordinary target could not have as they were. `groups_copied_ms`: what the other groups
-    committed before that is at the target; -1: not known."""
+    committed before that is at the target; -1: not known. `rto_s`: what the longer way of the last
+    drill took, at `drilled_ms`; -1: there was none."""
 
     at_ms: int
     source_cluster_id: str
@@ -65,6 +66,8 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     rebuilt_batches: int = 0
     groups_copied_ms: int = -1
     proof: ProofStatus = ProofStatus()
+    rto_s: float = -1.0
+    drilled_ms: int = -1
 
 
 def partition_status(copy: PartitionCopy, now_ms: int, answered_ms: int) -> PartitionStatus:

@@ -22,6 +22,8 @@ from dr_mirror.status_file import FRESH_MS, StatusUnavailable
 from dr_mirror.switch.steps import SwitchLimits, SwitchRefused, SwitchUnfinished
 
 POLL_S = 0.2
+TAIL_BYTES = 1 << 16
+"""Of the file of drills: some hundred protocols."""
 
 PlannedRun = Callable[[], SwitchStatement]
 ReadStatus = Callable[[], MirrorStatus]
@@ -40,10 +42,50 @@ class DrillProtocol(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     notes: tuple[str, ...]
 
+    @property
+    def rto_s(self) -> float:
+        """How long nobody took records, on the longer way."""
+        return max(self.there_ms, self.back_ms) / 1000
+
 
 def drills_path(site: SiteSettings) -> Path:
     """A line per drill."""
     return site.data_path / "mirror" / "drills.jsonl"
+
+
+_protocols = msgspec.json.Decoder(DrillProtocol)
+
+
+class LastDrill:
+    """The newest protocol of a file that another process appends to, read again when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: tuple[int, int] = (-1, -1)
+        self._protocol: DrillProtocol | None = None
+
+    def read(self) -> DrillProtocol | None:
+        """None before the first drill, and while the file cannot be read."""
+        try:
+            found = self._path.stat()
+            if (found.st_size, found.st_mtime_ns) != self._read:
+                with self._path.open("rb") as file:
+                    file.seek(max(0, found.st_size - TAIL_BYTES))
+                    self._protocol = last_protocol(file.read(TAIL_BYTES))
+                self._read = found.st_size, found.st_mtime_ns
+        except OSError:
+            return None
+        return self._protocol
+
+
+def last_protocol(lines: bytes) -> DrillProtocol | None:
+    """Of the last whole line that is one: a crash may have torn the one behind it."""
+    for line in reversed(lines.split(b"\n")):
+        try:
+            return _protocols.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+    return None
 
 
 def drill(

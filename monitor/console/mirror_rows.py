@@ -14,6 +14,7 @@ from monitor.api.views import clock
 from monitor.console.rows import Row
 from monitor.i18n import Texts
 from monitor.models.shown_mirror import (
+    MirroredStatus,
     MirroredTopic,
     MirroredTopicProof,
     MirrorRemedy,
@@ -27,6 +28,8 @@ STARTING = "starting"
 OLD_MS = 10_000
 """The mirror reports every second."""
 RPO_WARNING_S, RPO_CRITICAL_S = 10.0, 60.0
+DRILL_RECENT_MS = 92 * 86_400_000
+"""A quarter of a year; an older drill says little of today's sites."""
 SECOND_CHARACTERS = 19
 """`2026-11-21 08:03:01`."""
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -57,6 +60,7 @@ def tiles(report: ShownMirror, t: Texts, zone: ZoneInfo, now_ms: int) -> dict[st
     return {
         "state": state,
         "rpo": Tile(duration(status.rpo_s, t), _rpo_state(status.rpo_s)),
+        "rto": _rto(status, t, now_ms),
         "lag_records": Tile(f"{sum(lags):,}" if is_known else t("mirror.unknown")),
         "lag_bytes": Tile(size(sum(one.lag_bytes for one in status.partitions))),
         "complete_to": Tile(
@@ -221,6 +225,13 @@ def listed(places: Iterable[str], most: int = 8) -> str:
     names = list(places)
     more = f" … (+{len(names) - most})" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def _rto(status: MirroredStatus, t: Texts, now_ms: int) -> Tile:
+    if status.rto_s < 0:
+        return Tile(t("mirror.no_drill"), "warning")
+    is_recent = now_ms - status.drilled_ms <= DRILL_RECENT_MS
+    return Tile(duration(status.rto_s, t), "good" if is_recent else "warning")
 
 
 def _rpo_state(rpo_s: float) -> str:

@@ -66,7 +66,7 @@ class MirroredProof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MirroredStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the mirror said at `at_ms`. `rpo_s` -1: not known."""
+    """What the mirror said at `at_ms`. `rpo_s` -1: not known; `rto_s` -1: there was no drill."""
 
     at_ms: int
     source_cluster_id: str
@@ -78,6 +78,8 @@ class MirroredStatus(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[ShownPartition, ...]
     groups_not_copied: dict[str, str]
     proof: MirroredProof = MirroredProof()
+    rto_s: float = -1.0
+    drilled_ms: int = -1
 
 
 class MirrorRemedy(msgspec.Struct, frozen=True, kw_only=True):

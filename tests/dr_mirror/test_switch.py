@@ -335,6 +335,8 @@ def test_a_switch_is_refused_is_given_up_in_its_drain_and_has_one_winner(
         protocol = json.loads(drilled.stdout)
         assert (protocol["there"], protocol["back"], protocol["notes"]) == (4, 5, [])
         assert min(protocol[key] for key in ("there_ms", "turned_ms", "back_ms")) > 0
+        longer_s = max(protocol["there_ms"], protocol["back_ms"]) / 1000
+        wait_until(lambda: sites.mirror.status().rto_s == longer_s, "the mirror says its RTO")
         send_one(b)
         sites.wait_until_equal()
         sites.assert_equal()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bus.wall_clock import now_ms
+from deploy.errors import OperatorError
 from deploy.testservers.hbase import start_hbase
 from ingest.store import open_store
 from ingest.store.port import PageRequest, Position, Query, RecordRow, StoreBatch
@@ -40,8 +41,10 @@ def in_hbase(records: int = RECORDS_IN_HBASE) -> dict[str, float]:
     ):
         took_ms = _measured(f"hbase://{hbase.address}/bench", records)
         hbase.stop()  # what is in memory goes to files, and what went there is a log no more
-        data = Path(folder) / "data" / "data"
+        data = Path(folder) / "data" / "hbase" / "data"  # of the tables, without the write-ahead log
         size = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
+    if not size:
+        raise OperatorError(f"HBase left no files in {data}")
     return {"ingest-plate-b": took_ms, "ingest-store-bytes": size / records}
 
 

@@ -25,7 +25,7 @@ from monitor.models.shown_mirror import MirrorRemedy, ShownMirror
 
 REFRESH_SECONDS = 2.0
 CURVES = ("rpo", "records")
-TILES = ("state", "rpo", "lag_records", "lag_bytes", "complete_to", "differences")
+TILES = ("state", "rpo", "rto", "lag_records", "lag_bytes", "complete_to", "differences")
 
 
 def build(view: View) -> None:
