@@ -41,7 +41,7 @@ def in_hbase(records: int = RECORDS_IN_HBASE) -> dict[str, float]:
     ):
         took_ms = _measured(f"hbase://{hbase.address}/bench", records)
         hbase.stop()  # what is in memory goes to files, and what went there is a log no more
-        data = Path(folder) / "data" / "hbase" / "data"  # of the tables, without the write-ahead log
+        data = Path(folder) / "data" / "hbase" / "data"  # of tables, without their log
         size = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
     if not size:
         raise OperatorError(f"HBase left no files in {data}")
