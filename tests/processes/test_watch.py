@@ -125,9 +125,7 @@ def test_an_edge_that_is_killed_is_told_once_and_its_end_too(roles: WatchedRoles
     end, when a new process answers."""
     assert roles.told() == []
     roles.kill("edge")
-    killed_s = time.monotonic()
     roles.until(lambda: len(roles.told()) > 0, WITHIN_S)
-    assert time.monotonic() - killed_s >= BOUND_S
     roles.until(lambda: roles.stored() == [("away", "open")], WITHIN_S)
     roles.start("edge")
     roles.until(lambda: len(roles.told()) > 1, READY_S + WITHIN_S)
