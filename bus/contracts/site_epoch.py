@@ -18,7 +18,7 @@ MAX_WHO_CHARACTERS = 100
 _NOT_IN_WHO = re.compile(r"[^A-Za-z0-9_.@-]")
 _TEXT = re.compile(
     r"number=([1-9][0-9]{0,9});kind=([a-z]{1,20});primary=([A-Za-z0-9_-]{1,64});"
-    r"secondary=([A-Za-z0-9_-]{1,64});at_ms=([0-9]{1,15});who=([A-Za-z0-9_.@-]{1,100})",
+    r"secondary=([A-Za-z0-9_-]{1,64});at_ms=(0|[1-9][0-9]{0,14});who=([A-Za-z0-9_.@-]{1,100})",
     re.ASCII,
 )
 
