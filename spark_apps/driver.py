@@ -48,6 +48,7 @@ from spark_apps.query import RunningQuery, open_cursor, start
 from spark_apps.session import SessionError, open_session
 from spark_apps.settings import JobSettings, read_settings
 from spark_apps.source import connector_security
+from spark_apps.warm_up import start_warm_up
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,8 @@ class Driver:
         try:
             session.streams.addListener(ProgressListener(self._metrics))
             self._start(session, context)
-            log.info("streams: ready after %.1f s: %s", time.monotonic() - began, self._names)
+            ready = partial(self._ready, began)
+            start_warm_up(session, streams, self._stopping, ready)
             return self._watch(context)
         finally:
             page.close()
@@ -142,6 +144,9 @@ class Driver:
             failed = partial(self._failed, query.name)
             running = start(session, context, query, len(groups), failed)
             self._queries.append(running)
+
+    def _ready(self, began: float) -> None:
+        log.info("streams: ready after %.1f s: %s", time.monotonic() - began, self._names)
 
     def _groups(self) -> list[list[str]]:
         """The applications of each query."""
