@@ -51,6 +51,10 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "not_compared": "Topic {topic} is not compared all the time: {reason}",
         "not_kept": "What is compared is not kept over a restart: {reason}",
         "some_directory": "log directory not known",
+        "edges": "Oldest record not at the target, of what came through edges: {rpo} s",
+        "edge": "edge", "sends_to": "sends to", "kept": "kept records",
+        "uncovered": "deleted too early", "heard": "heard at",
+        "home": "its own site", "second": "the other site",
         "differs": "DIFFERS at offset {offset}: {detail}", "skipped": "not compared: {reason}",
         "produced": "nothing is compared: with mirror.target_api = \"produce\" batches and offsets "
         "of the target are others than the source's; see: databus mirror status",
@@ -75,6 +79,9 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "not_compared": "主题 {topic} 不做持续校验:{reason}",
         "not_kept": "校验记录在重启后不保留:{reason}",
         "some_directory": "日志目录未知",
+        "edges": "经由接入端的记录,目标端尚缺的最早记录:{rpo} 秒",
+        "edge": "接入端", "sends_to": "发往", "kept": "保留的记录", "uncovered": "过早删除",
+        "heard": "最后应答", "home": "本站点", "second": "另一站点",
         "differs": "在偏移量 {offset} 处不同:{detail}", "skipped": "未比较:{reason}",
         "produced": "未比较:mirror.target_api = \"produce\" 时目标端的批次与偏移量与源端不同;"
         "请看:databus mirror status",
@@ -144,6 +151,7 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
     else:
         at = _time(found.drilled_ms, zone)
         typer.echo(texts["drill"].format(rto=found.rto_s, at=at))
+    _show_edges(found, language, zone)
     _show_proof(found.proof, language, zone)
     if age_ms > FRESH_MS:
         typer.echo(texts["old"].format(age=age_ms // 1000))
@@ -155,6 +163,21 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
         if state.text.remedy_en:
             meaning, remedy = state.text.meaning(language), state.text.remedy(language)
             typer.echo(f"{state.value}: {meaning}. {texts['remedy']}: {remedy}")
+
+
+def _show_edges(found: MirrorStatus, language: Language, zone: tzinfo) -> None:
+    if not found.edges:
+        return
+    texts, rpo_s = _TEXTS[language], found.rpo_through_edges_s
+    title = texts["edges"].format(rpo=texts["unknown"] if rpo_s < 0 else f"{rpo_s:.1f}")
+    columns = ("edge", "sends_to", "kept", "uncovered", "heard", "detail")
+    table = Table(*(texts[column] for column in columns), title=title, title_justify="left")
+    for one in found.edges:
+        heard = texts["unknown"] if one.heard_ms < 0 else _time(one.heard_ms, zone)
+        row = [one.url, texts.get(one.sends_to, one.sends_to), str(one.kept_records),
+               str(one.uncovered_records), heard, one.problem]  # fmt: skip
+        table.add_row(*map(Text, row))
+    screen().print(table)
 
 
 def _show_proof(proof: ProofStatus, language: Language, zone: tzinfo) -> None:

@@ -32,6 +32,12 @@ class MirrorMetrics:
         self._topics = self._gauge("topics", "Topics by their state.", ["state"])
         self._rpo = self._gauge(
             "rpo_seconds", "Age of the oldest of all records not at the target; -1: not known.")
+        self._rpo_through_edges = self._gauge(
+            "rpo_through_edges_seconds",
+            "The same of what came through the edges that are named; -1: not known, or none is.")
+        self._edges = self._gauge(
+            "edge_records", "Records of an edge, by whether it keeps them or had to delete them "
+            "before the target had them.", ["edge", "kept"])
         self._rto = self._gauge(
             "rto_seconds", "What the longer way of the last drill took; -1: there was none.")
         self._buffered = self._gauge("buffered_bytes", "Fetched and not acknowledged.")
@@ -84,6 +90,10 @@ class MirrorMetrics:
         for state in MirrorState:
             self._topics.labels(state.value).set(states[state.value])
         self._rpo.set(status.rpo_s)
+        self._rpo_through_edges.set(status.rpo_through_edges_s)
+        for edge in status.edges:
+            self._edges.labels(edge.url, "yes").set(edge.kept_records)
+            self._edges.labels(edge.url, "no").set(edge.uncovered_records)
         self._rto.set(status.rto_s)
         self._buffered.set(status.buffered_bytes)
         self._rebuilt_batches.inc(max(status.rebuilt_batches - self._rebuilt, 0))

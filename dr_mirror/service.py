@@ -21,15 +21,18 @@ from bus.metrics_server import MetricsServer
 from bus.settings import SiteSettings
 from bus.tasks import watch
 from bus.wall_clock import now_ms
+from dr_mirror.copy.edge_watch import EdgeWatch
 from dr_mirror.copy.mirror import Mirror
 from dr_mirror.copy.site_watch import SiteWatch, directed, waits_for_rejoin
 from dr_mirror.metrics import MirrorMetrics
 from dr_mirror.plan.report import LagCurve, MirrorReport
 from dr_mirror.plan.sites import SitesError
-from dr_mirror.plan.status import MirrorStatus
+from dr_mirror.plan.status import MirrorStatus, with_edges
 from dr_mirror.settings import MirrorSettings
 from dr_mirror.status_file import reconciliation_path, status_path, write_status
 from dr_mirror.switch.drill import DrillProtocol, LastDrill, drills_path
+from dr_mirror.switch.edges import refine_always
+from dr_mirror.switch.report_file import reports_folder
 
 log = logging.getLogger(__name__)
 
@@ -79,13 +82,18 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
         settings.metrics_host, settings.metrics_port, metrics.registry, {b"/status": shown.json}
     )
     main = loop.create_task(_copy_always(site, settings, shown), name="mirror")
+    # Apart from copying, which waits for both clusters: a report is refined while one is dead.
+    refining = watch(loop.create_task(
+        refine_always(reports_folder(site), settings.edge_urls), name="reports"
+    ))  # fmt: skip
     ended = loop.create_task(stopping.wait(), name="stop")
     try:
         await asyncio.wait((main, ended), return_when=asyncio.FIRST_COMPLETED)
     finally:
         page.close()
-        ended.cancel()
-        main.cancel()
+        for task in (ended, refining, main):
+            task.cancel()
+        await asyncio.gather(refining, return_exceptions=True)
         with suppress(asyncio.CancelledError):
             await main
 
@@ -109,8 +117,10 @@ async def _copy_always(
             if epochs.copied_from != epochs.clusters.source:
                 kept = kept.with_name(f"back-{kept.name}")  # it is about other brokers
             mirror = Mirror(directed(settings, epochs), kept)
+            edges = EdgeWatch(settings.edge_urls)
+            copying = _copy(site, mirror, shown, edges)
             try:
-                await _copy_until_switch(site, mirror, shown, watch_sites.wait_for_switch(epochs))
+                await _until_switch(copying, watch_sites.wait_for_switch(epochs))
             finally:
                 mirror.close()
             log.warning("mirror: the primary site has changed: %s", watch_sites.epochs.newest)
@@ -118,11 +128,11 @@ async def _copy_always(
         watch_sites.close()
 
 
-async def _copy_until_switch(
-    site: SiteSettings, mirror: Mirror, shown: StatusPage, switched: Coroutine[Any, Any, None]
+async def _until_switch(
+    copy: Coroutine[Any, Any, None], switched: Coroutine[Any, Any, None]
 ) -> None:
     loop = asyncio.get_running_loop()
-    copying = loop.create_task(_copy(site, mirror, shown), name="copying and reporting")
+    copying = loop.create_task(copy, name="copying and reporting")
     switching = loop.create_task(switched, name="site epochs")
     try:
         await asyncio.wait((copying, switching), return_when=asyncio.FIRST_COMPLETED)
@@ -135,7 +145,9 @@ async def _copy_until_switch(
         await asyncio.gather(copying, switching, return_exceptions=True)
 
 
-async def _copy(site: SiteSettings, mirror: Mirror, shown: StatusPage) -> None:
+async def _copy(
+    site: SiteSettings, mirror: Mirror, shown: StatusPage, edges: EdgeWatch
+) -> None:
     await _identify(site, mirror)
     clusters = mirror.clusters
     log.info(
@@ -144,7 +156,8 @@ async def _copy(site: SiteSettings, mirror: Mirror, shown: StatusPage) -> None:
     )  # fmt: skip
     async with asyncio.TaskGroup() as tasks:
         watch(tasks.create_task(mirror.run(), name="copying"))
-        watch(tasks.create_task(_report_again_and_again(site, mirror, shown), name="status"))
+        watch(tasks.create_task(edges.run(), name="edges"))
+        watch(tasks.create_task(_report_again_and_again(site, mirror, shown, edges), name="status"))
 
 
 async def _identify(site: SiteSettings, mirror: Mirror) -> None:
@@ -173,14 +186,14 @@ def with_drill(status: MirrorStatus, drilled: DrillProtocol | None) -> MirrorSta
 
 
 async def _report_again_and_again(
-    site: SiteSettings, mirror: Mirror, shown: StatusPage
+    site: SiteSettings, mirror: Mirror, shown: StatusPage, edges: EdgeWatch
 ) -> None:
     path, drills = status_path(site), LastDrill(drills_path(site))
     thread = FileThread("mirror status", STATUS_TIMEOUT_S, OSError)
     drilled: DrillProtocol | None = None
     try:
         while True:
-            status = with_drill(mirror.status(now_ms()), drilled)
+            status = with_edges(with_drill(mirror.status(now_ms()), drilled), edges.statuses)
             shown.show(status)
             try:
                 await thread.run(write_status, path, status)

@@ -19,7 +19,8 @@ ClusterAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9_-]{1,50}$")]
 """What MirrorMaker 2 calls a cluster in the names of its topics."""
 RefreshSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=3600)]
 """How often topics and configurations of both sides are compared."""
-
+EdgeUrl = Annotated[str, msgspec.Meta(pattern=r"^https?://[^/?#\s]+$")]
+"""Without a path."""
 ProofSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=30 * 86_400)]
 
 
@@ -53,6 +54,9 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     proof_interval_s: ProofSeconds = 60.0  # every so often
     proof_scrub_s: ProofSeconds = 86_400.0  # each older block of every replica once in this time
     proof_bytes_per_s: NotNegative = 0  # of disks read to compare; 0: what these times need
+    # edges that have both sites, http://host:8650: what they keep is shown, and what they have sent
+    # again after a forced switch is taken off what is missing
+    edge_urls: tuple[EdgeUrl, ...] = ()
     metrics_host: str = "127.0.0.1"
     metrics_port: PageOfMetrics = 8660
 

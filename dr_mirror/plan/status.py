@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from dr_mirror.plan.edges import EdgeStatus, rpo_through_edges_s
 from dr_mirror.plan.partition_copy import PartitionCopy
 from dr_mirror.plan.proof_status import ProofStatus
 from dr_mirror.plan.states import MirrorState
@@ -51,7 +52,8 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     `groups_not_copied`: groups whose offsets the target refuses, and why. `rebuilt_batches`: those
     that an ordinary target could not have as they were. `groups_copied_ms`: what the other groups
     committed before that is at the target; -1: not known. `rto_s`: what the longer way of the last
-    drill took, at `drilled_ms`; -1: there was none."""
+    drill took, at `drilled_ms`; -1: there was none. `rpo_through_edges_s`: of what came through
+    `edges`; -1: not known, or there are none."""
 
     at_ms: int
     source_cluster_id: str
@@ -68,6 +70,8 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     proof: ProofStatus = ProofStatus()
     rto_s: float = -1.0
     drilled_ms: int = -1
+    edges: tuple[EdgeStatus, ...] = ()
+    rpo_through_edges_s: float = -1.0
 
 
 def partition_status(copy: PartitionCopy, now_ms: int, answered_ms: int) -> PartitionStatus:
@@ -136,3 +140,9 @@ def mirror_status(
         groups_copied_ms=groups_copied_ms,
         proof=proof,
     )
+
+
+def with_edges(status: MirrorStatus, edges: tuple[EdgeStatus, ...]) -> MirrorStatus:
+    """What edges keep, beside it."""
+    rpo_s = rpo_through_edges_s(status.rpo_s, edges, status.at_ms)
+    return msgspec.structs.replace(status, edges=edges, rpo_through_edges_s=rpo_s)

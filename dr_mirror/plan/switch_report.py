@@ -14,7 +14,9 @@ from bus.client.model import TopicPartition
 from bus.contracts.site_epoch import SiteEpoch
 
 PLANNED, HEARD, FORCED, TAIL, REJOINED = "planned", "heard", "forced", "tail", "rejoined"
-"""Kinds of statements, each at most once in a file but `TAIL`, which is one per partition."""
+EDGE = "edge"
+"""Kinds of statements, each at most once in a file but `TAIL`, which is one per partition, and
+`EDGE`, which is one per edge."""
 
 
 class ReportError(ValueError):
@@ -25,7 +27,9 @@ class PartitionStatement(msgspec.Struct, frozen=True, kw_only=True):
     """One partition. `end`: where it ended at the new primary when it was opened. `heard_end`: the
     last end heard from the former one, at `heard_ms`; -1: never. `known_missing`: offsets between
     the two. `former_end`: where it really ended at the former primary, -1: not known yet.
-    `file`: where the former primary's own records are."""
+    `file`: where the former primary's own records are. `sent_again`: of the known ones, those that
+    an edge sent to the new primary; `sent_again_beyond`: those behind `heard_end`; -1: it is no
+    statement of an edge."""
 
     topic: str
     partition: int
@@ -37,11 +41,15 @@ class PartitionStatement(msgspec.Struct, frozen=True, kw_only=True):
     records: int = -1
     file: str = ""
     detail: str = ""
+    sent_again: int = -1
+    sent_again_beyond: int = -1
 
 
 class SwitchStatement(msgspec.Struct, frozen=True, kw_only=True):
     """One line. `took_ms`: from the fence (planned) or the epoch (forced) until the topics are
-    open. `notes`: what was not done, or what a person should know."""
+    open. `notes`: what was not done, or what a person should know. Of an edge, `source` is its
+    address, `moved_ms` when it had moved by its clock, `unacknowledged` how many messages the
+    former primary may have taken without that edge having heard."""
 
     kind: str
     epoch: str
@@ -52,6 +60,9 @@ class SwitchStatement(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[PartitionStatement, ...] = ()
     took_ms: int = -1
     notes: tuple[str, ...] = ()
+    source: str = ""
+    moved_ms: int = -1
+    unacknowledged: int = 0
 
 
 def statement(

@@ -1,4 +1,4 @@
-"""The commands `mirror switch`, `mirror report` and `mirror drill`.
+"""The commands `mirror switch` and `mirror drill`; `mirror report` is mounted with them.
 
 In: settings, names of sites. Out: steps as they are done, the report; exit status 1 where a switch
 was refused or is not finished. Shells: `planned`, `forced`. Never: a switch whose new
@@ -11,16 +11,13 @@ import getpass
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from bus.cli.errors import report_errors
-from bus.cli.show import AsJson, print_json, screen
+from bus.cli.show import AsJson, print_json
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch, who_text
 from bus.errors import BusError
@@ -29,8 +26,6 @@ from dr_mirror.plan.states import Language
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.plan.switch import Obstacle
 from dr_mirror.plan.switch_report import (
-    FORCED,
-    PartitionStatement,
     ReportError,
     SwitchStatement,
 )
@@ -39,7 +34,8 @@ from dr_mirror.switch.drill import drill, drills_path
 from dr_mirror.switch.forced import ForcedSwitch
 from dr_mirror.switch.planned import PlannedSwitch
 from dr_mirror.switch.rejoin import Rejoin
-from dr_mirror.switch.report_file import ReportFile, newest_report, reports_folder
+from dr_mirror.switch.report_cli import report, show_statement
+from dr_mirror.switch.report_file import ReportFile, reports_folder
 from dr_mirror.switch.site_client import EpochRefused, SiteClient
 from dr_mirror.switch.steps import OnStep, SwitchLimits, SwitchRefused, SwitchUnfinished
 
@@ -52,17 +48,14 @@ TEXTS: dict[Language, dict[str, str]] = {
         "done": "{new} is the primary since site epoch {number}",
         "nothing": "{new} is the primary already: nothing to do",
         "refused": "The switch was refused; nothing has changed.",
-        "topic": "topic", "partitions": "partitions", "records": "end offsets, sum",
         "took": "from the site epoch to the opening: {ms} ms",
-        "claimed": "every leader says where its log ends", "missing": "known to be missing",
-        "heard": "up to what was heard at",
+        "claimed": "every leader says where its log ends",
         "drilled": "there: {there} ms; the mirror turned round: {turned} ms; back: {back} ms; "
         "kept in {path}",
         "bound": "read-only at the former primary", "compared": "compared with the primary",
-        "cut": "cut", "rejoined": "the former primary is a mirror", "own": "only there",
+        "cut": "cut", "rejoined": "the former primary is a mirror",
         "came_back": "The former primary is copied to again; once databus mirror status says "
         "copying, databus mirror switch --to makes it the primary.",
-        "unknown": "Not known yet: what the lost site acknowledged after it was heard last.",
     },
     "zh": {
         "begun": "开始", "fenced": "原主站点已停止写入", "draining": "尚待复制",
@@ -72,15 +65,13 @@ TEXTS: dict[Language, dict[str, str]] = {
         "done": "{new} 自站点纪元 {number} 起为主站点",
         "nothing": "{new} 已是主站点:无需操作",
         "refused": "切换被拒绝;未作任何更改。",
-        "topic": "主题", "partitions": "分区数", "records": "末尾偏移量之和",
         "took": "从站点纪元到开放写入:{ms} 毫秒",
-        "claimed": "各分区主副本已报告日志末尾", "missing": "已知缺失", "heard": "截至最后获知时间",
+        "claimed": "各分区主副本已报告日志末尾",
         "drilled": "切出:{there} 毫秒;镜像反向:{turned} 毫秒;切回:{back} 毫秒;记录在 {path}",
         "bound": "原主站点已只读", "compared": "已与主站点比较", "cut": "已截断",
-        "rejoined": "原主站点已成为镜像", "own": "仅原主站点拥有",
+        "rejoined": "原主站点已成为镜像",
         "came_back": "正在重新复制到原主站点;待 databus mirror status 显示 copying 后,"
         "可用 databus mirror switch --to 切回。",
-        "unknown": "尚不可知:失联站点在最后获知时间之后确认的记录。",
     },
 }  # fmt: skip
 
@@ -133,7 +124,7 @@ def switch(
     if as_json:
         print_json(msgspec.to_builtins(done))
     else:
-        show_statement(done, texts)
+        show_statement(done, ctx.obj.site.language)
         if back:
             typer.echo(texts["came_back"])
         else:
@@ -347,52 +338,3 @@ def check_epochs(epochs: SiteEpochs) -> None:
         raise SwitchRefused([
             Obstacle(f"a site epoch is about other clusters than [mirror] names: {epochs.newest}")
         ])  # fmt: skip
-
-
-def report(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """What the newest switch of the primary has done, and what is missing by it."""
-    path = newest_report(reports_folder(ctx.obj.site))
-    if path is None:
-        typer.echo("no switch was made from this machine", err=True)
-        raise typer.Exit(1)
-    try:
-        statements = ReportFile(path.parent, int(path.stem)).read()
-    except (OSError, ReportError, ValueError) as error:
-        typer.echo(f"{path}: {error}", err=True)
-        raise typer.Exit(1) from None
-    if as_json:
-        print_json([msgspec.to_builtins(one) for one in statements])
-        return
-    for one in statements:
-        typer.echo(f"{one.kind}: {one.epoch}")
-        show_statement(one, TEXTS[ctx.obj.site.language])
-
-
-def show_statement(done: SwitchStatement, texts: dict[str, str]) -> None:
-    """A table per topic, and what is not known."""
-    columns = ("topic", "partitions", "records", "missing", "heard", "own")
-    table = Table(*(texts[column] for column in columns))
-    by_topic: dict[str, list[PartitionStatement]] = {}
-    for one in done.partitions:
-        by_topic.setdefault(one.topic, []).append(one)
-    for topic, parts in by_topic.items():
-        heard_ms = min((one.heard_ms for one in parts), default=-1)
-        ends = sum(max(one.end, 0) for one in parts)
-        missing = sum(one.known_missing for one in parts)
-        heard = local_time(heard_ms) if heard_ms >= 0 else ""
-        own = sum(one.records for one in parts) if all(one.records >= 0 for one in parts) else ""
-        cells = topic, str(len(parts)), str(ends), str(missing), heard, str(own)
-        table.add_row(*map(Text, cells))
-    screen().print(table)
-    for one in done.partitions:
-        if one.detail:
-            typer.echo(f"{one.topic}-{one.partition}: {one.detail}")
-    for note in done.notes:
-        typer.echo(note)
-    if done.kind == FORCED:
-        typer.echo(texts["unknown"])
-
-
-def local_time(at_ms: int) -> str:
-    """With its offset: a report is read elsewhere."""
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone().isoformat(timespec="seconds")

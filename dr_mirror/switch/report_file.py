@@ -6,12 +6,14 @@ In: statements. Out: the same, read; paths. Raises OSError, ReportError. Core:
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
 from bus.durable_file import sync_folder
 from bus.settings import SiteSettings
 from dr_mirror.plan.switch_report import (
+    EDGE,
     TAIL,
     SwitchStatement,
     decode_statements,
@@ -45,17 +47,25 @@ class ReportFile:
 
     def append(self, one: SwitchStatement) -> SwitchStatement:
         """Say it; what was said before is kept and returned instead."""
-        before = self.said(one.kind)
-        if before is not None and one.kind != TAIL:
-            return before
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # the command and the mirror's process may both say it
+            before = next((each for each in self.read() if _is_the_same(each, one)), None)
+            if before is not None:
+                return before
             _end_torn_line(file.fileno())
             file.write(encode_statement(one))
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self.path.parent)
         return one
+
+
+def _is_the_same(said: SwitchStatement, one: SwitchStatement) -> bool:
+    """Whether it was said before."""
+    if one.kind == TAIL:
+        return False
+    return said.kind == one.kind and (one.kind != EDGE or said.source == one.source)
 
 
 def _end_torn_line(descriptor: int) -> None:
@@ -66,6 +76,16 @@ def _end_torn_line(descriptor: int) -> None:
         os.ftruncate(descriptor, data.rfind(b"\n") + 1)
 
 
-def newest_report(folder: Path) -> Path | None:
-    """Of the newest site epoch."""
-    return max(folder.glob(f"*{SUFFIX}"), default=None)
+def newest_report(folder: Path) -> ReportFile | None:
+    """Of the newest site epoch. Other names are passed over."""
+    numbers = [int(path.stem) for path in folder.glob(f"*{SUFFIX}") if path.stem.isdecimal()]
+    return ReportFile(folder, max(numbers)) if numbers else None
+
+
+def all_statements(folder: Path) -> list[SwitchStatement]:
+    """Of all site epochs, in their order. Raises OSError, ReportError."""
+    return [
+        one
+        for path in sorted(folder.glob(f"*{SUFFIX}"))
+        for one in decode_statements(path.read_bytes())
+    ]

@@ -19,10 +19,12 @@ from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, OnDelivery, Producer, RecordMetadata
 from bus.contracts import headers, topics
 from bus.contracts.headers import Reason
+from bus.contracts.sent_again import SentAgain
 from bus.errors import BusError, ErrorCode
 from ingest.edge.other_site import ask_ends
+from ingest.edge.sent_again_file import write_sent_again
 from ingest.edge.site_route import Site, SiteRoute
-from ingest.spool import Delivered, Queued, Spool, SpoolEntry
+from ingest.spool import Delivered, KeptReader, Queued, Spool, SpoolEntry
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class SpoolForwarder:
         self._route = route
         self._max_in_flight = max_in_flight
         self._second_site_url = second_site_url
+        self._handed_end: int | None = None  # behind what a producer of this process was handed
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
         self.failures = 0
@@ -98,6 +101,7 @@ class SpoolForwarder:
             session.run(lambda: self._stopping.is_set() or self._route.moving_to is not None)
         finally:
             session.close()
+            self._handed_end = max(self._handed_end or 0, session.handed_end)
             self._spool.rewind()
 
     def _move(self, to: Site) -> None:
@@ -118,10 +122,29 @@ class SpoolForwarder:
             session.close()
             kept.close()
         if kept.exhausted and session.is_idle and self._route.moving_to == to:
-            self._spool.release_kept()
-            self._route.complete(wall_clock.now_ms())
-            self.resent += kept.resent
-            log.warning("records go to the site %s; it was sent %d kept ones", to, kept.resent)
+            self._complete(to, kept)
+
+    def _complete(self, to: Site, kept: KeptReader) -> None:
+        """What was sent is written down before it counts as done, so that no report misses it."""
+        now_ms = wall_clock.now_ms()
+        write_sent_again(self._route.folder, SentAgain(
+            former_cluster_id=self._route.cluster_id(self._route.active),
+            new_cluster_id=self._route.cluster_id(to), at_ms=now_ms, records=kept.resent,
+            unacknowledged=self._unacknowledged(), partitions=kept.sent_again,
+        ))  # fmt: skip
+        self._spool.release_kept()
+        self._route.complete(now_ms)
+        self._handed_end = None
+        self.resent += kept.resent
+        log.warning("records go to the site %s; it was sent %d kept ones", to, kept.resent)
+
+    def _unacknowledged(self) -> int:
+        """At most so many messages a producer of the site that is left was handed and has not
+        confirmed; of an earlier process that is its bound."""
+        drained = self._spool.drained_sequence
+        if self._handed_end is None:
+            return min(self._max_in_flight, self._spool.end_sequence - drained)
+        return max(0, self._handed_end - drained)
 
     def _producer(self, site: Site) -> Producer:
         # The spool is the patience: a message that timed out would only come again, out of order.
@@ -167,6 +190,11 @@ class ProducerSession:
         self._refusals: deque[tuple[Queued, DeliveryError]] = deque()
         self._next = source.drained_sequence
         self._failure: BusError | None = None
+
+    @property
+    def handed_end(self) -> int:
+        """Behind the last message that the producer was handed."""
+        return self._next
 
     @property
     def is_idle(self) -> bool:

@@ -39,6 +39,7 @@ from ingest.edge.request import (
     read_form,
 )
 from ingest.edge.responses import Problem, records_response, status_of, warning_items
+from ingest.edge.sent_again_file import read_sent_again
 from ingest.edge.site_route import HOME, SiteRoute
 from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import picture_faults
@@ -178,6 +179,15 @@ class Edge:
             return _problem(503, "no-bus", text, "消息总线无响应。")
         return _json(found, 200)
 
+    async def sent_again(self, request: Request, caller: Caller) -> Response:
+        """`GET /v1/sent-again?former=…`: what a move away from that cluster sent to the other one.
+
+        204: there was none.
+        """
+        former = request.query_params.get("former", "")[:MAX_CLUSTER_ID]
+        found = await asyncio.to_thread(read_sent_again, self.route.folder, former)
+        return Response(status_code=204) if found is None else _json(found, 200)
+
     async def _admit(
         self, values: list[bytes], info: RequestInfo, attachments: dict[str, bytes]
     ) -> list[AdmittedRecord]:
@@ -297,6 +307,7 @@ ROUTES: tuple[tuple[str, str, _Handler, EdgePermission], ...] = (
     ("GET", "/metrics", Edge.metrics, EdgePermission.PROBE),
     ("GET", "/v1/status", Edge.status, EdgePermission.PROBE),
     ("GET", "/v1/mirrored-ends", Edge.mirrored_ends, EdgePermission.PROBE),
+    ("GET", "/v1/sent-again", Edge.sent_again, EdgePermission.PROBE),
 )
 
 

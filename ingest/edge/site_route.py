@@ -45,7 +45,7 @@ class SiteRoute:
 
     def __init__(self, folder: Path, home: BusSettings, second: BusSettings | None) -> None:
         """Without a second site everything goes home, whatever the file of earlier times says."""
-        self._folder = folder
+        self.folder = folder
         self._buses = {HOME: home, SECOND: second or home}
         self.has_second = second is not None
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ class SiteRoute:
 
     def read_order(self) -> None:
         """Take an order of the command, once."""
-        path = self._folder / _ORDER
+        path = self.folder / _ORDER
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -122,7 +122,7 @@ class SiteRoute:
     def _change(self, **changes: object) -> None:
         with self._lock:
             state = msgspec.structs.replace(self._state, **changes)
-            replace_durably(self._folder / _STATE, msgspec.json.encode(state))
+            replace_durably(self.folder / _STATE, msgspec.json.encode(state))
             self._state = state
 
 

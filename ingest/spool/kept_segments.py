@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from bus.contracts.sent_again import SentAgainPartition
 from bus.durable_file import replace_durably
 from ingest.spool.frame import SpoolEntry
 from ingest.spool.kept import Delivered, KeptRecords, Place, is_beyond
@@ -21,6 +22,7 @@ from ingest.spool.places import append_places, load_places, places_path
 from ingest.spool.queued import Queued
 from ingest.spool.reader import SpoolReader
 from ingest.spool.segment import SpoolSegment
+from ingest.spool.sent_again import SentAgainPlaces
 
 _STATE = "kept.json"
 _BATCHES_AT_ONCE = 20
@@ -129,8 +131,14 @@ class KeptReader:
         self._rows_of: SpoolSegment | None = None
         self._woken = threading.Event()
         self._has_more = False
+        self._places = SentAgainPlaces()
         self.drained_sequence = reader.sequence
         self.resent = 0
+
+    @property
+    def sent_again(self) -> tuple[SentAgainPartition, ...]:
+        """Where the messages that were read had been delivered; one without a place has none."""
+        return self._places.partitions()
 
     @property
     def exhausted(self) -> bool:
@@ -174,11 +182,13 @@ class KeptReader:
         if batch and self._rows_of is not self._reader.segment:
             self._rows_of = self._reader.segment
             self._rows = load_places(self._rows_of)
-        return [
-            Queued(sequence, entry)
+        found = [
+            (Queued(sequence, entry), self._rows.get(sequence))
             for sequence, entry in batch
             if is_beyond(self._rows.get(sequence), self._held)
         ]
+        self._places.add(row for _, row in found if row is not None)
+        return [queued for queued, _ in found]
 
 
 def forget_kept(folder: Path) -> None:

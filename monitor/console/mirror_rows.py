@@ -60,6 +60,7 @@ def tiles(report: ShownMirror, t: Texts, zone: ZoneInfo, now_ms: int) -> dict[st
     return {
         "state": state,
         "rpo": Tile(duration(status.rpo_s, t), _rpo_state(status.rpo_s)),
+        "rpo_edges": _rpo_through_edges(status, t),
         "rto": _rto(status, t, now_ms),
         "lag_records": Tile(f"{sum(lags):,}" if is_known else t("mirror.unknown")),
         "lag_bytes": Tile(size(sum(one.lag_bytes for one in status.partitions))),
@@ -232,6 +233,25 @@ def _rto(status: MirroredStatus, t: Texts, now_ms: int) -> Tile:
         return Tile(t("mirror.no_drill"), "warning")
     is_recent = now_ms - status.drilled_ms <= DRILL_RECENT_MS
     return Tile(duration(status.rto_s, t), "good" if is_recent else "warning")
+
+
+def _rpo_through_edges(status: MirroredStatus, t: Texts) -> Tile:
+    if not status.edges:
+        return Tile(t("mirror.no_edges"))
+    rpo_s = status.rpo_through_edges_s
+    return Tile(duration(rpo_s, t), _rpo_state(rpo_s))
+
+
+def edge_facts(report: ShownMirror, t: Texts) -> list[tuple[str, str]]:
+    """An edge and what it says."""
+    return [
+        (
+            one.url,
+            one.problem
+            or t("mirror.edge", kept=f"{one.kept_records:,}", lost=f"{one.uncovered_records:,}"),
+        )
+        for one in report.status.edges
+    ]
 
 
 def _rpo_state(rpo_s: float) -> str:

@@ -65,8 +65,21 @@ class MirroredProof(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: str = ""
 
 
+class MirroredEdge(msgspec.Struct, frozen=True, kw_only=True):
+    """An edge that keeps what the target lacks. `uncovered_records`: those it could not keep;
+    `problem`: why it says nothing now."""
+
+    url: str
+    heard_ms: int = -1
+    sends_to: str = ""
+    kept_records: int = 0
+    uncovered_records: int = 0
+    problem: str = ""
+
+
 class MirroredStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the mirror said at `at_ms`. `rpo_s` -1: not known; `rto_s` -1: there was no drill."""
+    """What the mirror said at `at_ms`. `rpo_s` -1: not known; `rto_s` -1: there was no drill.
+    `rpo_through_edges_s` -1: not known, or no edge is named."""
 
     at_ms: int
     source_cluster_id: str
@@ -80,6 +93,8 @@ class MirroredStatus(msgspec.Struct, frozen=True, kw_only=True):
     proof: MirroredProof = MirroredProof()
     rto_s: float = -1.0
     drilled_ms: int = -1
+    edges: tuple[MirroredEdge, ...] = ()
+    rpo_through_edges_s: float = -1.0
 
 
 class MirrorRemedy(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ at the second site are freed, as an operator does.
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from deploy.testservers.process import free_port
+from dr_mirror.plan.status import MirrorStatus
 from ingest.normalise import Envelope, normalise
 from ingest.store import open_store
 from ingest.store.port import Position, RecordRow, StoreBatch
@@ -271,6 +273,61 @@ def test_what_a_camera_was_told_is_kept_over_kills_of_edge_mirror_and_site_and_i
         assert_stored_once(found, tmp_path)
     finally:
         edge.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.rotates("an edge of two sites")
+def test_a_forced_switch_is_missing_nothing_once_the_edge_has_said_what_it_sent_again(
+    clusters: tuple[RunningCluster, RunningCluster], tmp_path: Path
+):
+    """The link is too slow, A dies, B takes over by force, the edge moves by itself and is asked."""
+    home, second = clusters
+    edge = EdgeOfTwoSites(
+        tmp_path / "edge", home.bootstrap, second_site_bootstrap_servers=second.bootstrap
+    )
+    narrow = {"link_bytes_per_s": "20000", "fetch_bytes": "8000", "append_bytes": "8000",
+              "partition_fetch_bytes": "4000"}  # fmt: skip
+    edges = f'["{edge.url}"]'
+    with mirrored(tmp_path / "mirror", home.bootstrap, second, edge_urls=edges, **narrow) as sites:
+        mirror = sites.mirror
+        try:
+            wait_until(lambda: len(mirror.status().partitions) > 0, "the mirror copies")
+            wait_until(lambda: len(edge.status()["cluster_ids"]) == 2, "the edge knows both sites")
+            senders = start_senders(edge)
+            wait_until(lambda: kept_by_edges(mirror.status()) > 100, "the mirror is far behind")
+            assert mirror.status().rpo_through_edges_s == 0 < mirror.status().rpo_s
+            assert edge.url in mirror.command("status").stdout
+            stop(senders)
+            edge.wait_until(backlog=0)
+            home.kill(1)
+            done = mirror.command("switch", "--to", "B", "--force", "--json")
+            assert done.returncode == 0, done.stdout + done.stderr
+            edge.wait_until(active="second", moving_to="", backlog=0)
+            wait_until(lambda: "has sent" in mirror.log.read_text("utf-8"), "the mirror has asked")
+            told = json.loads(mirror.command("report", "--json").stdout)
+            assert told["edges_not_heard"] == []
+            missing = told["missing"]
+            assert missing["known_missing"] > 100, "the link was too slow"
+            assert missing["sent_again"] > 0
+            # Counts of arrivals are told anew from the beginning, as other records.
+            of_counts = [
+                one["known_missing"]
+                for said in told["statements"] if said["kind"] == "forced"
+                for one in said["partitions"] if one["topic"] == METER_ARRIVED
+            ]  # fmt: skip
+            assert missing["missing"] == sum(of_counts)
+            assert missing["perhaps_there"] == 0
+            found = on_topic(second.bootstrap, DATA_VEHICLE)
+            check(senders, found)
+            again = json.loads(mirror.command("report", "--json").stdout)
+            assert again == told, "an edge is asked once"
+        finally:
+            edge.kill()
+
+
+def kept_by_edges(status: MirrorStatus) -> int:
+    return sum(one.kept_records for one in status.edges)
 
 
 def assert_stored_once(found: list[ConsumedRecord], folder: Path) -> None:

@@ -14,6 +14,7 @@ from monitor.console.mirror_rows import (
     curves,
     difference_rows,
     duration,
+    edge_facts,
     is_old,
     listed,
     remedies,
@@ -25,7 +26,9 @@ from monitor.models.shown_mirror import MirrorRemedy, ShownMirror
 
 REFRESH_SECONDS = 2.0
 CURVES = ("rpo", "records")
-TILES = ("state", "rpo", "rto", "lag_records", "lag_bytes", "complete_to", "differences")
+TILES = (
+    "state", "rpo", "rpo_edges", "rto", "lag_records", "lag_bytes", "complete_to", "differences",
+)  # fmt: skip
 
 
 def build(view: View) -> None:
@@ -150,10 +153,11 @@ class MirrorPage:
 
     def _show_groups(self, report: ShownMirror) -> None:
         groups, compared = report.status.groups_not_copied, report.status.proof.not_compared
-        if (groups, compared) == self._shown_groups:
-            return
-        self._shown_groups = groups, compared
         t = self._view.t
+        edges = edge_facts(report, t)
+        if (groups, compared, edges) == self._shown_groups:
+            return
+        self._shown_groups = groups, compared, edges
         self._groups.clear()
         with self._groups:
             if groups:
@@ -164,6 +168,10 @@ class MirrorPage:
                 with ui.element("h2"):
                     ui.label(t("mirror.not_compared"))
                 facts(sorted(compared.items()))
+            if edges:
+                with ui.element("h2"):
+                    ui.label(t("mirror.edges"))
+                facts(edges)
 
 
 def _update(made: ui.aggrid, rows: list[Row]) -> None:

@@ -138,6 +138,7 @@ def test_every_route_names_its_operation() -> None:
         ("GET", "/metrics"): "probe",
         ("GET", "/v1/status"): "probe",
         ("GET", "/v1/mirrored-ends"): "probe",
+        ("GET", "/v1/sent-again"): "probe",
     }
 
 

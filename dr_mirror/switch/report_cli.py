@@ -1,0 +1,131 @@
+"""The command `mirror report`, and how a statement of a switch is shown.
+
+In: the files of reports, edges' answers. Out: tables for people, JSON for scripts. Shell:
+`dr_mirror.switch.edges`. Never: a statement that was said before, changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from bus.cli.show import AsJson, print_json, screen
+from dr_mirror.plan.edges import MissingRecords, missing_records
+from dr_mirror.plan.states import Language
+from dr_mirror.plan.switch_report import (
+    EDGE,
+    FORCED,
+    PartitionStatement,
+    ReportError,
+    SwitchStatement,
+)
+from dr_mirror.switch.edges import refine
+from dr_mirror.switch.report_file import newest_report, reports_folder
+
+_TEXTS: dict[Language, dict[str, str]] = {
+    "en": {
+        "topic": "topic", "partitions": "partitions", "records": "end offsets, sum",
+        "missing": "known to be missing", "heard": "up to what was heard at", "own": "only there",
+        "unknown": "Not known yet: what the lost site acknowledged after it was heard last.",
+        "again": "sent again", "beyond": "sent again, nobody had heard of them",
+        "in_all": "Known to be missing: {known_missing}; edges sent again: {sent_again}; still "
+        "missing, of what was heard of: {missing}",
+        "perhaps_there": "Of these up to {count} may be at the new primary all the same: an edge "
+        "sent them there as new, not having heard that the lost site had them.",
+        "not_heard": "The edge {edge} has not said what it sent again; it is asked again.",
+    },
+    "zh": {
+        "topic": "主题", "partitions": "分区数", "records": "末尾偏移量之和",
+        "missing": "已知缺失", "heard": "截至最后获知时间", "own": "仅原主站点拥有",
+        "unknown": "尚不可知:失联站点在最后获知时间之后确认的记录。",
+        "again": "已重发", "beyond": "已重发(此前无人获知)",
+        "in_all": "已知缺失:{known_missing};接入端已重发:{sent_again};"
+        "在已获知的范围内仍缺失:{missing}",
+        "perhaps_there": "其中至多 {count} 条可能已在新主站点:"
+        "接入端未收到失联站点的确认,已作为新记录发送。",
+        "not_heard": "接入端 {edge} 尚未报告重发的记录;将再次询问。",
+    },
+}  # fmt: skip
+
+
+def report(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """What the newest switch of the primary has done, and what is missing by it as far as it is
+    known now: edges that have moved are asked what they sent again."""
+    newest = newest_report(reports_folder(ctx.obj.site))
+    if newest is None:
+        typer.echo("no switch was made from this machine", err=True)
+        raise typer.Exit(1)
+    left = asyncio.run(refine(newest, ctx.obj.mirror.edge_urls))
+    try:
+        statements = newest.read()
+    except (OSError, ReportError) as error:
+        typer.echo(f"{newest.path}: {error}", err=True)
+        raise typer.Exit(1) from None
+    missing = missing_records(statements)
+    if as_json:
+        print_json({
+            "statements": [msgspec.to_builtins(one) for one in statements],
+            "missing": msgspec.to_builtins(missing), "edges_not_heard": left,
+        })  # fmt: skip
+        return
+    language = ctx.obj.site.language
+    for one in statements:
+        typer.echo(" ".join(filter(None, [f"{one.kind}:", one.source, one.epoch])))
+        show_statement(one, language)
+    if missing is not None:
+        _show_missing(missing, left, language)
+
+
+def _show_missing(missing: MissingRecords, left: list[str], language: Language) -> None:
+    """What all statements come to."""
+    texts = _TEXTS[language]
+    typer.echo(texts["in_all"].format(**msgspec.structs.asdict(missing)))
+    if missing.perhaps_there:
+        typer.echo(texts["perhaps_there"].format(count=missing.perhaps_there))
+    for url in left:
+        typer.echo(texts["not_heard"].format(edge=url))
+
+
+def show_statement(done: SwitchStatement, language: Language) -> None:
+    """A table per topic, and what is not known."""
+    texts = _TEXTS[language]
+    of_edge = done.kind == EDGE
+    columns = ("again", "beyond") if of_edge else ("records", "missing", "heard", "own")
+    table = Table(*(texts[column] for column in ("topic", "partitions", *columns)))
+    by_topic: dict[str, list[PartitionStatement]] = {}
+    for one in done.partitions:
+        by_topic.setdefault(one.topic, []).append(one)
+    for topic, parts in by_topic.items():
+        cells = _of_edge(parts) if of_edge else _of_switch(parts)
+        table.add_row(*map(Text, (topic, str(len(parts)), *cells)))
+    screen().print(table)
+    for one in done.partitions:
+        if one.detail:
+            typer.echo(f"{one.topic}-{one.partition}: {one.detail}")
+    for note in done.notes:
+        typer.echo(note)
+    if done.kind == FORCED:
+        typer.echo(texts["unknown"])
+
+
+def _of_edge(parts: list[PartitionStatement]) -> list[str]:
+    again = sum(max(one.sent_again, 0) for one in parts)
+    return [str(again), str(sum(max(one.sent_again_beyond, 0) for one in parts))]
+
+
+def _of_switch(parts: list[PartitionStatement]) -> list[str]:
+    heard_ms = min((one.heard_ms for one in parts), default=-1)
+    ends = sum(max(one.end, 0) for one in parts)
+    missing = sum(one.known_missing for one in parts)
+    own = sum(one.records for one in parts) if all(one.records >= 0 for one in parts) else ""
+    return [str(ends), str(missing), local_time(heard_ms) if heard_ms >= 0 else "", str(own)]
+
+
+def local_time(at_ms: int) -> str:
+    """With its offset: a report is read elsewhere."""
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone().isoformat(timespec="seconds")
