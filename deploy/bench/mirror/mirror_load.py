@@ -49,7 +49,9 @@ class RecordWatcher:
         with Consumer(self._bus, client_id="bench") as consumer:
             consumer.assign(self._begin)
             while self._left:
-                for message in consumer.poll_messages(5000, 0.1):
+                # The first as soon as it is there: a call for many waits until there are many.
+                first = consumer.poll_messages(1, 0.1)
+                for message in [*first, *consumer.poll_messages(5000, 0)]:
                     key = message.key() if message.error() is None else None
                     if key is not None and key.startswith(self._run):
                         self._on_record(int(key[len(self._run) :]))
