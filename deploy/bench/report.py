@@ -205,6 +205,21 @@ FIGURES: dict[str, Figure] = {
                title="the same at 1,000 records/s: added delay, p99", less_is_better=True),
         Figure(name="mirror-apache-memory", unit="MB", must=0.2, aim=0.1, compared=True,
                title="the same: memory of the process", less_is_better=True),
+        Figure(name="mirror-link", unit="records/s", must=2, aim=4, compared=True,
+               title="mirror and MirrorMaker 2 over a round trip of 50 ms: a backlog of 400,000"),
+        Figure(name="mirror-buffers", unit="× small", must=1.2, aim=2, compared=False,
+               title="the same, our mirror: socket buffers of 1 MiB beside 16 KiB"),
+        Figure(name="mirror-cut", unit="s", must=60, aim=30, compared=False, less_is_better=True,
+               title="the same link cut while 600,000 records come: caught up, at 1,000/s"),
+        Figure(name="mirror-many", unit="× ten", must=1.5, aim=1.1, compared=False,
+               title="mirror, 1,000 partitions, a tenth busy: added delay beside ten, p99",
+               less_is_better=True),
+        Figure(name="mirror-switch", unit="ms", must=5000, aim=1000, compared=False,
+               title="planned switch: last acknowledged at A → first acknowledged at B",
+               less_is_better=True),
+        Figure(name="mirror-forced", unit="ms", must=5000, aim=2000, compared=False,
+               title="forced switch: the command's start → first acknowledged at B",
+               less_is_better=True),
     )
 }  # fmt: skip
 

@@ -4,7 +4,8 @@
 
 `backlog`: so many records as fast as they go, until all are at B. `rate` and `warm`: so many a
 second for so many seconds; the added delay of a record is when a consumer at B has it less when one
-at A has it.
+at A has it. `produce`: the same sent, and nobody looks; seconds 0: as fast as they go. One more
+word: into so many partitions, from the first one on.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ class RecordWatcher:
     """When the records of this run come by, at one cluster; by their numbers."""
 
     def __init__(
-        self, bootstrap: str, topic: str, run: bytes, count: int, *, is_new: bool
+        self, bootstrap: str, topic: str, run: bytes, count: int, *, partitions: int, is_new: bool
     ) -> None:
         """`is_new`: the topic may not be there yet."""
         self.seen_s = [0.0] * count
         self._left = count
         self._run = run
         self._bus = BusSettings(bootstrap_servers=bootstrap)
-        places = [TopicPartition(topic, n) for n in range(PARTITIONS)]
+        places = [TopicPartition(topic, n) for n in range(partitions)]
         self._begin = dict.fromkeys(places, 0) if is_new else end_offsets_of(self._bus, places)
         self.complete = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
@@ -85,30 +86,34 @@ def main(words: list[str]) -> dict[str, float]:
     """Send and wait."""
     what, source, target, topic, topic_at_b = words[:5]
     rate, seconds = int(words[5]), int(words[6])
-    count = rate if what == "backlog" else rate * seconds
+    partitions = int(words[7]) if len(words) > 7 else PARTITIONS
+    count = rate * seconds or rate
     run = f"{what}-{time.time_ns()}-".encode()
+    at_a = at_b = None
     is_new = what == "warm"
-    at_b = RecordWatcher(target, topic_at_b, run, count, is_new=is_new)
-    at_a = None
-    if what != "backlog":
-        at_a = RecordWatcher(source, topic, run, count, is_new=is_new)
+    if what != "produce":
+        at_b = RecordWatcher(
+            target, topic_at_b, run, count, partitions=partitions, is_new=is_new
+        )
+    if what in ("rate", "warm"):
+        at_a = RecordWatcher(source, topic, run, count, partitions=partitions, is_new=is_new)
     producer = Producer(
         BusSettings(bootstrap_servers=source), client_id="bench",
         overrides={"compression.type": "zstd"},
     )  # fmt: skip
     pool, begin = values(random.Random(7)), time.perf_counter()
     for number in range(count):
-        if what != "backlog" and number % max(int(rate * PERIOD_S), 1) == 0:
+        if seconds and number % max(int(rate * PERIOD_S), 1) == 0:
             time.sleep(max(begin + number / rate - time.perf_counter(), 0))
         producer.send(
-            topic, pool[number % len(pool)], key=run + b"%d" % number, partition=number % PARTITIONS
+            topic, pool[number % len(pool)], key=run + b"%d" % number, partition=number % partitions
         )
     producer.flush()
     for watcher in filter(None, (at_a, at_b)):
         if not watcher.complete.wait(LATE_S):
             raise SystemExit(f"{sum(map(bool, watcher.seen_s))} of {count} records came")
     found = {"seconds": time.perf_counter() - begin}
-    if at_a is not None:
+    if at_a is not None and at_b is not None:
         added = [(b - a) * 1000 for a, b in zip(at_a.seen_s, at_b.seen_s, strict=True)]
         found["p50_ms"] = statistics.median(added)
         found["p99_ms"] = statistics.quantiles(added, n=100)[98]

@@ -1,0 +1,150 @@
+"""Copying over a link of 50 ms round trip, and after a cut of it.
+
+In: a side. Out: records per second, seconds. The source and its producers run at the far end of a
+`DelayedLink`, the mirror and the target at the near one. Never: a producer whose records cross the
+link before the mirror fetches them.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bus.client.admin import commands
+from bus.client.kafka.admin import Admin
+from bus.client.model import TopicPartition
+from bus.client.wire.sync_client import SyncClient
+from bus.settings import BusSettings
+from deploy.bench.mirror.sides import (
+    NONE,
+    OURS,
+    PARTITIONS,
+    TOPIC,
+    WAIT_S,
+    BrokerPair,
+    MirroringSide,
+    end,
+    load,
+    load_command,
+    pair_of_ours,
+)
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+from deploy.testservers.delayed_link import DelayedLink
+
+ONE_WAY_S = 0.025
+WARM_S = 20
+RECORDS = 400_000
+"""Produced while the mirror is stopped, which may last less than its session in Connect's group."""
+SMALL_BUFFERS, LARGE_BUFFERS = "16384", "1048576"
+CUT_S, CUT_RATE, RATE = 60, 10_000, 1_000
+"""As many records as in ten minutes at 1,000/s."""
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class LongLinkRun:
+    """One mirror that copies over the link."""
+
+    link: DelayedLink
+    pair: BrokerPair
+    side: MirroringSide
+    mirror: subprocess.Popen[bytes]
+
+    def produce(self, count: int, seconds: int) -> subprocess.Popen[bytes]:
+        """At the far end, to its own cluster."""
+        words = load_command("produce", self.pair, TOPIC, count, seconds)
+        return subprocess.Popen(
+            [*self.link.far, *words], cwd=PROJECT_ROOT, stdout=subprocess.DEVNULL
+        )
+
+    def records_at_target(self) -> int:
+        """In all partitions."""
+        return _records(self.pair.target, self.side.topic)
+
+    def records_at_source(self) -> int:
+        """In all partitions."""
+        return _records(self.pair.source, TOPIC)
+
+    def wait_for(self, records: int) -> float:
+        """Until so many are at the target; the time it took, in seconds."""
+        begin = time.perf_counter()
+        while self.records_at_target() < records:
+            if time.perf_counter() - begin > WAIT_S:
+                raise OperatorError(f"{self.side.title}: {records} records did not come over")
+            time.sleep(POLL_S)
+        return time.perf_counter() - begin
+
+
+def records_per_second(side: MirroringSide, settings: Mapping[str, str] = NONE) -> float:
+    """Of a backlog that lies at the source."""
+    with _running(side, settings) as run:
+        before = run.records_at_target()
+        run.mirror.send_signal(signal.SIGSTOP)
+        try:
+            if run.produce(RECORDS, 0).wait(WAIT_S):
+                raise OperatorError("the producer at the far end has failed")
+        finally:
+            run.mirror.send_signal(signal.SIGCONT)
+        return RECORDS / run.wait_for(before + RECORDS)
+
+
+def gain_of_buffers() -> dict[str, float]:
+    """Records per second with large socket buffers, beside small ones."""
+    small, large = (
+        records_per_second(OURS, {"socket_receive_buffer_bytes": size})
+        for size in (SMALL_BUFFERS, LARGE_BUFFERS)
+    )
+    return {"buffers": large / small}
+
+
+def catch_up_after_cut() -> dict[str, float]:
+    """Seconds from the end of a cut until the target is less than a second behind, while records
+    go on to come."""
+    with _running(OURS, NONE) as run:
+        run.link.cut()
+        if run.produce(CUT_RATE, CUT_S).wait(WAIT_S):
+            raise OperatorError("the producer at the far end has failed")
+        going_on = run.produce(RATE, int(WAIT_S))
+        try:
+            run.link.heal()
+            begin = time.perf_counter()
+            while run.records_at_source() - run.records_at_target() > RATE:
+                if time.perf_counter() - begin > WAIT_S:
+                    raise OperatorError("the mirror did not catch up")
+                time.sleep(POLL_S)
+            return {"cut": time.perf_counter() - begin}
+        finally:
+            end(going_on)
+
+
+@contextmanager
+def _running(side: MirroringSide, settings: Mapping[str, str]) -> Iterator[LongLinkRun]:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-mirror-") as name,
+        DelayedLink(ONE_WAY_S) as link,
+        pair_of_ours(Path(name), link.far_address, link.far) as pair,
+    ):
+        with SyncClient(pair.source, "bench") as client:
+            commands.create_topic(client, TOPIC, partitions=PARTITIONS)
+        mirror = side.start(Path(name) / "mirror", pair, settings)
+        try:
+            load("warm", pair, side.topic, 100, WARM_S)
+            yield LongLinkRun(link, pair, side, mirror)
+        finally:
+            end(mirror)
+
+
+def _records(bootstrap: str, topic: str) -> int:
+    admin = Admin(BusSettings(bootstrap_servers=bootstrap), client_id="bench")
+    try:
+        ends = admin.end_offsets([TopicPartition(topic, n) for n in range(PARTITIONS)])
+    finally:
+        admin.close()
+    return sum(ends.values())

@@ -1,0 +1,158 @@
+"""The two mirrors that are measured beside each other, and the pairs of brokers between which.
+
+In: folders. Out: running processes, addresses. Never: a pair that two mirrors have shared.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+from deploy.testservers.databus_cluster import RunningCluster, start_cluster
+from deploy.testservers.kafka import start_kafka
+from deploy.testservers.mirror_maker import ALIAS, start_mirror_maker
+
+TOPIC, PARTITIONS = "data.vehicle", 10
+TASKS = 2
+"""Tasks of MirrorMaker 2 and streams of ours, on a machine of two cores."""
+WAIT_S = 300.0
+END_S = 30.0
+ALONE = {"offsets.topic.replication.factor": "1", "group.initial.rebalance.delay.ms": "0"}
+NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPair:
+    """Bootstrap addresses; those of the listeners for mirrors are empty where there are none.
+    `clusters`: ours, source first."""
+
+    source: str
+    target: str
+    mirror_source: str = ""
+    mirror_target: str = ""
+    clusters: tuple[RunningCluster, ...] = field(default=())
+
+
+Start = Callable[[Path, BrokerPair, Mapping[str, str]], "subprocess.Popen[bytes]"]
+
+
+@dataclass(frozen=True, slots=True)
+class MirroringSide:
+    """One mirror, started and stopped by the bench. `topic` is what it calls ours at the target;
+    settings of `[mirror]` are for ours alone."""
+
+    title: str
+    topic: str
+    start: Start
+
+
+def command_of(folder: Path, pair: BrokerPair, settings: Mapping[str, str] = NONE) -> list[str]:
+    """The words of `databus` with the settings of our mirror between this pair."""
+    chosen = {
+        "site.data_dir": str(folder),
+        # With mirror listeners at both, so that digests cost it nothing.
+        "mirror.source_bootstrap_servers": pair.mirror_source or pair.source,
+        "mirror.target_bootstrap_servers": pair.mirror_target or pair.target,
+        "mirror.target_api": "mirror_append" if pair.mirror_target else "produce",
+        "mirror.metrics_port": "-1", "mirror.streams": str(TASKS),
+        **{f"mirror.{name}": value for name, value in settings.items()},
+    }  # fmt: skip
+    words = [word for key, value in chosen.items() for word in ("--set", f"{key}={value}")]
+    return [sys.executable, "-m", "deploy", *words]
+
+
+def _start_ours(
+    folder: Path, pair: BrokerPair, settings: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    folder.mkdir()
+    with (folder / "mirror.log").open("wb") as log:
+        return subprocess.Popen(
+            [*command_of(folder, pair, settings), "run", "mirror"],
+            cwd=PROJECT_ROOT, stdout=log, stderr=log,
+        )  # fmt: skip
+
+
+def _start_mirror_maker(
+    folder: Path, pair: BrokerPair, settings: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    server = start_mirror_maker(
+        folder, pair.source, pair.target, TOPIC, compression="zstd", tasks=TASKS
+    )
+    return server.process
+
+
+OURS = MirroringSide("our mirror", TOPIC, _start_ours)
+MIRROR_MAKER = MirroringSide("MirrorMaker 2", f"{ALIAS}.{TOPIC}", _start_mirror_maker)
+
+
+@contextmanager
+def pair_of_ours(
+    folder: Path, host: str = "127.0.0.1", prefix: Sequence[str] = ()
+) -> Iterator[BrokerPair]:
+    """`host` and `prefix`: where the source runs."""
+    source = start_cluster(
+        folder / "a", brokers=1, mirror_listener=True, properties={**ALONE, "site.number": "1"},
+        hosts=[host], prefixes=[prefix],
+    )  # fmt: skip
+    try:
+        target = start_cluster(
+            folder / "b", brokers=1, mirror_listener=True,
+            properties={**ALONE, "site.number": "2"},
+        )  # fmt: skip
+        try:
+            yield BrokerPair(
+                source.bootstrap, target.bootstrap, source.mirror_bootstrap,
+                target.mirror_bootstrap, (source, target),
+            )  # fmt: skip
+        finally:
+            target.stop()
+    finally:
+        source.stop()
+
+
+@contextmanager
+def pair_of_apache(folder: Path) -> Iterator[BrokerPair]:
+    """Each with a heap of 1 GB, as Kafka's own start script gives it."""
+    with start_kafka(folder / "a") as source, start_kafka(folder / "b") as target:
+        yield BrokerPair(source.address, target.address)
+
+
+def load(
+    what: str, pair: BrokerPair, topic: str, count: int, seconds: int, *more: int
+) -> dict[str, float]:
+    """The one client program, in a process of its own, to its end."""
+    done = subprocess.run(
+        load_command(what, pair, topic, count, seconds, *more), cwd=PROJECT_ROOT,
+        capture_output=True, text=True, timeout=WAIT_S + 2 * seconds, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise OperatorError(f"{what}: {done.stderr[-300:]}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def load_command(
+    what: str, pair: BrokerPair, topic: str, count: int, seconds: int, *more: int
+) -> list[str]:
+    """Its words; see `mirror_load`."""
+    words = [what, pair.source, pair.target, TOPIC, topic, *map(str, (count, seconds, *more))]
+    return [sys.executable, "-m", "deploy.bench.mirror.mirror_load", *words]
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, and SIGKILL for one that does not end."""
+    process.terminate()
+    begin = time.monotonic()
+    while process.poll() is None and time.monotonic() - begin < END_S:
+        time.sleep(0.1)
+    process.kill()
+    process.wait()

@@ -1,0 +1,138 @@
+"""How long nobody takes records while the primary changes.
+
+In: two clusters of ours with a mirror between them, producers at both. Out: milliseconds. Never: a
+time of the command's own: what counts is what producers were told.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bus.client.admin import commands
+from bus.client.kafka.errors import DeliveryError
+from bus.client.kafka.producer import DeliveryReport, Producer
+from bus.client.wire.sync_client import SyncClient
+from bus.errors import BusError
+from bus.settings import BusSettings
+from deploy.bench.mirror.sides import (
+    NONE,
+    OURS,
+    PARTITIONS,
+    TOPIC,
+    BrokerPair,
+    command_of,
+    end,
+    load,
+    pair_of_ours,
+)
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+
+WARM_S = 20
+PERIOD_S = 0.001
+SETTLED_S = 3.0
+SWITCH_TIMEOUT_S = 120.0
+RETRY_MS = 5
+
+
+class SteadyProducer:
+    """A thousand records a second to one cluster, which may refuse them for a while."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.first_s = 0.0
+        """When the first was acknowledged, by the monotonic clock; 0: none was."""
+        self.last_s = 0.0
+        self._producer = Producer(
+            BusSettings(bootstrap_servers=bootstrap), client_id="bench",
+            overrides={"retry.backoff.ms": RETRY_MS, "retry.backoff.max.ms": RETRY_MS},
+        )  # fmt: skip
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._stopping.set()
+        self._thread.join()
+        self._producer.close(0)
+
+    def _run(self) -> None:
+        number, begin = 0, time.monotonic()
+        while not self._stopping.wait(max(0.0, begin + number * PERIOD_S - time.monotonic())):
+            with suppress(BusError):  # its queue is full while nobody takes records
+                self._producer.send(
+                    TOPIC, b"x" * 300, partition=number % PARTITIONS, on_delivery=self._on_delivery
+                )
+            number += 1
+
+    def _on_delivery(self, outcome: DeliveryReport) -> None:
+        if not isinstance(outcome, DeliveryError):
+            self.last_s = time.monotonic()
+            self.first_s = self.first_s or self.last_s
+
+
+def planned_ms() -> dict[str, float]:
+    """From the last record that the former primary has acknowledged to the first of the new one."""
+    with _running() as (folder, pair, at_source, at_target):
+        _switch(folder, pair)
+        _wait_for_first(at_target)
+        return {"switch": (at_target.first_s - at_source.last_s) * 1000}
+
+
+def forced_ms() -> dict[str, float]:
+    """From the command's start, the primary being dead, to the first record at the new one."""
+    with _running() as (folder, pair, _, at_target):
+        pair.clusters[0].kill(1)
+        begin = time.monotonic()
+        _switch(folder, pair, "--force")
+        _wait_for_first(at_target)
+        return {"forced": (at_target.first_s - begin) * 1000}
+
+
+def _switch(folder: Path, pair: BrokerPair, *words: str) -> None:
+    done = subprocess.run(
+        [*command_of(folder, pair), "mirror", "switch", "--to", "B", *words], cwd=PROJECT_ROOT,
+        capture_output=True, text=True, timeout=SWITCH_TIMEOUT_S, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise OperatorError(f"the switch: {(done.stdout + done.stderr)[-300:]}")
+
+
+def _wait_for_first(producer: SteadyProducer) -> None:
+    deadline = time.monotonic() + SWITCH_TIMEOUT_S
+    while not producer.first_s:
+        if time.monotonic() > deadline:
+            raise OperatorError("the new primary takes no records")
+        time.sleep(0.01)
+    time.sleep(SETTLED_S)  # what the former primary has acknowledged meanwhile is told
+
+
+@contextmanager
+def _running() -> Iterator[tuple[Path, BrokerPair, SteadyProducer, SteadyProducer]]:
+    """The mirror copies, a producer sends to each site; the one at the target is refused."""
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-mirror-") as name,
+        pair_of_ours(Path(name)) as pair,
+    ):
+        folder = Path(name) / "mirror"
+        with SyncClient(pair.source, "bench") as client:
+            commands.create_topic(client, TOPIC, partitions=PARTITIONS)
+        mirror = OURS.start(folder, pair, NONE)
+        at_source = at_target = None
+        try:
+            load("warm", pair, TOPIC, 100, WARM_S)
+            at_source, at_target = SteadyProducer(pair.source), SteadyProducer(pair.target)
+            time.sleep(SETTLED_S)
+            if at_target.first_s:
+                raise OperatorError("the target took records before the switch")
+            yield folder, pair, at_source, at_target
+        finally:
+            for producer in filter(None, (at_source, at_target)):
+                producer.stop()
+            end(mirror)
