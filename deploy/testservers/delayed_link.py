@@ -106,7 +106,7 @@ class PacketQueue:
         """When the next one leaves, by the monotonic clock."""
         return self._waiting[0][0] if self._waiting else None
 
-    def take(self, now_s: float, *, is_cut: bool) -> None:
+    def receive(self, now_s: float, *, is_cut: bool) -> None:
         """All that have come."""
         while True:
             try:
@@ -169,7 +169,7 @@ def main(words: list[str]) -> None:
             is_cut = said[-1] == "cut"
         now_s = time.monotonic()
         for one in queues:
-            one.take(now_s, is_cut=is_cut)
+            one.receive(now_s, is_cut=is_cut)
             one.pass_on(now_s)
 
 

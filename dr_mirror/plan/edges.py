@@ -110,7 +110,7 @@ def _within(ranges: Iterable[tuple[int, int]], first: int, end: int | None) -> i
     )
 
 
-class MissingRecords(msgspec.Struct, frozen=True, kw_only=True):
+class SwitchLoss(msgspec.Struct, frozen=True, kw_only=True):
     """A forced switch as it is known by now. `missing`: known, and not sent again; at most so many
     are lost of what was heard of. `perhaps_there`: of these at most so many came to the new primary
     as new ones, because an edge had not heard that the former one had them. `beyond`: sent again
@@ -125,7 +125,7 @@ class MissingRecords(msgspec.Struct, frozen=True, kw_only=True):
     is_final: bool
 
 
-def missing_records(said: Iterable[SwitchStatement]) -> MissingRecords | None:
+def switch_loss(said: Iterable[SwitchStatement]) -> SwitchLoss | None:
     """Over all statements of a report; None where the switch was not forced."""
     statements = list(said)
     forced = next((one for one in statements if one.kind == FORCED), None)
@@ -136,7 +136,7 @@ def missing_records(said: Iterable[SwitchStatement]) -> MissingRecords | None:
     again = sum(max(each.sent_again, 0) for one in edges for each in one.partitions)
     beyond = sum(max(each.sent_again_beyond, 0) for one in edges for each in one.partitions)
     missing = max(known - again, 0)
-    return MissingRecords(
+    return SwitchLoss(
         known_missing=known, sent_again=again, beyond=beyond, missing=missing,
         perhaps_there=min(missing, sum(one.unacknowledged for one in edges)), edges=len(edges),
         is_final=any(one.kind == REJOINED for one in statements),

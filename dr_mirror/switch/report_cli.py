@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bus.cli.show import AsJson, print_json, screen
-from dr_mirror.plan.edges import MissingRecords, missing_records
+from dr_mirror.plan.edges import SwitchLoss, switch_loss
 from dr_mirror.plan.states import Language
 from dr_mirror.plan.switch_report import (
     EDGE,
@@ -66,7 +66,7 @@ def report(ctx: typer.Context, as_json: AsJson = False) -> None:
     except (OSError, ReportError) as error:
         typer.echo(f"{newest.path}: {error}", err=True)
         raise typer.Exit(1) from None
-    missing = missing_records(statements)
+    missing = switch_loss(statements)
     if as_json:
         print_json({
             "statements": [msgspec.to_builtins(one) for one in statements],
@@ -81,7 +81,7 @@ def report(ctx: typer.Context, as_json: AsJson = False) -> None:
         _show_missing(missing, left, language)
 
 
-def _show_missing(missing: MissingRecords, left: list[str], language: Language) -> None:
+def _show_missing(missing: SwitchLoss, left: list[str], language: Language) -> None:
     """What all statements come to."""
     texts = _TEXTS[language]
     typer.echo(texts["in_all"].format(**msgspec.structs.asdict(missing)))

@@ -65,9 +65,9 @@ def test_packets_leave_in_their_order_not_before_their_time_and_within_a_bound()
     try:
         for number in range(3):
             os.write(into, b"%d" % number)
-            queue.take(float(number), is_cut=False)
+            queue.receive(float(number), is_cut=False)
         os.write(into, b"lost")
-        queue.take(3.0, is_cut=True)
+        queue.receive(3.0, is_cut=True)
         assert queue.due_s == 10.0
         queue.pass_on(9.9)
         with pytest.raises(BlockingIOError):
@@ -80,7 +80,7 @@ def test_packets_leave_in_their_order_not_before_their_time_and_within_a_bound()
         packet = b"x" * 4096
         for _ in range(MAX_BYTES // len(packet) + 5):
             os.write(into, packet)
-            queue.take(0.0, is_cut=False)
+            queue.receive(0.0, is_cut=False)
         kept = 0
         while queue.due_s is not None:
             queue.pass_on(20.0)

@@ -21,8 +21,8 @@ from dr_mirror.plan.edges import (
     EdgeStatus,
     edge_statement,
     edge_status,
-    missing_records,
     rpo_through_edges_s,
+    switch_loss,
 )
 from dr_mirror.plan.switch_report import FORCED, REJOINED, PartitionStatement, statement
 from ingest.spool import Delivered
@@ -98,7 +98,7 @@ def test_only_offsets_that_an_edge_names_are_taken_off_and_never_one_twice(
         known = set(range(end, heard_end))
         assert again == len(known & offsets)
         assert beyond == len({each for each in offsets if each >= max(end, heard_end)})
-        told = missing_records([forced(end, heard_end), one])
+        told = switch_loss([forced(end, heard_end), one])
         assert told is not None
         assert told.missing == len(known - offsets)
 
@@ -106,13 +106,13 @@ def test_only_offsets_that_an_edge_names_are_taken_off_and_never_one_twice(
 def test_what_an_edge_had_in_flight_is_said_and_not_subtracted() -> None:
     """The lost site may have taken it without that edge having heard."""
     one = edge_statement(EPOCH, URL, sent_again(30, face=[(10, 15)]), forced(10, 20), NOW_MS)
-    told = missing_records([forced(10, 20), one])
+    told = switch_loss([forced(10, 20), one])
     assert told is not None
     assert (told.missing, told.perhaps_there, told.is_final) == (5, 5, False)
-    ended = missing_records([forced(10, 20), one, statement(REJOINED, EPOCH, NOW_MS, [])])
+    ended = switch_loss([forced(10, 20), one, statement(REJOINED, EPOCH, NOW_MS, [])])
     assert ended is not None
     assert ended.is_final
-    assert missing_records([one]) is None, "no switch was forced"
+    assert switch_loss([one]) is None, "no switch was forced"
 
 
 def test_partitions_that_were_not_switched_are_passed_over() -> None:
