@@ -33,6 +33,8 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     target_bootstrap_servers: str = ""
     # how records get to site B: the same bytes at the same offsets, or as any producer sends
     target_api: Literal["mirror_append", "produce"] = "mirror_append"
+    # with "produce": each record once where site B has transactions; false: sooner, at least once
+    target_transactions: bool = True
     # what operators call the sites, and in names of topics that "produce" makes at B
     source_cluster_alias: ClusterAlias = "A"
     target_cluster_alias: ClusterAlias = "B"

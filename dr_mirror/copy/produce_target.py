@@ -98,8 +98,9 @@ class ProduceTarget:
             # Before any transactional id is taken over: the one that loses it finds out by whom.
             instance = encode(InstanceKey(source_cluster_id)), encode(MirrorInstance(generation))
             await self._mirror_maker.write(self._positions.name, [instance])
-            has_transactions = await asyncio.to_thread(
-                self._admin.supports, ApiKey.ADD_PARTITIONS_TO_TXN
+            has_transactions = (
+                self._context.settings.target_transactions
+                and await asyncio.to_thread(self._admin.supports, ApiKey.ADD_PARTITIONS_TO_TXN)
             )
         except (TopicUnavailable, PeerError) as error:
             raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, f"the target: {error}") from None

@@ -96,6 +96,27 @@ def test_a_read_committed_consumer_gets_what_it_got_at_the_source(
 
 
 @pytest.mark.rotates("records and offsets at an ordinary target")
+def test_without_transactions_there_is_no_marker_to_wait_for(
+    mirror: MirrorProcess, apache_kafka: JavaServer, target: JavaServer
+):
+    """At least once, as a setting says; what was aborted at the source does not come either."""
+    bootstrap, topic = apache_kafka.address, "data.sooner"
+    mirror.kill()
+    mirror.settings["mirror.target_transactions"] = "false"
+    mirror.start()
+    create(bootstrap, topic)
+    aborting = producer(bootstrap, "sooner")
+    aborting.begin_transaction()
+    send(aborting, topic, b"aborted")
+    aborting.abort_transaction(30)
+    wanted = [b"%d" % number for number in range(50)]
+    for value in wanted:
+        send(producer(bootstrap), topic, value)
+    wait_for(mirror, target.address, topic, wanted)
+    assert SiteReader(target.address).ends(topic, 0) == (0, len(wanted)), "no marker is among them"
+
+
+@pytest.mark.rotates("records and offsets at an ordinary target")
 def test_the_newest_record_of_each_key_of_a_compacted_topic_comes(
     mirror: MirrorProcess, apache_kafka: JavaServer, target: JavaServer
 ):

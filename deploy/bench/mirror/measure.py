@@ -13,13 +13,21 @@ from functools import partial
 
 from deploy.bench.mirror import copying, long_link, switching
 from deploy.bench.mirror.copying import CPU, DELAY, MEMORY, OpenPair
-from deploy.bench.mirror.sides import MIRROR_MAKER, OURS, pair_of_apache, pair_of_ours
+from deploy.bench.mirror.sides import (
+    AT_LEAST_ONCE,
+    MIRROR_MAKER,
+    OURS,
+    pair_of_apache,
+    pair_of_ours,
+)
 from deploy.bench.report import FIGURES, Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.errors import OperatorError
 
 PREFIX = "mirror-"
 LINK = "link"
+APACHE_DELAY, SOONER = "apache-delay", PREFIX + "apache-sooner"
+"""MirrorMaker's delay is measured with the first and counts for both: it has no transactions."""
 PAIRS: dict[str, OpenPair] = {"": pair_of_ours, "apache-": pair_of_apache}
 OURS_ALONE: dict[str, Callable[[], dict[str, float]]] = {
     "buffers": long_link.gain_of_buffers,
@@ -50,7 +58,13 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
                 for what, value in (attempt(side.title, work, say) or {}).items():
                     is_kafka = side is MIRROR_MAKER
                     recorder.add(PREFIX + of + what, value, of=side.title, is_kafka=is_kafka)
+                    if is_kafka and of + what == APACHE_DELAY and SOONER in names:
+                        recorder.add(SOONER, value, of=side.title, is_kafka=True)
             yield from recorder.samples()
+        if SOONER in names:
+            work = partial(copying.run_side, AT_LEAST_ONCE, pair_of_apache, [DELAY])
+            for value in (attempt(AT_LEAST_ONCE.title, work, say) or {}).values():
+                recorder.add(SOONER, value, of=AT_LEAST_ONCE.title)
         for side in (OURS, MIRROR_MAKER) if PREFIX + LINK in names else ():
             rate = attempt(side.title, partial(long_link.records_per_second, side), say)
             if rate is not None:

@@ -91,6 +91,10 @@ def _start_mirror_maker(
 
 
 OURS = MirroringSide("our mirror", TOPIC, _start_ours)
+AT_LEAST_ONCE = MirroringSide(
+    "our mirror without transactions", TOPIC,
+    lambda folder, pair, _: _start_ours(folder, pair, {"target_transactions": "false"}),
+)  # fmt: skip
 MIRROR_MAKER = MirroringSide("MirrorMaker 2", f"{ALIAS}.{TOPIC}", _start_mirror_maker)
 
 
