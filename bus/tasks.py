@@ -18,7 +18,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from bus.errors import CheckFailed
 log = logging.getLogger("bus.tasks")
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 FAILED_STATUS = 70
 """EX_SOFTWARE of sysexits.h. Neither 1 (an operator must repair something) nor a signal's."""
@@ -43,6 +44,14 @@ OURS = frozenset(
 def spawn(coroutine: Coroutine[Any, Any, Result], *, name: str) -> asyncio.Task[Result]:
     """A task whose error goes to the loop's exception handler at once, awaited or not."""
     return watch(asyncio.get_running_loop().create_task(coroutine, name=name))
+
+
+async def in_slices(items: Iterable[Item], size: int = 32) -> AsyncIterator[Item]:
+    """The same items, as they are now; after each `size` of them the loop serves others first."""
+    for number, one in enumerate(list(items), 1):
+        yield one
+        if number % size == 0:
+            await asyncio.sleep(0)
 
 
 def watch(task: asyncio.Task[Result]) -> asyncio.Task[Result]:

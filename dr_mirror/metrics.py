@@ -126,12 +126,15 @@ class MirrorMetrics:
         self._missing.labels(topic).set(sum(one.missing for one in partitions))
         for state, count in CountOf(one.state for one in partitions).items():
             self._partitions.labels(topic, state).set(count)
+        more_records = more_bytes = 0
         for one in partitions:
             key = one.topic, one.partition
             records, size = self._copied.get(key, (0, 0))
-            self._copied_records.labels(topic).inc(max(one.copied_records - records, 0))
-            self._copied_bytes.labels(topic).inc(max(one.copied_bytes - size, 0))
+            more_records += max(one.copied_records - records, 0)
+            more_bytes += max(one.copied_bytes - size, 0)
             self._copied[key] = one.copied_records, one.copied_bytes
+        self._copied_records.labels(topic).inc(more_records)
+        self._copied_bytes.labels(topic).inc(more_bytes)
 
     def _gauge(self, name: str, text: str, labels: list[str] | None = None) -> Gauge:
         return Gauge(f"databus_mirror_{name}", text, labels or [], registry=self.registry)

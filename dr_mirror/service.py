@@ -193,7 +193,7 @@ async def _report_again_and_again(
     drilled: DrillProtocol | None = None
     try:
         while True:
-            status = with_edges(with_drill(mirror.status(now_ms()), drilled), edges.statuses)
+            status = with_edges(with_drill(await mirror.status(now_ms()), drilled), edges.statuses)
             shown.show(status)
             try:
                 await thread.run(write_status, path, status)

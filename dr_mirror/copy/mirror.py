@@ -15,7 +15,7 @@ from pathlib import Path
 from bus.client.model import PartitionDescription, TopicPartition
 from bus.client.wire.loop_ports import LoopClock, LoopConnector
 from bus.errors import BusError
-from bus.tasks import spawn
+from bus.tasks import in_slices, spawn
 from bus.wall_clock import now_ms
 from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
 from dr_mirror.copy.cluster_channels import ClusterChannels
@@ -115,22 +115,24 @@ class Mirror:
         """Who copies from whom; empty until both have answered."""
         return self._context.clusters
 
-    def status(self, at_ms: int) -> MirrorStatus:
-        """What it does now."""
+    async def status(self, at_ms: int) -> MirrorStatus:
+        """What it does now. With a thousand partitions it takes a while, in which records go on."""
+        partitions = [
+            partition_status(copy, at_ms, self._answered_ms(copy))
+            async for copy in in_slices(self.copies.values())
+        ]
+        proof = await self._reconciler.status(at_ms)
         return mirror_status(
             self.clusters,
             self.plans,
-            [
-                partition_status(copy, at_ms, self._answered_ms(copy))
-                for copy in self.copies.values()
-            ],
+            partitions,
             now_ms=at_ms,
             unreachable=self.unreachable,
             buffered_bytes=self._context.budget.used,
             groups_not_copied=self._groups_not_copied,
             rebuilt_batches=self._produced.rebuilt_batches if self._produced else 0,
             groups_copied_ms=self._groups.copied_ms,
-            proof=self._reconciler.status(at_ms),
+            proof=proof,
         )
 
     async def identify(self) -> None:

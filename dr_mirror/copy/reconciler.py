@@ -19,7 +19,7 @@ import msgspec
 from bus.client.model import TopicPartition
 from bus.file_thread import FileThread
 from bus.records.block_digest import BlockDigest
-from bus.tasks import spawn
+from bus.tasks import in_slices, spawn
 from bus.wall_clock import now_ms
 from dr_mirror.copy.block_comparison import BlockComparison, ReplicaComparison
 from dr_mirror.copy.links import CopyContext
@@ -44,7 +44,7 @@ from dr_mirror.plan.partition_proof import (
     ProofKind,
     ProofTask,
 )
-from dr_mirror.plan.proof_status import ProofStatus, proof_status
+from dr_mirror.plan.proof_status import ProofStatus, TopicProofTotals, proof_status
 from dr_mirror.plan.status import lag_s
 
 log = logging.getLogger(__name__)
@@ -103,10 +103,13 @@ class Reconciler:
         self._compared_blocks = self._read_bytes = 0
         self._rates: deque[tuple[float, int]] = deque()
 
-    def status(self, at_ms: int) -> ProofStatus:
+    async def status(self, at_ms: int) -> ProofStatus:
         """What is proven now."""
+        topics: dict[str, TopicProofTotals] = {}
+        async for one in in_slices(self._proofs.values()):
+            topics.setdefault(one.topic, TopicProofTotals(one.topic)).add(one)
         return proof_status(
-            self._proofs.values(), now_ms=at_ms, compared_blocks=self._compared_blocks,
+            topics.values(), now_ms=at_ms, compared_blocks=self._compared_blocks,
             read_bytes=self._read_bytes, bytes_per_s=self._bytes_per_s(),
             not_compared=self._not_compared, unavailable=self._unavailable,
         )  # fmt: skip
@@ -122,7 +125,7 @@ class Reconciler:
         tick_s = min(self._pace.interval_ms / 1000 / TICKS_PER_INTERVAL, LONGEST_TICK_S)
         try:
             while True:
-                self._update(now_ms())
+                await self._update(now_ms())
                 await asyncio.sleep(tick_s)
         finally:
             for task in (*workers, saver):
@@ -132,13 +135,15 @@ class Reconciler:
 
     # -- what is compared ---------------------------------------------------------------------
 
-    def _update(self, at_ms: int) -> None:
+    async def _update(self, at_ms: int) -> None:
         self._not_compared = {
             name: COMPACTED for name in {p.topic for p in self._copies} if self._is_compacted(name)
         }
         for place in set(self._proofs) - set(self._copies):
             self._saved[place] = self._proofs.pop(place)  # it may be copied again
-        for place, copy in list(self._copies.items()):
+        async for place, copy in in_slices(self._copies.items()):
+            if self._copies.get(place) is not copy:
+                continue  # it ended meanwhile
             if place.topic in self._not_compared:
                 self._proofs.pop(place, None)
             elif copy.acknowledged >= 0 and copy.target_log_start >= 0:

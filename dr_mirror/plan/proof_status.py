@@ -6,12 +6,11 @@ topic called complete of which a replica was not compared, or differs.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from dr_mirror.plan.partition_proof import BLOCK_OFFSETS, DifferingRange, PartitionProof
+from dr_mirror.plan.partition_proof import BLOCK_OFFSETS, PartitionProof
 
 MAX_SHOWN = 200
 """Differences in one status: a whole lost disk has thousands, and one cause."""
@@ -61,7 +60,7 @@ class ProofStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def proof_status(
-    proofs: Iterable[PartitionProof],
+    topics: Iterable[TopicProofTotals],
     *,
     now_ms: int,
     compared_blocks: int,
@@ -70,14 +69,11 @@ def proof_status(
     not_compared: Mapping[str, str],
     unavailable: str,
 ) -> ProofStatus:
-    """In all; topics by name."""
-    by_topic: dict[str, list[PartitionProof]] = defaultdict(list)
-    for one in proofs:
-        by_topic[one.topic].append(one)
-    differences = [_difference(one, found) for one in _ordered(by_topic)
-                   for found in one.differences]  # fmt: skip
+    """In all; topics by name, their partitions added up."""
+    by_name = sorted(topics, key=lambda one: one.topic)
+    differences = [found for one in by_name for found in sorted(one.differences, key=_place)]
     return ProofStatus(
-        topics=tuple(_topic(name, by_topic[name], now_ms) for name in sorted(by_topic)),
+        topics=tuple(one.proof(now_ms) for one in by_name),
         differences=tuple(differences[:MAX_SHOWN]),
         compared_blocks=compared_blocks,
         read_bytes=read_bytes,
@@ -87,40 +83,55 @@ def proof_status(
     )
 
 
-def _ordered(by_topic: Mapping[str, list[PartitionProof]]) -> Iterable[PartitionProof]:
-    for name in sorted(by_topic):
-        yield from sorted(by_topic[name], key=lambda one: one.partition)
+class TopicProofTotals:
+    """Sums over the partitions of one topic, added one by one: there may be thousands."""
 
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.differences: list[ReplicaDifference] = []
+        self._complete_to_ms: int | None = None
+        self._oldest_ms: int | None = None
+        self._held = self._unproven = 0
+        self._failures: set[str] = set()
 
-def _topic(name: str, partitions: list[PartitionProof], now_ms: int) -> TopicProof:
-    unproven = sum(_blocks(one.unproven_offsets) for one in partitions)
-    held = sum(_blocks(one.end - one.start) for one in partitions)
-    oldest = [at for at in (one.oldest_proof_ms() for one in partitions if one.end > one.start)
-              if at >= 0]  # fmt: skip
-    return TopicProof(
-        topic=name,
-        complete_to_ms=min((one.complete_to_ms for one in partitions), default=-1),
-        blocks=max(held - unproven, 0),
-        unproven_blocks=unproven,
-        oldest_s=max(now_ms - min(oldest), 0) / 1000 if oldest else -1.0,
-        differences=sum(len(one.differences) for one in partitions),
-        failures=tuple(sorted(set(_failures(partitions)))),
-    )
-
-
-def _failures(partitions: Iterable[PartitionProof]) -> Iterable[str]:
-    for one in partitions:
+    def add(self, one: PartitionProof) -> None:
+        """One partition."""
+        self._held += _blocks(one.end - one.start)
+        self._unproven += _blocks(one.unproven_offsets)
+        complete_to_ms = one.complete_to_ms
+        if self._complete_to_ms is None or complete_to_ms < self._complete_to_ms:
+            self._complete_to_ms = complete_to_ms
+        oldest_ms = one.oldest_proof_ms() if one.end > one.start else -1
+        if oldest_ms >= 0 and (self._oldest_ms is None or oldest_ms < self._oldest_ms):
+            self._oldest_ms = oldest_ms
+        self.differences += [
+            ReplicaDifference(
+                topic=one.topic, partition=one.partition, **msgspec.structs.asdict(found)
+            )
+            for found in one.differences
+        ]
         if one.source_failure:
-            yield f"the source: {one.source_failure}"
+            self._failures.add(f"the source: {one.source_failure}")
         for replica in one.replicas:
             if replica.failure:
-                yield f"broker {replica.broker}: {replica.failure}"
+                self._failures.add(f"broker {replica.broker}: {replica.failure}")
+
+    def proof(self, now_ms: int) -> TopicProof:
+        """Of all that were added."""
+        oldest_ms = self._oldest_ms
+        return TopicProof(
+            topic=self.topic,
+            complete_to_ms=-1 if self._complete_to_ms is None else self._complete_to_ms,
+            blocks=max(self._held - self._unproven, 0),
+            unproven_blocks=self._unproven,
+            oldest_s=-1.0 if oldest_ms is None else max(now_ms - oldest_ms, 0) / 1000,
+            differences=len(self.differences),
+            failures=tuple(sorted(self._failures)),
+        )
 
 
-def _difference(one: PartitionProof, found: DifferingRange) -> ReplicaDifference:
-    return ReplicaDifference(
-        topic=one.topic, partition=one.partition, **msgspec.structs.asdict(found)
-    )
+def _place(one: ReplicaDifference) -> int:
+    return one.partition
 
 
 def _blocks(offsets: int) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from bus import tasks
 from bus.errors import CheckFailed, check
-from bus.tasks import FAILED_STATUS
+from bus.tasks import FAILED_STATUS, in_slices
 
 ROOT = Path(__file__).parents[2]
 
@@ -205,3 +205,24 @@ def test_no_except_exception_hears_a_failed_check():
             check(False, "planted")
         except Exception:
             pytest.fail("swallowed")
+
+
+async def test_a_long_loop_in_slices_lets_others_run_between_them_and_sees_all() -> None:
+    """What comes into the collection meanwhile is not in it."""
+    numbers = list(range(100))
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.ensure_future(count())
+    seen = []
+    async for one in in_slices(numbers, 10):
+        numbers.append(one)
+        seen.append(one)
+    other.cancel()
+    assert seen == list(range(100))
+    assert turns >= 10

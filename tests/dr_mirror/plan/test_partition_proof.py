@@ -19,7 +19,7 @@ from dr_mirror.plan.partition_proof import (
     ProofPace,
     ProofTask,
 )
-from dr_mirror.plan.proof_status import proof_status
+from dr_mirror.plan.proof_status import TopicProofTotals, proof_status
 
 PACE = ProofPace(recent_ms=12_000, interval_ms=1_000, scrub_ms=40_000)
 STEP_MS = 500
@@ -177,8 +177,10 @@ def test_the_scrub_goes_at_an_even_pace_and_not_all_at_once(dice):
     assert 0.45 <= scrubbed / logs.end <= 0.6
     assert logs.proof.complete_to_ms == -1
     assert logs.proof.unproven_offsets == logs.end - scrubbed - logs.end % BLOCK_OFFSETS
+    totals = TopicProofTotals(logs.proof.topic)
+    totals.add(logs.proof)
     [topic] = proof_status(
-        [logs.proof], now_ms=logs.now_ms, compared_blocks=0, read_bytes=0, bytes_per_s=0,
+        [totals], now_ms=logs.now_ms, compared_blocks=0, read_bytes=0, bytes_per_s=0,
         not_compared={}, unavailable="",
     ).topics  # fmt: skip
     assert topic.unproven_blocks + topic.blocks == 2_000
