@@ -51,6 +51,9 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "not_compared": "Topic {topic} is not compared all the time: {reason}",
         "not_kept": "What is compared is not kept over a restart: {reason}",
         "some_directory": "log directory not known",
+        "state_title": "Rules, register, orders, alarms and incidents at the other site",
+        "kind": "kind", "carried": "carried", "caught_up": "known there up to",
+        "newer_there": "newer there", "problem": "not carried now",
         "edges": "Oldest record not at the target, of what came through edges: {rpo} s",
         "edge": "edge", "sends_to": "sends to", "kept": "kept records",
         "uncovered": "deleted too early", "heard": "heard at",
@@ -79,6 +82,9 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "not_compared": "主题 {topic} 不做持续校验:{reason}",
         "not_kept": "校验记录在重启后不保留:{reason}",
         "some_directory": "日志目录未知",
+        "state_title": "另一站点的布控规则、登记表、统计任务、告警与事件",
+        "kind": "类别", "carried": "已传送", "caught_up": "对方已知截至",
+        "newer_there": "对方较新", "problem": "当前未传送",
         "edges": "经由接入端的记录,目标端尚缺的最早记录:{rpo} 秒",
         "edge": "接入端", "sends_to": "发往", "kept": "保留的记录", "uncovered": "过早删除",
         "heard": "最后应答", "home": "本站点", "second": "另一站点",
@@ -151,6 +157,7 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
     else:
         at = _time(found.drilled_ms, zone)
         typer.echo(texts["drill"].format(rto=found.rto_s, at=at))
+    _show_state(found, language, zone)
     _show_edges(found, language, zone)
     _show_proof(found.proof, language, zone)
     if age_ms > FRESH_MS:
@@ -163,6 +170,19 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
         if state.text.remedy_en:
             meaning, remedy = state.text.meaning(language), state.text.remedy(language)
             typer.echo(f"{state.value}: {meaning}. {texts['remedy']}: {remedy}")
+
+
+def _show_state(found: MirrorStatus, language: Language, zone: tzinfo) -> None:
+    texts = _TEXTS[language]
+    columns = ("kind", "topic", "carried", "caught_up", "newer_there", "problem")
+    table = Table(
+        *(texts[column] for column in columns), title=texts["state_title"], title_justify="left"
+    )
+    for one in found.state:
+        until = texts["unknown"] if one.caught_up_ms < 0 else _time(one.caught_up_ms, zone)
+        row = [one.kind, one.topic, str(one.carried), until, str(one.newer_there), one.problem]
+        table.add_row(*map(Text, row))
+    screen().print(table)
 
 
 def _show_edges(found: MirrorStatus, language: Language, zone: tzinfo) -> None:

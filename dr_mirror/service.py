@@ -11,6 +11,7 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from bus.wall_clock import now_ms
 from dr_mirror.copy.edge_watch import EdgeWatch
 from dr_mirror.copy.mirror import Mirror
 from dr_mirror.copy.site_watch import SiteWatch, directed, waits_for_rejoin
+from dr_mirror.copy.state_carrier import StateCarrier
 from dr_mirror.metrics import MirrorMetrics
 from dr_mirror.plan.report import LagCurve, MirrorReport
 from dr_mirror.plan.sites import SitesError
@@ -117,11 +119,19 @@ async def _copy_always(
             if epochs.copied_from != epochs.clusters.source:
                 kept = kept.with_name(f"back-{kept.name}")  # it is about other brokers
             mirror = Mirror(directed(settings, epochs), kept)
+            now = directed(settings, epochs)
             edges = EdgeWatch(settings.edge_urls)
-            copying = _copy(site, mirror, shown, edges)
+            carrier = StateCarrier(
+                now.source_bootstrap_servers, now.target_bootstrap_servers, epochs.copied_from,
+                partial(watch_sites.fenced_ms, epochs.copied_from),
+            )  # fmt: skip
+            if settings.carries_state and settings.target_api == "mirror_append":
+                carrier.start()
+            copying = _copy(site, mirror, shown, edges, carrier)
             try:
                 await _until_switch(copying, watch_sites.wait_for_switch(epochs))
             finally:
+                carrier.stop()  # its last pass goes on beside the mirror the other way
                 mirror.close()
             log.warning("mirror: the primary site has changed: %s", watch_sites.epochs.newest)
     finally:
@@ -146,7 +156,11 @@ async def _until_switch(
 
 
 async def _copy(
-    site: SiteSettings, mirror: Mirror, shown: StatusPage, edges: EdgeWatch
+    site: SiteSettings,
+    mirror: Mirror,
+    shown: StatusPage,
+    edges: EdgeWatch,
+    carrier: StateCarrier,
 ) -> None:
     await _identify(site, mirror)
     clusters = mirror.clusters
@@ -157,7 +171,8 @@ async def _copy(
     async with asyncio.TaskGroup() as tasks:
         watch(tasks.create_task(mirror.run(), name="copying"))
         watch(tasks.create_task(edges.run(), name="edges"))
-        watch(tasks.create_task(_report_again_and_again(site, mirror, shown, edges), name="status"))
+        reporting = _report_again_and_again(site, mirror, shown, edges, carrier)
+        watch(tasks.create_task(reporting, name="status"))
 
 
 async def _identify(site: SiteSettings, mirror: Mirror) -> None:
@@ -186,14 +201,20 @@ def with_drill(status: MirrorStatus, drilled: DrillProtocol | None) -> MirrorSta
 
 
 async def _report_again_and_again(
-    site: SiteSettings, mirror: Mirror, shown: StatusPage, edges: EdgeWatch
+    site: SiteSettings,
+    mirror: Mirror,
+    shown: StatusPage,
+    edges: EdgeWatch,
+    carrier: StateCarrier,
 ) -> None:
     path, drills = status_path(site), LastDrill(drills_path(site))
     thread = FileThread("mirror status", STATUS_TIMEOUT_S, OSError)
     drilled: DrillProtocol | None = None
     try:
         while True:
-            status = with_edges(with_drill(await mirror.status(now_ms()), drilled), edges.statuses)
+            status = with_drill(await mirror.status(now_ms()), drilled)
+            status = with_edges(status, edges.statuses)
+            status = msgspec.structs.replace(status, state=carrier.statuses)
             shown.show(status)
             try:
                 await thread.run(write_status, path, status)

@@ -56,6 +56,7 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     proof_interval_s: ProofSeconds = 60.0  # every so often
     proof_scrub_s: ProofSeconds = 86_400.0  # each older block of every replica once in this time
     proof_bytes_per_s: NotNegative = 0  # of disks read to compare; 0: what these times need
+    carries_state: bool = True  # rules, register, orders, alarms, incidents
     # edges that have both sites, http://host:8650: what they keep is shown, and what they have sent
     # again after a forced switch is taken off what is missing
     edge_urls: tuple[EdgeUrl, ...] = ()

@@ -34,6 +34,10 @@ class DispatcherMetrics:
         self.pictures_given_up = self._counter(
             "pictures_given_up", "Pictures of alarms that were not there a day after it."
         )
+        self.perhaps_sent_before = self._counter(
+            "alarms_perhaps_sent_before",
+            "Alarms decided in shadow and notified when the site became the primary.",
+        )
         self.works = self._gauge("works", "1 where this one decides, 0 where it stands by.")
         self.records_here = self._gauge("records", "1 where this one stores and notifies.")
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import msgspec
 
+from alarm.dispatch import shadow
 from alarm.dispatch.picture_queue import PictureQueue
 from alarm.dispatch.retention import forget
 from alarm.dispatch.schema import prepare
@@ -29,6 +30,9 @@ from bus.sqlite_transaction import immediate_transaction
 from ingest.store.port import Position, StoreUnavailable
 from ingest.store.sqlite.errors import sqlite_errors
 
+AT_ONCE = 500
+"""Alarms in one transaction; more come in the next."""
+
 
 class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one batch changes."""
@@ -37,6 +41,9 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     alarms: Sequence[Alarm] = ()
     incidents: Sequence[Incident] = ()
     positions: Sequence[Position] = ()
+    shadow_since_ms: int | None = None  # what was raised since then another site notifies
+    foreign_alarms: Sequence[Alarm] = ()  # raised there
+    foreign_incidents: Sequence[Incident] = ()
     notify_since_ms: int = 0  # what was raised or opened earlier is stored, and told nobody
     now_ms: int = 0
 
@@ -96,8 +103,14 @@ class OperationsStore:
                 (command.rule_id, command.op, msgspec.json.encode(command)),
             )
         for incident in changes.incidents:
-            self._put_incident(incident, changes)
-        new = [alarm for alarm in changes.alarms if self._put_alarm(alarm, changes)]
+            self._put_incident(incident, changes, notify=changes.shadow_since_ms is None)
+        for incident in changes.foreign_incidents:
+            self._put_incident(incident, changes, notify=False)
+        new = [alarm for alarm in changes.alarms if self._put_alarm(alarm)]
+        for alarm in new:
+            self._notify(alarm, changes)
+        new += [alarm for alarm in changes.foreign_alarms if self._put_alarm(alarm)]
+        shadow.drop(self._db, changes.foreign_alarms)
         self._db.executemany(
             "INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition,"
             " end_offset) VALUES (?, ?, ?, ?, ?, ?)",
@@ -105,8 +118,16 @@ class OperationsStore:
         )
         return new
 
-    def _put_alarm(self, alarm: Alarm, changes: BatchChanges) -> bool:
-        """Its notices go without the record: who gets one asks for it by the alarm's id."""
+    def notify_left_in_shadow(self, since_ms: int, now_ms: int) -> int:
+        """This site has become the one that notifies: what it decided before and nobody is known to
+        have sent. How many alarms; at most `AT_ONCE` at once."""
+        with self._transaction() as db:
+            found = shadow.left_in_shadow(db, since_ms, AT_ONCE)
+            for alarm in found:
+                self._add_notice(alarm, now_ms)
+            return len(found)
+
+    def _put_alarm(self, alarm: Alarm) -> bool:
         body = msgspec.json.encode(alarm)
         key = plate_key(alarm.plate_number)
         inserted = self._db.execute(
@@ -118,12 +139,25 @@ class OperationsStore:
         if not inserted.rowcount:
             return False
         self.pictures.add(self._db, inserted.lastrowid or 0, alarm)
-        if alarm.raised_at_ms >= changes.notify_since_ms:
-            notice = msgspec.json.encode(msgspec.structs.replace(alarm, record=""))
-            self.notices.add(self._db, alarm.alarm_id, notice, alarm.severity, changes.now_ms)
         return True
 
-    def _put_incident(self, incident: Incident, changes: BatchChanges) -> None:
+    def _notify(self, alarm: Alarm, changes: BatchChanges) -> None:
+        if alarm.raised_at_ms < changes.notify_since_ms:
+            return
+        since_ms = changes.shadow_since_ms
+        if since_ms is not None and alarm.raised_at_ms >= since_ms:
+            shadow.keep(self._db, alarm)
+        else:
+            self._add_notice(alarm, changes.now_ms)
+
+    def _add_notice(self, alarm: Alarm, now_ms: int) -> None:
+        """Without the record: who gets one asks for it by the alarm's id."""
+        notice = msgspec.json.encode(msgspec.structs.replace(alarm, record=""))
+        self.notices.add(self._db, alarm.alarm_id, notice, alarm.severity, now_ms)
+
+    def _put_incident(
+        self, incident: Incident, changes: BatchChanges, *, notify: bool
+    ) -> None:
         """A closed incident stays closed when messages are repeated. One that its own process has
         notified is stored only."""
         body = msgspec.json.encode(incident)
@@ -136,7 +170,7 @@ class OperationsStore:
         )
         changed_at_ms = incident.closed_at_ms or incident.opened_at_ms
         is_news = changed.rowcount and changed_at_ms >= changes.notify_since_ms
-        if is_news and not incident.notified_by:
+        if is_news and notify and not incident.notified_by:
             self.notices.add_incident(self._db, incident, body, changes.now_ms)
 
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,7 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.picture_copier import AlarmPictures, PictureCopier
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.retention import SLICE
+from alarm.dispatch.shadow import SETTLED_S, SiteRole
 from alarm.rules import RuleSet
 from alarm.settings import DispatcherSettings
 from alarm.topic_reader import CatchUpTimeout
@@ -37,6 +39,7 @@ from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import DISPATCHER
+from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.delivery import NoticeDelivery
@@ -57,6 +60,7 @@ KEPT = (EVENT_ALARM, EVENT_INCIDENT)  # the watch list is read from its beginnin
 POLL_TIMEOUT_S = 0.25  # how long a stop may wait for the consumer
 LOCK_S = 1.0  # how often one that stands by tries the lock
 FORGET_S = 60.0  # between looks at what is past its time
+ROLE_TIMEOUT_S = 10.0  # who does not hear whether the site is a mirror goes on as one that is none
 RETRY_S = 2.0  # after a store that could not be written
 
 
@@ -86,6 +90,7 @@ class OperationsRecorder:
         self._path = settings.operations_path(site)
         self._said = ""
         self._forget_at_s = 0.0
+        self._takes_over_at_s = 0.0
         self.settled = threading.Event()
 
     async def run(self) -> None:
@@ -196,15 +201,39 @@ class OperationsRecorder:
         hand_over_position(operations, stored, self._bus, cluster)
         self.settled.set()
         rules = RuleSet()
-        with Consumer(self._bus, client_id=RECORDER) as consumer:
+        with (
+            Consumer(self._bus, client_id=RECORDER) as consumer,
+            closing(SiteRole(self._bus, f"{RECORDER}-role").start()) as role,
+        ):
+            role.wait_until_known(ROLE_TIMEOUT_S)
+            self._takes_over_at_s = time.monotonic() + SETTLED_S
             consumer.assign(_starting_positions(stored, cluster))
             while not self._stopping.is_set():
                 messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
                 if messages:
-                    operations.apply(self._changes(messages, rules, cluster))
+                    changes = self._changes(messages, rules, cluster, role.secondary_since_ms)
+                    operations.apply(changes)
                     self._metrics.records.inc(len(messages))
                     wake()
+                if self._notify_left_in_shadow(operations, role):
+                    wake()
                 self._forget(operations)
+
+    def _notify_left_in_shadow(self, operations: OperationsStore, role: SiteRole) -> int:
+        """How many alarms that were decided in shadow are notified now."""
+        now_s = time.monotonic()
+        if role.secondary_since_ms is not None:
+            self._takes_over_at_s = now_s + SETTLED_S
+        if now_s < self._takes_over_at_s:
+            return 0
+        now_ms = wall_clock.now_ms()
+        count = operations.notify_left_in_shadow(now_ms - self._notices.give_up_ms, now_ms)
+        if count:
+            log.warning("dispatcher: %d alarms are notified that may have been sent before", count)
+            self._metrics.perhaps_sent_before.inc(count)
+        else:
+            self._takes_over_at_s = math.inf  # until this site has been secondary once more
+        return count
 
     def _forget(self, operations: OperationsStore) -> None:
         """A slice of what is past its time, after every batch while there is more."""
@@ -214,17 +243,26 @@ class OperationsRecorder:
             self._forget_at_s = time.monotonic() + FORGET_S
 
     def _changes(
-        self, messages: Sequence[ConsumedRecord], rules: RuleSet, cluster: ClusterIdentity
+        self,
+        messages: Sequence[ConsumedRecord],
+        rules: RuleSet,
+        cluster: ClusterIdentity,
+        shadow_since_ms: int | None,
     ) -> BatchChanges:
         """A notice that would be given up at its first failure is not made at all: a file that was
         lost is filled from a month of alarms."""
-        found, now_ms = raised(messages), wall_clock.now_ms()
-        for reason in found.unreadable:
+        now_ms = wall_clock.now_ms()
+        found = raised(one for one in messages if one.header(MIRROR_ORIGIN) is None)
+        foreign = raised(one for one in messages if one.header(MIRROR_ORIGIN) is not None)
+        for reason in [*found.unreadable, *foreign.unreadable]:
             log.error("%s", reason)
         return BatchChanges(
             commands=_commands(messages, rules),
             alarms=found.alarms,
             incidents=found.incidents,
+            shadow_since_ms=shadow_since_ms,
+            foreign_alarms=foreign.alarms,
+            foreign_incidents=foreign.incidents,
             positions=_positions(messages, cluster),
             notify_since_ms=now_ms - self._notices.give_up_ms,
             now_ms=now_ms,

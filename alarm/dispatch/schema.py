@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 
 from alarm.dispatch.picture_queue import PICTURE_COPIES
+from alarm.dispatch.shadow import SHADOW_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
-VERSION = 3
+VERSION = 4
 
 _TABLES = f"""
 CREATE TABLE positions (
@@ -39,6 +40,7 @@ CREATE INDEX incidents_open ON incidents (state) WHERE state = 'open';
 CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed';
 {NOTICES}
 {PICTURE_COPIES}
+{SHADOW_ALARMS}
 """
 _FROM_1 = f"""
 ALTER TABLE notices RENAME TO notices_1;
@@ -66,7 +68,12 @@ def prepare(connection: sqlite3.Connection) -> None:
     found = version_of(connection)
     if found > VERSION:
         raise StoreError(f"the operations store has version {found}, this program knows {VERSION}")
-    change = {0: _TABLES, 1: _FROM_1 + _FROM_2, 2: _FROM_2}.get(found)
+    change = {
+        0: _TABLES,
+        1: _FROM_1 + _FROM_2 + SHADOW_ALARMS,
+        2: _FROM_2 + SHADOW_ALARMS,
+        3: SHADOW_ALARMS,
+    }.get(found)
     if change is not None:
         connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 

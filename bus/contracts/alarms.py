@@ -38,6 +38,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     `record` is the device's own JSON as text, so that the alarm keeps its evidence when the store
     forgets the record; empty where it is longer than `MAX_RECORD_CHARACTERS`. `copies` is filled
     in the operations store only: a picture's address in the record -> where our copy is served.
+    `perhaps_sent_before`, of a notice only: the site that is lost may have sent it.
     """
 
     alarm_id: str
@@ -56,6 +57,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] = {}
     record: str = ""
     copies: dict[str, str] = {}
+    perhaps_sent_before: bool = False
 
 
 IncidentKind = Literal[

@@ -38,9 +38,11 @@ _KINDS = {
 }  # fmt: skip
 _WORDS = {
     "zh": {"alarm": "告警", "open": "故障开始", "closed": "故障结束", "time": "时间",
-           "checkpoint": "卡口", "camera": "设备", "id": "编号", "detail": "详情"},
+           "checkpoint": "卡口", "camera": "设备", "id": "编号", "detail": "详情",
+           "again": "注意", "perhaps": "失联站点可能已发送过此告警"},
     "en": {"alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
-           "checkpoint": "checkpoint", "camera": "device", "id": "id", "detail": "detail"},
+           "checkpoint": "checkpoint", "camera": "device", "id": "id", "detail": "detail",
+           "again": "note", "perhaps": "the lost site may have sent this before"},
 }  # fmt: skip
 
 
@@ -69,6 +71,7 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
         (words["checkpoint"], alarm.checkpoint_id),
         (words["camera"], alarm.camera_ip),
         (words["id"], alarm.alarm_id),
+        (words["again"], words["perhaps"] if alarm.perhaps_sent_before else ""),
     ]
     return _composed(alarm.severity, line, rows, language)
 

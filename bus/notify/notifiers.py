@@ -46,13 +46,19 @@ class Notifier(Protocol):
         """Release what it holds."""
 
 
+TAIL_BYTES = 256 << 10
+"""More than a batch of notices."""
+
+
 class LogNotifier:
-    """One line of JSON per alarm and incident."""
+    """One line of JSON per alarm and incident. A process that died after a line and before the note
+    that it was sent leaves it at the end of the file: the next one finds it there, once."""
 
     name = "log"
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._written_before: set[bytes] | None = None
 
     async def send(self, subject: str, body: bytes) -> None:
         """Append the line; the file may be moved away at any time (log rotation)."""
@@ -63,6 +69,12 @@ class LogNotifier:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a+b", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
+            if self._written_before is None:
+                tail = os.pread(file.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES))
+                self._written_before = set(tail.splitlines(keepends=True))
+            if line in self._written_before:
+                self._written_before.discard(line)
+                return
             if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
                 line = b"\n" + line
             if file.write(line) != len(line):

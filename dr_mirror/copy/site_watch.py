@@ -39,6 +39,12 @@ class SiteWatch:
         """In the order of the settings."""
         return SiteEpochs(SiteClusters(*self._ids), *self._epochs)
 
+    def fenced_ms(self, cluster_id: str) -> int | None:
+        """Since when that cluster holds a site epoch that calls the other one primary; None: it
+        does not. Any thread."""
+        held = self.epochs.of(cluster_id)
+        return None if held is None or held.primary == cluster_id else held.at_ms
+
     async def identify(self) -> SiteEpochs:
         """Ask both. Raises BusError while one does not answer."""
         for number, admin in enumerate(self._admins):

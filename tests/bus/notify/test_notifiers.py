@@ -78,10 +78,26 @@ async def hook() -> AsyncIterator[Hook]:
 async def test_the_log_gets_one_line_of_json(tmp_path: Path) -> None:
     """It is appended to the file, whose folder is created."""
     path = tmp_path / "log" / "alarms.log"
+    notifier = LogNotifier(path)
     for _ in range(2):
-        await LogNotifier(path).send("r:1", BODY)
+        await notifier.send("r:1", BODY)
     lines = path.read_text().splitlines()
     assert [json.loads(line)["alarm_id"] for line in lines] == [ALARM.alarm_id] * 2
+
+
+async def test_what_a_killed_process_had_written_already_is_not_written_again(
+    tmp_path: Path,
+) -> None:
+    """It died before it could note that the line was there. Its half line is none."""
+    path = tmp_path / "alarms.log"
+    await LogNotifier(path).send("r:1", BODY)
+    with path.open("ab") as file:
+        file.write(BODY[:20])
+    again = LogNotifier(path)
+    await again.send("r:1", BODY)
+    assert path.read_bytes() == BODY + b"\n" + BODY[:20]
+    await again.send("r:1", BODY)
+    assert path.read_bytes() == BODY + b"\n" + BODY[:20] + b"\n" + BODY + b"\n"
 
 
 async def test_a_webhook_is_signed_over_time_and_body(hook: Hook) -> None:

@@ -1,0 +1,174 @@
+"""What people and commands have made at a site, and how the other site comes to know it. Pure.
+
+In: records of both sites' topics. Out: those that the other site lacks. Never: a newer value there
+replaced by an older one; a record carried on that came from another site itself.
+
+`STATE` is the one table of what is carried, `NOT_CARRIED` of what is not, each with its reason: a
+test compares both with the topics and the tables that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from bus.client.model import ConsumedRecord
+from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
+from bus.contracts.topics import (
+    CONTROL_MIRROR_CONFIRMED,
+    CONTROL_REGISTER,
+    CONTROL_STATISTICS,
+    CONTROL_VIDEO,
+    CONTROL_WATCHLIST,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    EVENT_STATISTICS,
+    EVENT_VIDEO_PROGRESS,
+)
+
+MAX_KEYS = 200_000
+"""Of one topic: ten times a large city's register."""
+
+
+class Merge(Enum):
+    """How what both sites have becomes one."""
+
+    NEWEST = "newest"
+    """Of each key the newest version; the whole topic is the snapshot, what follows the delta."""
+    ONCE = "once"
+    """Everything, in its order; readers know it by its id and take it once."""
+
+
+class StateKind(NamedTuple):
+    """One kind of state: a topic with one partition. `version` of a record of a state: larger is
+    newer."""
+
+    name: str
+    topic: str
+    merge: Merge
+    version: Callable[[ConsumedRecord], int | None] = lambda _: None
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+def _said_version(record: ConsumedRecord) -> int | None:
+    try:
+        return msgspec.json.decode(record.value or b"", type=_Versioned).version
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _time(record: ConsumedRecord) -> int | None:
+    return record.timestamp_ms if record.timestamp_ms >= 0 and record.value is not None else None
+
+
+STATE = (
+    StateKind("rules", CONTROL_WATCHLIST, Merge.NEWEST, _said_version),
+    StateKind("register", CONTROL_REGISTER, Merge.NEWEST, _time),
+    StateKind("statistics orders", CONTROL_STATISTICS, Merge.NEWEST, _time),
+    StateKind("alarms", EVENT_ALARM, Merge.ONCE),
+    StateKind("incidents", EVENT_INCIDENT, Merge.ONCE),
+)
+
+NOT_CARRIED: Mapping[str, str] = MappingProxyType({
+    CONTROL_VIDEO: "an order names a film on a disk of its own site",
+    CONTROL_MIRROR_CONFIRMED: "the mirror itself writes it at both sites",
+    EVENT_CANDIDATE: "each site's watch list decides of the same records",
+    EVENT_STATISTICS: "each site answers its own orders",
+    EVENT_VIDEO_PROGRESS: "of a film on a disk of its own site",
+    # Tables of the operations store.
+    "positions": "where this site's recorder stands on this site's topics",
+    "rules": "filled from control.watchlist at each site",
+    "alarms": "filled from event.alarm at each site",
+    "incidents": "filled from event.incident at each site",
+    "shadow_alarms": "what this site would have to notify if it became the primary now",
+    "outbox": "of an earlier version",
+    "notices": "each site notifies its own people, with its own addresses",
+    "picture_copies": "pictures of alarms are not carried yet",
+    # Tables of the console's accounts, and of what people have acknowledged.
+    "accounts": "not yet: an account is made at both sites",
+    "sessions": "a session is of one console",
+    "links": "a link to set a password is of one console",
+    "acknowledged": "not yet: who has taken on an alarm is known at its own site",
+})  # fmt: skip
+
+
+class _Known(NamedTuple):
+    version: int
+    origin: MirrorOrigin | None
+    value: bytes | None
+
+
+class NewestOfKeys:
+    """What a site has of a topic that is a state. Invariant: of each key the newest version."""
+
+    def __init__(self, kind: StateKind) -> None:
+        self._kind = kind
+        self._known: dict[bytes, _Known] = {}
+        self._at_primary: dict[bytes, int] = {}
+        self.newer_there: set[bytes] = set()
+        """Keys whose version at the other site is newer than the primary's: kept there."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def on_target(self, record: ConsumedRecord) -> None:
+        """A record of the site that is carried to, its own or one that was carried."""
+        version = self._kind.version(record)
+        if record.key is None or version is None:
+            return
+        before = self._known.get(record.key)
+        if before is None or version >= before.version:
+            origin = parse_origin(record.header(MIRROR_ORIGIN))
+            self._known[record.key] = _Known(version, origin, record.value)
+            self._compare(record.key)
+
+    def is_due(self, record: ConsumedRecord, cluster_id: str) -> bool:
+        """Whether a record of the primary, `cluster_id`, has to be carried."""
+        version = self._kind.version(record)
+        if record.key is None or version is None or record.header(MIRROR_ORIGIN) is not None:
+            return False
+        self._at_primary[record.key] = max(version, self._at_primary.get(record.key, version))
+        self._compare(record.key)
+        known = self._known.get(record.key)
+        if known is None or version > known.version:
+            return True
+        if version < known.version:
+            return False
+        # Two edits within a millisecond: the later one of the same log.
+        is_later = known.origin is not None and known.origin.offset < record.offset
+        from_there = known.origin is not None and known.origin.cluster_id == cluster_id
+        return is_later and from_there and known.value != record.value
+
+    def _compare(self, key: bytes) -> None:
+        known, at_primary = self._known.get(key), self._at_primary.get(key)
+        is_own = known is not None and known.origin is None
+        if is_own and at_primary is not None and known is not None and known.version > at_primary:
+            self.newer_there.add(key)
+        else:
+            self.newer_there.discard(key)
+
+
+def newest_carried(records: list[ConsumedRecord], cluster_id: str) -> int:
+    """The largest offset of that cluster among records that were carried; -1: none was."""
+    found = [parse_origin(record.header(MIRROR_ORIGIN)) for record in records]
+    return max((one.offset for one in found if one and one.cluster_id == cluster_id), default=-1)
+
+
+class StateStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind. `carried`: records since the mirror began. `caught_up_ms`: until when the other
+    site knows all; -1: not known. `newer_there`: entries that the secondary has newer."""
+
+    kind: str
+    topic: str
+    carried: int = 0
+    caught_up_ms: int = -1
+    newer_there: int = 0
+    problem: str = ""

@@ -1,0 +1,114 @@
+"""What people and commands have made at the primary is at the other site, before it is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.producer import Producer
+from bus.client.model import ConsumedRecord, TopicPartition
+from bus.contracts.commands import WatchCommand
+from bus.contracts.mirror_origin import MIRROR_ORIGIN
+from bus.contracts.register import Device
+from bus.contracts.register_entry import RegisterEntry
+from bus.contracts.topics import (
+    CONTROL_REGISTER,
+    CONTROL_WATCHLIST,
+    DATA_VEHICLE,
+    EVENT_ALARM,
+    TOPICS,
+)
+from bus.settings import BusSettings
+from deploy.testservers.databus_cluster import RunningCluster
+from tests.dr_mirror.test_switch import both_sites
+from tests.dr_mirror.two_sites import wait_until
+
+HERE = (CONTROL_WATCHLIST, CONTROL_REGISTER, EVENT_ALARM)
+
+
+def put(cluster: RunningCluster, topic: str, key: str, value: msgspec.Struct) -> None:
+    producer = Producer(BusSettings(bootstrap_servers=cluster.bootstrap), client_id="test")
+    producer.send(topic, msgspec.json.encode(value), key=key)
+    assert producer.close() == 0
+
+
+def records(cluster: RunningCluster, topic: str) -> list[ConsumedRecord]:
+    place = TopicPartition(topic, 0)
+    bus = BusSettings(bootstrap_servers=cluster.bootstrap)
+    with Consumer(bus, client_id="test") as consumer:
+        if place not in consumer.partitions_of_all([topic]):
+            return []
+        consumer.assign({place: 0})
+        found: list[ConsumedRecord] = []
+        while not consumer.at_end:
+            found += consumer.poll(1000, 0.1)
+        return found
+
+
+def rule(number: int, version: int) -> WatchCommand:
+    return WatchCommand(rule_id=f"r{number}", op="put", version=version,
+                        match={"plate_number": ["浙AWL999"]})  # fmt: skip
+
+
+def versions(cluster: RunningCluster) -> dict[str, int]:
+    """Of each rule, as a reader of the topic knows it."""
+    found: dict[str, int] = {}
+    for one in records(cluster, CONTROL_WATCHLIST):
+        said = msgspec.json.decode(one.value or b"", type=WatchCommand)
+        found[said.rule_id] = max(found.get(said.rule_id, 0), said.version)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the_primary(
+    tmp_path: Path,
+) -> None:
+    """Over a kill of the mirror; after a switch what the new primary makes comes back, and what the
+    secondary had newer is kept and counted."""
+    with both_sites(tmp_path) as sites:
+        a, b = sites.clusters["A"], sites.clusters["B"]
+        admin = Admin(BusSettings(bootstrap_servers=a.bootstrap), client_id="test")
+        admin.ensure_topics([TOPICS[name] for name in (*HERE, DATA_VEHICLE)])
+        admin.close()
+        put(a, CONTROL_WATCHLIST, "r1", rule(1, 5))
+        device = Device(camera_ip="10.0.0.1", checkpoint_id="c", kind="vehicle")
+        entry = RegisterEntry(kind="device", id="10.0.0.1", device=device)
+        put(a, CONTROL_REGISTER, entry.key, entry)
+        put(a, EVENT_ALARM, "r1", rule(1, 1))  # what it says is its readers' affair
+        wait_until(lambda: versions(b) == {"r1": 5}, "the rule is at B")
+        wait_until(lambda: len(records(b, CONTROL_REGISTER)) == 1, "the entry is at B")
+        wait_until(lambda: len(records(b, EVENT_ALARM)) == 1, "the alarm is at B")
+        [carried] = records(b, EVENT_ALARM)
+        assert carried.header(MIRROR_ORIGIN) == f"{a.cluster_id}:0".encode()
+        sites.mirror.kill()
+        put(a, CONTROL_WATCHLIST, "r2", rule(2, 7))
+        put(a, EVENT_ALARM, "r2", rule(2, 1))
+        sites.mirror.start()
+        wait_until(lambda: versions(b) == {"r1": 5, "r2": 7}, "the second rule is at B")
+        wait_until(lambda: len(records(b, EVENT_ALARM)) == 2, "the second alarm is at B, once")
+        sites.wait_until_copying("A")
+        wait_until(lambda: all(one.caught_up_ms > 0 for one in sites.mirror.status().state
+                               if one.topic in HERE), "it says that B knows all")  # fmt: skip
+        assert "control.watchlist" in sites.mirror.command("status").stdout
+        done = sites.switch("B")
+        assert done.returncode == 0, done.stdout + done.stderr
+        put(b, CONTROL_WATCHLIST, "r1", rule(1, 9))
+        put(a, CONTROL_WATCHLIST, "r2", rule(2, 20))
+        put(b, CONTROL_WATCHLIST, "r2", rule(2, 10))
+        wait_until(lambda: versions(a)["r1"] == 9, "what B has changed is at A")
+
+        def newer_there() -> int:
+            return sum(one.newer_there for one in sites.mirror.status().state)
+
+        wait_until(lambda: newer_there() == 1, "a rule that A has newer is counted")
+        assert versions(a)["r2"] == 20
+        before = [len(records(one, name)) for one in (a, b) for name in HERE]
+        sites.mirror.kill()
+        sites.mirror.start()
+        wait_until(lambda: newer_there() == 1, "the mirror carries again")
+        assert [len(records(one, name)) for one in (a, b) for name in HERE] == before
