@@ -49,6 +49,15 @@ KEYS: tuple[ConfigKey, ...] = (
         "A key of our own: which of two mirrored clusters is the primary, and since when. Set for "
         "all brokers by `databus mirror switch`, only to a newer one, and never unset.",
         dynamic=CLUSTER_WIDE),
+    key("mirror.site.confirmation", STRING, "",
+        "A key of our own: who confirmed last that this cluster's site epoch is the newest, when "
+        "and why. Set for all brokers by the mirror, or by `databus mirror primary --force`; "
+        "unsetting it gives up the second site.",
+        dynamic=CLUSTER_WIDE),
+    key("mirror.site.members", STRING, "",
+        "A key of our own: the processes of brokers that are confirmed. The controller alone "
+        "writes it.",
+        dynamic=CLUSTER_WIDE),
     key("security.inter.broker.protocol", STRING, "PLAINTEXT",
         "The security protocol among brokers, if no listener is named.",
         check=one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),

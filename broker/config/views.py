@@ -206,6 +206,7 @@ class TopicConfig:
     min_insync_replicas: int = 1
     mirror_generation: int = 0
     mirror_source_cluster_id: str = ""
+    is_unconfirmed: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
@@ -216,6 +217,12 @@ class TopicConfig:
     validates_records: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
     overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether producers are refused: it is mirrored from another site, or waits until this one
+        is confirmed as the primary."""
+        return self.is_unconfirmed or bool(self.mirror_source_cluster_id)
 
     @classmethod
     def of(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:

@@ -26,6 +26,7 @@ from broker.controller.decisions.heartbeat import (
     answer_heartbeat,
 )
 from broker.controller.decisions.partition_policy import PartitionPolicy
+from broker.controller.decisions.site_confirmations import ANY_OFFSET, newcomers, vouch
 from broker.controller.heartbeat_manager import BrokerHeartbeatManager
 from broker.controller.port import Controller, Failed
 from broker.controller.probe import is_reachable
@@ -161,9 +162,22 @@ class ActiveController:
             done(answer)
 
         self._controller.write(decide, answered, failed)
+        self.heard(beat.broker_id, beat.epoch, beat.metadata_offset)
         if before[0] is BrokerControlState.CONTROLLED_SHUTDOWN:
             # Read when the records are stored: brokers that have read so far know the new leaders.
             self._heartbeats.begin_shutdown(beat.broker_id, self._controller.end_offset - 1)
+
+    def heard(self, broker_id: int, epoch: int, up_to_epoch: int = ANY_OFFSET) -> None:
+        """A broker's process is alive; it was so after all those had registered whose broker epoch
+        is not above `up_to_epoch`."""
+        if not newcomers(self._controller.image, up_to_epoch):
+            return
+
+        def vouched(found: list[int]) -> None:
+            if found:
+                log.info("brokers %s are confirmed: broker %d was up beside them", found, broker_id)
+
+        self._write_unattended(lambda image: vouch(image, broker_id, epoch, up_to_epoch), vouched)
 
     def note_offset(self, broker_id: int, offset: int) -> None:
         """How far a broker has read the metadata, as seen by the node that serves it its

@@ -40,9 +40,16 @@ def storage_error(error: DiskError) -> LogError:
 
 
 def read_only(topic: str, source: str) -> LogError:
-    """The answer to a producer that writes into a mirrored topic: one after which clients keep the
-    record and try again, without asking for metadata each time (ADR 0058)."""
+    """The answer to a producer that writes into a topic which takes no records here: one after
+    which clients keep the record and try again, without asking for metadata each time (ADR 0058).
+    `source`: the cluster it is mirrored from; empty: nobody has confirmed that this site is the
+    primary still (ADR 0065)."""
     text = f"{topic} is mirrored from cluster {source} and read-only here"
+    if not source:
+        text = (
+            f"{topic} takes no records: this site was down as a whole, or another one has taken "
+            "over; it waits until its site epoch is confirmed (databus mirror primary)"
+        )
     return LogError(ErrorCode.NOT_ENOUGH_REPLICAS, text, answer=text)
 
 

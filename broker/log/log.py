@@ -499,8 +499,8 @@ class Log:
             )
 
     def _set_guard(self) -> None:
-        """One test on the way of every append of a producer covers both reasons to refuse it."""
-        self._is_guarded = self._blocks > 0 or bool(self.config.mirror_source_cluster_id)
+        """One test on the way of every append of a producer covers all reasons to refuse it."""
+        self._is_guarded = self._blocks > 0 or self.config.is_read_only
 
     def _refuse_append(self) -> None:
         self.check_not_blocked()

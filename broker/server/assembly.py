@@ -7,10 +7,11 @@ Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.config.checks import numbers_by_address
-from broker.config.views import BrokerConfig
+from broker.config.views import BrokerConfig, TopicConfig
+from broker.controller.decisions.site_confirmations import is_closed
 from broker.controller.decisions.topics import Defaults
 from broker.controller.port import Controller
 from broker.controller.producer_ids import ProducerIdManager
@@ -34,6 +35,7 @@ from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.replica.port import ClusterAccess
 from broker.security.authorizer import Authorizer
+from broker.server.confirmation_log import ConfirmationLog
 from broker.server.connections import PeerConnections
 from broker.server.control_plane import ControlPlane, Runtime, full_changes
 from broker.server.stored_configs import StoredConfigs
@@ -68,6 +70,7 @@ class Components:
     stored_configs: StoredConfigs
     connections: PeerConnections
     forwarding: ForwardingManager
+    confirmation_log: ConfirmationLog
     is_broker_started: bool = False
 
     def subscribe(self) -> None:
@@ -95,6 +98,7 @@ class Components:
         )
         self.publisher.subscribe(GroupSubscriber(self.replicas, self.groups))
         self.publisher.subscribe(self.services.failover_gate)
+        self.publisher.subscribe(self.confirmation_log)
         self.publisher.publish(full)
         self.is_broker_started = True
         self.logs.start()
@@ -181,6 +185,7 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
         stored_configs=stored,
         connections=connections,
         forwarding=forwarding,
+        confirmation_log=ConfirmationLog(control_plane.incarnation_id, runtime.metrics),
     )
 
 
@@ -252,8 +257,8 @@ def _services(
         producer_ids=ProducerIdManager(requests, clock, config.node_id, control_plane.broker_epoch),
         authorizer=Authorizer(),
         topic_defaults=lambda: topic_defaults(services),
-        topic_config=lambda name: stored.topic(
-            services.config, name, services.image.topic_config(name)
+        topic_config=lambda name: topic_config(
+            services, stored, control_plane.incarnation_id, name
         ),
         volume_bytes=lambda path: (disk.total_bytes(path), disk.free_bytes(path)),
         image=control_plane.controller.committed,
@@ -268,6 +273,17 @@ def _services(
         is_alone=runtime.roles.is_alone,
     )
     return services
+
+
+def topic_config(
+    services: Services, stored: StoredConfigs, incarnation_id: bytes, name: str
+) -> TopicConfig:
+    """A topic's effective configuration in this process, which may wait to be confirmed."""
+    image = services.image
+    config = stored.topic(services.config, name, image.topic_config(name))
+    if is_closed(image, name, incarnation_id):
+        return replace(config, is_unconfirmed=True)
+    return config
 
 
 def topic_defaults(services: Services) -> Defaults:

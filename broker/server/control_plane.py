@@ -88,6 +88,10 @@ class ControlPlane(Protocol):
         """The newest image this broker may act on."""
 
     @property
+    def incarnation_id(self) -> bytes:
+        """Of this process; every start draws another one."""
+
+    @property
     def knows_topics_at_join(self) -> bool:
         """Whether the image after `join` has all topics, so that a log without a topic is a stray.
         Under ZooKeeper topics arrive later, by requests."""

@@ -151,7 +151,7 @@ def test_followers_have_a_memory_of_their_own_on_a_listener_that_clients_use_too
         memory = town.cluster.machines[leader - 1].broker._shared.broker_memory
         for broker_id, one in memory._by_broker.items():
             assert one.limit_read(1 << 30) == one.limit_bytes == 10 * 1024 * 1024, broker_id
-        assert town.cluster.image().topics[TOPIC].partitions[0].isr == (1, 2, 3)
+        assert set(town.cluster.image().topics[TOPIC].partitions[0].isr) == {1, 2, 3}
         return leader, set(memory._by_broker)
 
     leader, followers = town.world.run(story())

@@ -18,6 +18,7 @@ from broker.controller.decisions.leadership import (
     partitions_without_leader,
 )
 from broker.controller.decisions.partition_policy import PartitionPolicy
+from broker.controller.decisions.site_confirmations import leave
 from broker.metadata.image import (
     UNKNOWN_BROKER_EPOCH,
     BrokerImage,
@@ -90,6 +91,7 @@ def register(
             (_registration_record(registration, old.epoch, old),), RegistrationResult(old.epoch)
         )
     changes = [] if old is None else _previous_incarnation_changes(image, policy, old, registration)
+    changes += leave(image, {registration.broker_id: registration.incarnation_id})
     record = _registration_record(registration, new_epoch, None)
     return Decision((record, *changes), RegistrationResult(new_epoch))
 

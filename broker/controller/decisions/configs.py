@@ -23,6 +23,7 @@ from broker.controller.decisions.decision import Decision, RefusedError
 from broker.controller.decisions.min_isr import check_min_isr, elr_records
 from broker.controller.decisions.mirrored import check_may_be_mirrored
 from broker.controller.decisions.partition_policy import PartitionPolicy
+from broker.controller.decisions.site_confirmations import keep_confirmation, with_members
 from broker.controller.decisions.site_epochs import keep_site_epoch, next_site_epoch
 from broker.controller.decisions.topic_names import name_fault
 from broker.metadata.image import MetadataImage, ResourceType
@@ -135,8 +136,9 @@ def _altered(
     else:
         lists = dict(in_force.broker)
         changed = broker_values(resource.name, held, resource.alterations, lists)
+        changed = with_members(image, resource.name, resource.alterations, changed, epoch)
     if resource.replace_all:
-        changed = keep_site_epoch(dict.fromkeys(current) | changed)
+        changed = keep_confirmation(keep_site_epoch(dict.fromkeys(current) | changed))
     check_min_isr(image, kind, resource.name, changed)
     return changed
 

@@ -71,6 +71,8 @@ class ResponseHandlers:
     isr_errors: Callable[[int, dict[PartitionId, ErrorCode]], None]
     stopped: Callable[[int, dict[tuple[str, int], ErrorCode]], None]
     fenced: Callable[[int, ErrorCode], None]
+    heard: Callable[[int, int], None]
+    """A broker has accepted a request under this broker epoch: its process is alive."""
 
 
 class BrokerRequestQueue:
@@ -227,6 +229,8 @@ class BrokerRequestQueue:
         if error is not ErrorCode.NONE:
             log.warning("broker %d refuses: %s", self.broker_id, error.name)
             self._handlers.fenced(self.broker_id, error)
+        else:
+            self._handlers.heard(self.broker_id, self.broker_epoch)
         return error is ErrorCode.NONE
 
 

@@ -181,6 +181,7 @@ def register_record(info: znodes.BrokerInfo, epoch: int) -> RegisterBrokerRecord
     return RegisterBrokerRecord(
         broker_id=info.broker_id,
         broker_epoch=epoch,
+        incarnation_id=info.incarnation_id,
         end_points=[
             BrokerEndpoint(
                 name=end.name, host=end.host, port=end.port,

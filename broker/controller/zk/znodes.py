@@ -67,12 +67,15 @@ class ConfigNode:
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
     """`/brokers/ids/<id>`. `is_unverified`: the logs may lack what this broker had acknowledged (a
-    lost page cache, a new disk), and no controller has taken that into account yet."""
+    lost page cache, a new disk), and no controller has taken that into account yet.
+    `incarnation_id`: of the process, which may register again under the next session; zeros where
+    the broker says none."""
 
     broker_id: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     is_unverified: bool = False
+    incarnation_id: bytes = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,8 @@ def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
     }
     if info.is_unverified:
         value["unsound_logs"] = True  # ours; Kafka's own readers skip what they do not know
+    if any(info.incarnation_id):
+        value["incarnation"] = text_of_id(info.incarnation_id)  # ours, too
     return dump(value)
 
 
@@ -186,9 +191,11 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerInfo:
         endpoints = [
             _endpoint(text, protocols) for text in value.get("endpoints") or ()
         ] or [Endpoint("PLAINTEXT", value["host"], int(value["port"]))]
+        incarnation = value.get("incarnation")
         return BrokerInfo(
-            broker_id, tuple(endpoints), value.get("rack"), bool(value.get("unsound_logs"))
-        )
+            broker_id, tuple(endpoints), value.get("rack"), bool(value.get("unsound_logs")),
+            bytes(16) if incarnation is None else id_of_text(incarnation),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise malformed(path, data, error) from error
 

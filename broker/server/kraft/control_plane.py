@@ -42,6 +42,7 @@ class KraftControlPlane:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self.incarnation_id = runtime.clock.new_uuid()
         self._node: RaftNode | None = None
         self._active: ActiveController | None = None
         self._deps: ControlPlaneDeps | None = None
@@ -331,7 +332,7 @@ class KraftControlPlane:
         return BrokerIdentity(
             node_id=config.node_id,
             cluster_id=deps.logs.cluster_id,
-            incarnation_id=self._runtime.clock.new_uuid(),
+            incarnation_id=self.incarnation_id,
             rack=config["broker.rack"],
             directories=tuple(deps.logs.directory_ids[d] for d in deps.logs.usable_directories),
             previous_epoch=previous_epoch,

@@ -65,6 +65,7 @@ class ZooKeeperControlPlane:
         self._registration: BrokerRegistration | None = None
         self._active: ActiveController | None = None
         self._failure_detector: FailureDetector | None = None
+        self.incarnation_id = runtime.clock.new_uuid()
         self._is_unverified = False
         self._has_failed_directory = False
         self._outage_log = OutageLog(runtime.clock, runtime.roles.zookeeper or "")
@@ -167,6 +168,7 @@ class ZooKeeperControlPlane:
         deps.replicas.on_directory_failed = self._on_directory_failed
         self.controller.on_active.append(lambda _epoch, _image: self._on_active())
         self.controller.on_inactive.append(self._on_inactive)
+        self.controller.on_broker_heard.append(self._active.heard)
 
     def controller_address(self, node_id: int) -> Address | None:
         """The address of the controller's broker."""
@@ -193,8 +195,9 @@ class ZooKeeperControlPlane:
         """Register, and read the configurations."""
         runtime, config = self._runtime, self._runtime.config
         info = znodes.BrokerInfo(
-            config.node_id, endpoints, config["broker.rack"], self._is_unverified
-        )
+            config.node_id, endpoints, config["broker.rack"], self._is_unverified,
+            self.incarnation_id,
+        )  # fmt: skip
         self._registration = BrokerRegistration(
             runtime, self._session, info, self.controller, self.follower, self._step_down
         )

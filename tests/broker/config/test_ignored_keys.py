@@ -14,6 +14,11 @@ from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS, TOPIC_DEFAULTS, TOPIC_KEYS, parse
 from broker.config.views import BrokerConfig
 from broker.handlers import own_configs
+from bus.contracts.site_confirmation import (
+    SITE_CONFIRMATION_KEY,
+    SITE_MEMBERS_KEY,
+    TARGET_CLUSTER_KEY,
+)
 from bus.contracts.site_epoch import SITE_EPOCH_KEY
 
 PACKAGES = ("broker", "deploy")
@@ -25,11 +30,14 @@ LAGS = {"min.compaction.lag.ms", "max.compaction.lag.ms"}
 KEPT = {
     "authorizer.class.name",
     SITE_EPOCH_KEY,
+    SITE_CONFIRMATION_KEY,
+    SITE_MEMBERS_KEY,
+    TARGET_CLUSTER_KEY,
     *THREADS,
     *LAGS,
     *(f"log.cleaner.{name}" for name in LAGS),
 }
-"""The site epoch is read by its name in `bus.contracts`. The others are read, to accept rules of
+"""Those of two sites are read by their names in `bus.contracts`. The others are read, to accept rules of
 access at all, or to refuse a change Kafka would refuse; nothing else depends on them."""
 
 

@@ -47,6 +47,8 @@ OWN = {
     "mirror.listener.name",
     "mirror.reserved.topics",
     "mirror.site.epoch",
+    "mirror.site.confirmation",
+    "mirror.site.members",
     "site.number",
 }
 """Keys of our own, each a difference that docs/differences-from-kafka.md explains."""

@@ -11,6 +11,7 @@ from broker.controller.decisions.leadership import (
     leader_and_isr_changes,
     partitions_in_isr,
 )
+from broker.controller.decisions.site_confirmations import leave
 from broker.controller.zk import znodes
 from broker.controller.zk.controller_context import ControllerContext
 from broker.controller.zk.event_handlers.leadership import elect_missing_leaders
@@ -48,6 +49,8 @@ async def on_broker_change(context: ControllerContext) -> None:
             await _on_broker_startup(context, record)
         else:
             _update_endpoints(context, record)
+    started = {broker_id: record.incarnation_id for broker_id, record in here.items()}
+    await context.transact(lambda image: Decision(tuple(leave(image, started)), None))
 
 
 async def _on_broker_failure(context: ControllerContext, broker_id: int) -> None:

@@ -44,6 +44,18 @@ def test_an_ipv6_listener_survives_the_way_through_the_znode() -> None:
     assert znodes.decode_broker(1, znodes.encode_broker(info, 1)) == info
 
 
+def test_a_broker_s_incarnation_is_read_back_and_kafka_s_brokers_have_none() -> None:
+    """A process keeps it when its session ends and it registers again."""
+    ours = znodes.BrokerInfo(1, (Endpoint("PLAINTEXT", "h", 1),), incarnation_id=b"i" * 16)
+    assert znodes.decode_broker(1, znodes.encode_broker(ours, 1)) == ours
+    theirs = znodes.BrokerInfo(1, (Endpoint("PLAINTEXT", "h", 1),))
+    text = znodes.encode_broker(theirs, 1)
+    assert b"incarnation" not in text
+    assert znodes.decode_broker(1, text).incarnation_id == bytes(16)
+    with pytest.raises(znodes.ZnodeError):
+        znodes.decode_broker(1, text.replace(b'"features"', b'"incarnation":"x","features"'))
+
+
 def test_a_topic_is_written_as_kafka_writes_it_and_read_back() -> None:
     """Writes version 3 with the topic id."""
     info = znodes.decode_topic("vehicle", TOPIC.encode())
