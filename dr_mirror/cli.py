@@ -39,6 +39,8 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "drill": "Time without a primary in the last drill (RTO): {rto:.1f} s, {at}",
         "no_drill": "There was no drill yet: the time that a switch takes is not known; see: "
         "databus mirror drill",
+        "confirmed": "Cluster {cluster}: site epoch {epoch} confirmed by {by} ({who}) at {at}: "
+        "{reason}",
         "unknown": "not known", "old": "This status is {age} s old: the mirror stands still or has "
         "ended; see: databus logs mirror", "remedy": "What to do", "range": "compared offsets",
         "group": "Group {group}: its offsets are not copied: {reason}",
@@ -69,6 +71,7 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "title": "镜像:{source} → {target};目标端尚缺的最早记录:{rpo} 秒",
         "drill": "上次演练中无主站点的时间(RTO):{rto:.1f} 秒,{at}",
         "no_drill": "尚未演练:切换所需时间未知;请看:databus mirror drill",
+        "confirmed": "集群 {cluster}:站点纪元 {epoch} 由 {by}({who})于 {at} 确认:{reason}",
         "unknown": "未知",
         "old": "此状态已是 {age} 秒前的:镜像停滞或已结束;请看:databus logs mirror",
         "group": "消费组 {group}:偏移量未复制:{reason}",
@@ -160,6 +163,13 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
     _show_state(found, language, zone)
     _show_edges(found, language, zone)
     _show_proof(found.proof, language, zone)
+    for said in found.confirmed:
+        typer.echo(
+            texts["confirmed"].format(
+                cluster=said.cluster_id, epoch=said.epoch, by=said.by, who=said.who,
+                at=_time(said.at_ms, zone), reason=said.reason,
+            )
+        )  # fmt: skip
     if age_ms > FRESH_MS:
         typer.echo(texts["old"].format(age=age_ms // 1000))
     if found.unreachable:

@@ -127,7 +127,7 @@ async def _copy_always(
             )  # fmt: skip
             if settings.carries_state and settings.target_api == "mirror_append":
                 carrier.start()
-            copying = _copy(site, mirror, shown, edges, carrier)
+            copying = _copy(site, mirror, shown, edges, carrier, watch_sites)
             try:
                 await _until_switch(copying, watch_sites.wait_for_switch(epochs))
             finally:
@@ -161,6 +161,7 @@ async def _copy(
     shown: StatusPage,
     edges: EdgeWatch,
     carrier: StateCarrier,
+    sites: SiteWatch,
 ) -> None:
     await _identify(site, mirror)
     clusters = mirror.clusters
@@ -171,7 +172,7 @@ async def _copy(
     async with asyncio.TaskGroup() as tasks:
         watch(tasks.create_task(mirror.run(), name="copying"))
         watch(tasks.create_task(edges.run(), name="edges"))
-        reporting = _report_again_and_again(site, mirror, shown, edges, carrier)
+        reporting = _report_again_and_again(site, mirror, shown, edges, carrier, sites)
         watch(tasks.create_task(reporting, name="status"))
 
 
@@ -206,6 +207,7 @@ async def _report_again_and_again(
     shown: StatusPage,
     edges: EdgeWatch,
     carrier: StateCarrier,
+    sites: SiteWatch,
 ) -> None:
     path, drills = status_path(site), LastDrill(drills_path(site))
     thread = FileThread("mirror status", STATUS_TIMEOUT_S, OSError)
@@ -214,7 +216,9 @@ async def _report_again_and_again(
         while True:
             status = with_drill(await mirror.status(now_ms()), drilled)
             status = with_edges(status, edges.statuses)
-            status = msgspec.structs.replace(status, state=carrier.statuses)
+            status = msgspec.structs.replace(
+                status, state=carrier.statuses, confirmed=sites.confirmed
+            )
             shown.show(status)
             try:
                 await thread.run(write_status, path, status)

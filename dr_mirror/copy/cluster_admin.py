@@ -13,6 +13,15 @@ from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp
 from bus.client.model import TopicDescription, TopicPartition
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient
+from bus.contracts.site_confirmation import (
+    SITE_CONFIRMATION_KEY,
+    SITE_MEMBERS_KEY,
+    TARGET_CLUSTER_KEY,
+    SiteConfirmation,
+    SiteConfirmationError,
+    parse_confirmation,
+    parse_members,
+)
 from bus.contracts.site_epoch import (
     SITE_EPOCH_KEY,
     SiteEpoch,
@@ -24,6 +33,11 @@ from bus.protocol.apis import ApiKey
 from bus.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+)
+from bus.protocol.generated.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from dr_mirror.plan.topics import MirrorTopic, TopicPlan
 
@@ -40,6 +54,16 @@ class ClusterView:
     cluster_id: str
     nodes: Mapping[int, Address]
     topics: Mapping[str, TopicDescription]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteKeys:
+    """What a cluster holds about both sites. None: there was none yet, or the brokers know no such
+    key. `members`: ids of the brokers whose processes are confirmed."""
+
+    epoch: SiteEpoch | None = None
+    confirmation: SiteConfirmation | None = None
+    members: frozenset[int] | None = None
 
 
 class ClusterAdmin:
@@ -80,13 +104,47 @@ class ClusterAdmin:
     def site_epoch(self) -> SiteEpoch | None:
         """The site epoch in force; None where there was none yet, or the brokers know no such
         key."""
-        for entry in queries.configs(self._client, BROKER, ALL_BROKERS):
-            if entry.name == SITE_EPOCH_KEY and entry.value:
-                try:
-                    return parse_site_epoch(entry.value)
-                except SiteEpochError as error:
-                    raise BusError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        return None
+        return self.site_keys().epoch
+
+    def site_keys(self) -> SiteKeys:
+        """The site epoch and who has confirmed it."""
+        held = {one.name: one.value for one in queries.configs(self._client, BROKER, ALL_BROKERS)}
+        epoch, said = held.get(SITE_EPOCH_KEY), held.get(SITE_CONFIRMATION_KEY)
+        members = held.get(SITE_MEMBERS_KEY)
+        try:
+            return SiteKeys(
+                parse_site_epoch(epoch) if epoch else None,
+                parse_confirmation(said) if said else None,
+                None if members is None else frozenset(parse_members(members)),
+            )
+        except (SiteEpochError, SiteConfirmationError) as error:
+            raise BusError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+    def confirm(self, confirmation: SiteConfirmation) -> None:
+        """Of the site epoch in force there. Raises BusError INVALID_UPDATE_VERSION where it is
+        another one."""
+        self._set_site_key(SITE_CONFIRMATION_KEY, confirmation.text)
+
+    def set_site_epoch(self, epoch: SiteEpoch) -> None:
+        """Have the cluster take a newer site epoch. Raises BusError INVALID_UPDATE_VERSION."""
+        self._set_site_key(SITE_EPOCH_KEY, epoch.text)
+
+    def _set_site_key(self, key: str, value: str) -> None:
+        change = [(key, AlterConfigOp.SET, value)]
+        commands.alter_configs(self._client, {(BROKER, ALL_BROKERS): change})
+
+    def mark(self, topics: Iterable[str], target_cluster_id: str) -> None:
+        """Let these topics say that they are copied to that cluster."""
+        names = sorted(topics)
+        change = AlterableConfig(TARGET_CLUSTER_KEY, AlterConfigOp.SET, target_cluster_id)
+        for begin in range(0, len(names), TOPICS_AT_ONCE):
+            chunk = names[begin : begin + TOPICS_AT_ONCE]
+            request = IncrementalAlterConfigsRequest(
+                resources=[AlterConfigsResource(TOPIC, name, [change]) for name in chunk]
+            )
+            answer = self._client.request_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+            for result in answer.responses:
+                queries.raise_for_error(result.error_code, result.error_message)
 
     def with_configs(self, view: ClusterView, names: Iterable[str]) -> dict[str, MirrorTopic]:
         """These topics with their effective configurations; one that is gone is left out."""

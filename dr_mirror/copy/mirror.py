@@ -29,6 +29,7 @@ from dr_mirror.copy.produce_target import ProduceTarget
 from dr_mirror.copy.reconciler import Reconciler
 from dr_mirror.copy.source_stream import SourceStream
 from dr_mirror.copy.target_sender import TargetSender
+from dr_mirror.copy.topic_marker import TopicMarker
 from dr_mirror.plan.generations import next_generation
 from dr_mirror.plan.groups import HeldOffsets
 from dr_mirror.plan.pace import LinkLimit, MemoryBudget, backoff_s
@@ -91,6 +92,7 @@ class Mirror:
         self._groups_not_copied: dict[str, str] = {}
         self._live_nodes: tuple[list[int], list[int]] = ([], [])  # of source and target
         self._target: Mapping[str, MirrorTopic] = {}
+        self._marker: TopicMarker | None = None
         self._produced: ProduceTarget | None = None
         if settings.target_api == "produce":
             self._produced = ProduceTarget(
@@ -149,6 +151,8 @@ class Mirror:
             )
             return
         check_sites(source[0].cluster_id, target[0].cluster_id, source[1], target[1])
+        if source[1] is not None:
+            self._marker = TopicMarker(self._source_admin)
         at_target = await asyncio.to_thread(
             self._target_admin.with_configs, target[0], list(target[0].topics)
         )
@@ -216,6 +220,10 @@ class Mirror:
             source, target = await self._views()
         self._target = at_target
         self._assign(plans, source, target)
+        if self._marker is not None:
+            copied = [at_source[name] for name, plan in plans.items() if plan.state.copies]
+            target_id = self.clusters.target_cluster_id
+            await asyncio.to_thread(self._marker.mark, copied, target_id)
 
     async def _views(self) -> tuple[ClusterView, ClusterView]:
         source, target = await asyncio.gather(

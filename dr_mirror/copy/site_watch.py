@@ -1,26 +1,32 @@
 """Watches the site epochs of both clusters: a mirror copies from the primary, never into it.
 
-In: the settings of the role. Out: `SiteEpochs` as they are, and when another mirror is due. Core:
-`dr_mirror.plan.site_epoch`. Never: a change at either cluster.
+In: the settings of the role. Out: `SiteEpochs` as they are, and when another mirror is due; each
+cluster is told what the other one's epoch means for it (`site_confirmer`). Core:
+`dr_mirror.plan.site_epoch`. Never: a word to either from an answer that is not the newest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import msgspec
 
-from bus.contracts.site_epoch import EpochKind, SiteEpoch
+from bus.contracts.site_epoch import EpochKind
 from bus.errors import BusError
-from dr_mirror.copy.cluster_admin import ClusterAdmin
+from dr_mirror.copy.cluster_admin import ClusterAdmin, SiteKeys
+from dr_mirror.copy.site_confirmer import SiteConfirmer
 from dr_mirror.plan.site_epoch import SiteClusters, SiteEpochs
+from dr_mirror.plan.status import SiteConfirmed
 from dr_mirror.settings import MirrorSettings
 
 log = logging.getLogger(__name__)
 
 CLIENT_ID = "databus-mirror-watch"
 EVERY_S = 1.0
+FRESH_S = 2.0
+"""Of two answers that took longer than this together, one may be too old to tell the other."""
 
 
 class SiteWatch:
@@ -32,12 +38,26 @@ class SiteWatch:
             ClusterAdmin(settings.target_bootstrap_servers, CLIENT_ID),
         )
         self._ids = ["", ""]
-        self._epochs: list[SiteEpoch | None] = [None, None]
+        self._keys = [SiteKeys(), SiteKeys()]
+        self._confirmer: SiteConfirmer | None = None
+        self._confirms = settings.target_api == "mirror_append"
 
     @property
     def epochs(self) -> SiteEpochs:
         """In the order of the settings."""
-        return SiteEpochs(SiteClusters(*self._ids), *self._epochs)
+        return SiteEpochs(SiteClusters(*self._ids), *(keys.epoch for keys in self._keys))
+
+    @property
+    def confirmed(self) -> tuple[SiteConfirmed, ...]:
+        """Who confirmed each cluster last."""
+        return tuple(
+            SiteConfirmed(
+                cluster_id=cluster_id, epoch=said.epoch, by=said.by.value, at_ms=said.at_ms,
+                who=said.who, reason=said.reason,
+            )
+            for cluster_id, keys in zip(self._ids, self._keys, strict=True)
+            if (said := keys.confirmation) is not None
+        )  # fmt: skip
 
     def fenced_ms(self, cluster_id: str) -> int | None:
         """Since when that cluster holds a site epoch that calls the other one primary; None: it
@@ -49,22 +69,30 @@ class SiteWatch:
         """Ask both. Raises BusError while one does not answer."""
         for number, admin in enumerate(self._admins):
             self._ids[number] = await asyncio.to_thread(admin.cluster_id)
-            self._epochs[number] = await asyncio.to_thread(admin.site_epoch)
+            self._keys[number] = await asyncio.to_thread(admin.site_keys)
+        if self._confirms:
+            self._confirmer = SiteConfirmer(dict(zip(self._ids, self._admins, strict=True)))
         return self.epochs
 
     async def wait_for_switch(self, before: SiteEpochs) -> None:
         """Return once another cluster is to be copied from, or a former primary has rejoined."""
         while True:
             await asyncio.sleep(EVERY_S)
-            await asyncio.gather(self._ask(0), self._ask(1))
+            begun = time.monotonic()
+            answered = await asyncio.gather(self._ask(0), self._ask(1))
+            is_fresh = all(answered) and time.monotonic() - begun < FRESH_S
+            if is_fresh and self._confirmer is not None:
+                await self._confirmer.apply(self.epochs)
             if needs_new_mirror(before, self.epochs):
                 return
 
-    async def _ask(self, number: int) -> None:
+    async def _ask(self, number: int) -> bool:
         try:
-            self._epochs[number] = await asyncio.to_thread(self._admins[number].site_epoch)
+            self._keys[number] = await asyncio.to_thread(self._admins[number].site_keys)
         except BusError as error:
             log.debug("the site epoch is not known for now: %s", error)
+            return False
+        return True
 
     def close(self) -> None:
         """Close the connections."""

@@ -48,13 +48,25 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
+class SiteConfirmed(msgspec.Struct, frozen=True, kw_only=True):
+    """Who confirmed last that a cluster is the primary. `by`: mirror, operator or switch."""
+
+    cluster_id: str
+    epoch: int
+    by: str
+    at_ms: int
+    who: str
+    reason: str
+
+
 class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """All of it. `rpo_s`: age of the oldest record that is not at the target; -1: not known.
     `groups_not_copied`: groups whose offsets the target refuses, and why. `rebuilt_batches`: those
     that an ordinary target could not have as they were. `groups_copied_ms`: what the other groups
     committed before that is at the target; -1: not known. `rto_s`: what the longer way of the last
     drill took, at `drilled_ms`; -1: there was none. `rpo_through_edges_s`: of what came through
-    `edges`; -1: not known, or there are none."""
+    `edges`; -1: not known, or there are none. `confirmed`: of the clusters that anybody ever
+    confirmed, the last time."""
 
     at_ms: int
     source_cluster_id: str
@@ -74,6 +86,7 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[EdgeStatus, ...] = ()
     rpo_through_edges_s: float = -1.0
     state: tuple[StateStatus, ...] = ()
+    confirmed: tuple[SiteConfirmed, ...] = ()
 
 
 def partition_status(copy: PartitionCopy, now_ms: int, answered_ms: int) -> PartitionStatus:

@@ -1,4 +1,5 @@
-"""The commands `mirror switch` and `mirror drill`; `mirror report` is mounted with them.
+"""The commands `mirror switch` and `mirror drill`; `report` and `primary` are mounted
+with them.
 
 In: settings, names of sites. Out: steps as they are done, the report; exit status 1 where a switch
 was refused or is not finished. Shells: `planned`, `forced`. Never: a switch whose new
@@ -33,6 +34,7 @@ from dr_mirror.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch.drill import drill, drills_path
 from dr_mirror.switch.forced import ForcedSwitch
 from dr_mirror.switch.planned import PlannedSwitch
+from dr_mirror.switch.primary_cli import primary
 from dr_mirror.switch.rejoin import Rejoin
 from dr_mirror.switch.report_cli import report, show_statement
 from dr_mirror.switch.report_file import ReportFile, reports_folder
@@ -79,6 +81,7 @@ TEXTS: dict[Language, dict[str, str]] = {
 def mount(mirror: typer.Typer) -> None:
     """Add the commands to `databus mirror`."""
     mirror.command("switch")(switch)
+    mirror.command("primary")(primary)
     mirror.command("report")(report)
     mirror.command("drill")(run_drill)
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.errors import ErrorCode
 from bus.wall_clock import now_ms
@@ -84,8 +85,11 @@ class ForcedSwitch:
         self._on_step("begun", epoch.text)
         said = report.said(FORCED) or self._take_over(epoch, report)
         topics = self._mirrored()
-        change = [(SOURCE_CLUSTER_KEY, AlterConfigOp.DELETE, None)]
-        self._change(epoch, dict.fromkeys(topics, change))
+        change: ConfigChanges = [
+            (SOURCE_CLUSTER_KEY, AlterConfigOp.DELETE, None),
+            (TARGET_CLUSTER_KEY, AlterConfigOp.SET, self._former_id),
+        ]
+        self._change(epoch, dict.fromkeys(topics, change), confirms=True)
         self._on_step("opened", f"{len(topics)} topics")
         took_ms = int((time.monotonic() - begun) * 1000)
         return statement(
@@ -151,8 +155,11 @@ class ForcedSwitch:
 
     # -- all ------------------------------------------------------------------------------
 
-    def _change(self, epoch: SiteEpoch, topics: dict[str, ConfigChanges]) -> None:
-        retried(lambda: self._new.change(epoch, topics), self._limits.timeout_s)
+    def _change(
+        self, epoch: SiteEpoch, topics: dict[str, ConfigChanges], *, confirms: bool = False
+    ) -> None:
+        timeout_s = self._limits.timeout_s
+        retried(lambda: self._new.change(epoch, topics, confirms=confirms), timeout_s)
 
     def _unfinished(self, left: str) -> SwitchUnfinished:
         return SwitchUnfinished(

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import TopicPartition
 from bus.contracts.mirror import REFUSED_COMMITS_KEY, SOURCE_CLUSTER_KEY
+from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.wall_clock import now_ms
 from dr_mirror.plan.generations import generation_of
@@ -270,10 +271,13 @@ class PlannedSwitch:
     def _open(self, epoch: SiteEpoch) -> None:
         _, _, topics = self._topics()
         change: ConfigChanges = [
-            (key, AlterConfigOp.DELETE, None) for key in (SOURCE_CLUSTER_KEY, REFUSED_COMMITS_KEY)
+            (SOURCE_CLUSTER_KEY, AlterConfigOp.DELETE, None),
+            (REFUSED_COMMITS_KEY, AlterConfigOp.DELETE, None),
+            (TARGET_CLUSTER_KEY, AlterConfigOp.SET, self._former.cluster_id),
         ]
         closed = {each.topic: change for each in topics if each.open and not each.fence}
-        self._change(self._new, epoch, closed)
+        timeout_s = self._limits.timeout_s
+        retried(lambda: self._new.change(epoch, closed, confirms=True), timeout_s)
         self._on_step("opened", f"{len(topics)} topics")
 
     def _take_commits_again(self, epoch: SiteEpoch) -> None:

@@ -16,6 +16,11 @@ from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp, Conf
 from bus.client.admin.queries import raise_for_error
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.client.wire.sync_client import SyncClient
+from bus.contracts.site_confirmation import (
+    SITE_CONFIRMATION_KEY,
+    ConfirmedBy,
+    SiteConfirmation,
+)
 from bus.contracts.site_epoch import SITE_EPOCH_KEY, SiteEpoch
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
@@ -45,7 +50,7 @@ from bus.protocol.generated.mirror_truncate import (
     PartitionMirrorTruncate,
     TopicMirrorTruncate,
 )
-from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
+from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView, SiteKeys
 from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
 from dr_mirror.plan.groups import GroupOffsets
 from dr_mirror.plan.requests import (
@@ -116,6 +121,19 @@ class SiteClient:
         """The one in force there."""
         return self._admin.site_epoch()
 
+    def site_keys(self) -> SiteKeys:
+        """The one in force there, and who has confirmed it."""
+        return self._admin.site_keys()
+
+    def confirm(self, confirmation: SiteConfirmation) -> None:
+        """Raises EpochRefused where another site epoch is in force there by now, BusError."""
+        try:
+            self._admin.confirm(confirmation)
+        except BusError as error:
+            if error.code is not ErrorCode.INVALID_UPDATE_VERSION:
+                raise
+            raise EpochRefused(f"{self.name}: {error.detail}") from None
+
     def topics(self) -> dict[str, MirrorTopic]:
         """All topics with their effective configurations, as they are now."""
         self.refresh()
@@ -125,18 +143,29 @@ class SiteClient:
         """Whether these addresses are those of a listener for a mirror."""
         return self._client.supports(ApiKey.MIRROR_APPEND)
 
-    def change(self, epoch: SiteEpoch, topics: Mapping[str, ConfigChanges]) -> None:
+    def change(
+        self,
+        epoch: SiteEpoch,
+        topics: Mapping[str, ConfigChanges],
+        *,
+        confirms: bool = False,
+    ) -> None:
         """Set the site epoch, and these topics' keys only if it is in force. Raises EpochRefused.
+        `confirms`: this cluster is the primary by it, and takes records of what it copies out.
 
         Repeating it is harmless. Many topics go in several requests, each under the epoch.
         """
         names = sorted(topics)
         chunks = [names[at : at + TOPICS_AT_ONCE] for at in range(0, len(names), TOPICS_AT_ONCE)]
         for chunk in chunks or [[]]:
-            self._change(epoch, {name: topics[name] for name in chunk})
+            self._change(epoch, {name: topics[name] for name in chunk}, confirms)
 
-    def _change(self, epoch: SiteEpoch, topics: Mapping[str, ConfigChanges]) -> None:
-        own: ConfigChanges = [(SITE_EPOCH_KEY, AlterConfigOp.SET, epoch.text)]
+    def _change(
+        self, epoch: SiteEpoch, topics: Mapping[str, ConfigChanges], confirms: bool
+    ) -> None:
+        own = [(SITE_EPOCH_KEY, AlterConfigOp.SET, epoch.text)]
+        if confirms:
+            own.append((SITE_CONFIRMATION_KEY, AlterConfigOp.SET, _confirmation(epoch).text))
         resources = [_resource(BROKER, "", own)]
         resources += [_resource(TOPIC, name, changes) for name, changes in topics.items()]
         request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
@@ -306,6 +335,11 @@ class SiteClient:
             if leader >= 0:
                 found[leader][partition.topic].append(partition.partition)
         return found
+
+
+def _confirmation(epoch: SiteEpoch) -> SiteConfirmation:
+    reason = f"{epoch.kind.value} switch to this site"
+    return SiteConfirmation(epoch.number, ConfirmedBy.SWITCH, epoch.at_ms, epoch.who, reason)
 
 
 def _resource(kind: int, name: str, changes: ConfigChanges) -> AlterConfigsResource:

@@ -1,0 +1,66 @@
+"""Tells each of two clusters what the other one's site epoch means for it.
+
+In: the epochs that both have just answered with. Out: confirmations, and fences of a former
+primary. Core: `dr_mirror.plan.confirmation`. Never: a word to brokers that are not ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import socket
+from collections.abc import Mapping
+
+from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
+from bus.contracts.site_epoch import who_text
+from bus.errors import BusError, ErrorCode
+from bus.wall_clock import now_ms
+from dr_mirror.copy.cluster_admin import ClusterAdmin
+from dr_mirror.plan.confirmation import Confirm, FormerPrimaryFence, due
+from dr_mirror.plan.site_epoch import SiteEpochs
+
+log = logging.getLogger(__name__)
+
+REASON = "the mirror asked both sites: none has a newer site epoch"
+
+
+class SiteConfirmer:
+    """Invariant: a cluster is told only while both are ours. Repeating what was told is harmless: a
+    confirmation of what is confirmed is not recorded."""
+
+    def __init__(self, admins: Mapping[str, ClusterAdmin]) -> None:
+        """`admins`: by cluster id."""
+        self._admins = admins
+        self._who = who_text(getpass.getuser(), socket.gethostname())
+        self._is_ours: bool | None = None
+        self._failure = ""
+
+    async def apply(self, epochs: SiteEpochs) -> None:
+        """Both have answered with these a moment ago."""
+        try:
+            if self._is_ours is None:
+                self._is_ours = await asyncio.to_thread(self._are_both_ours)
+            for one in due(epochs) if self._is_ours else ():
+                await asyncio.to_thread(self._apply_one, one)
+            self._failure = ""
+        except BusError as error:
+            is_overtaken = error.code is ErrorCode.INVALID_UPDATE_VERSION  # by a switch
+            is_new = str(error) != self._failure and not is_overtaken and not error.retriable
+            log.log(logging.WARNING if is_new else logging.DEBUG,
+                    "the site epoch could not be confirmed: %s", error)  # fmt: skip
+            self._failure = str(error)
+
+    def _are_both_ours(self) -> bool:
+        return all(admin.site_number() is not None for admin in self._admins.values())
+
+    def _apply_one(self, one: Confirm | FormerPrimaryFence) -> None:
+        admin = self._admins[one.cluster_id]
+        if isinstance(one, FormerPrimaryFence):
+            admin.set_site_epoch(one.epoch)
+            log.warning("cluster %s takes no records of mirrored topics from now on, it did not "
+                        "know of a switch: %s", one.cluster_id, one.epoch.text)  # fmt: skip
+            return
+        admin.confirm(
+            SiteConfirmation(one.epoch, ConfirmedBy.MIRROR, now_ms(), self._who, REASON)
+        )
