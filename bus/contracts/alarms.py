@@ -64,7 +64,7 @@ IncidentKind = Literal[
     "latency", "quality", "backlog",
     # of the watch
     "away", "standing", "filling", "silence", "curve", "lost", "missing", "differs",
-    "uncovered",
+    "uncovered", "unconfirmed",
 ]  # fmt: skip
 
 

@@ -26,14 +26,14 @@ _KINDS = {
         "latency": "延时超限", "quality": "质量下降", "backlog": "消息积压", "away": "无响应",
         "standing": "停滞", "filling": "空间不足", "silence": "无数据", "curve": "质量曲线偏离",
         "lost": "记录丢失", "missing": "记录缺失", "differs": "镜像内容不一致",
-        "uncovered": "仅存于一个站点",
+        "uncovered": "仅存于一个站点", "unconfirmed": "主站点待确认",
     },
     "en": {
         "latency": "latency too high", "quality": "quality has fallen", "backlog": "backlog",
         "away": "does not answer", "standing": "stands still", "filling": "space runs out",
         "silence": "sends nothing", "curve": "quality curve", "lost": "records lost",
         "missing": "records missing", "differs": "the mirror differs",
-        "uncovered": "at one site only",
+        "uncovered": "at one site only", "unconfirmed": "primary site not confirmed",
     },
 }  # fmt: skip
 _WORDS = {

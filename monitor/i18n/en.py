@@ -156,6 +156,7 @@ TEXTS: dict[str, str] = {
     "incident.lost": "Records lost",
     "incident.missing": "Records missing",
     "incident.uncovered": "At one site only",
+    "incident.unconfirmed": "Primary site not confirmed",
     "fact.class": "class",
     "fact.scope": "scope",
     "fact.sent": "sent",

@@ -156,6 +156,7 @@ TEXTS: dict[str, str] = {
     "incident.lost": "记录丢失",
     "incident.missing": "记录缺失",
     "incident.uncovered": "仅存于一个站点",
+    "incident.unconfirmed": "主站点待确认",
     "fact.class": "类别",
     "fact.scope": "范围",
     "fact.sent": "发送",

@@ -18,6 +18,7 @@ from bus.contracts.register import Register
 from monitor.models.shown_mirror import ShownMirror
 from monitor.ports import ProcessStatus
 from monitor.watch.conditions import START_MS, Condition, ConditionTracker
+from monitor.watch.confirmation import SiteKeysOfBus, confirmation_condition
 from monitor.watch.curve import CurveBounds, MinuteTotal, QualityCurve
 from monitor.watch.driver_pages import DriverPages, StageTopics
 from monitor.watch.mirror import MirrorJudge
@@ -187,6 +188,10 @@ class WatchJudge:
     def on_mirror(self, found: ShownMirror | None) -> None:
         """What the mirror says of the second site; None while it knows nothing yet."""
         self._keep("mirror", self._mirror.observe(found))
+
+    def on_site_keys(self, found: SiteKeysOfBus) -> None:
+        """Whether this site waits to be confirmed as the primary."""
+        self._keep("site keys", [confirmation_condition(found)])
 
     def on_register(self, register: Register) -> None:
         """The deployment register as it is now."""

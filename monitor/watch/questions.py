@@ -22,6 +22,7 @@ from bus.settings import BusSettings
 from ingest.store.port import Position, RecordReader
 from monitor.models.shown_mirror import ShownMirror
 from monitor.ports import ProcessStatus
+from monitor.watch.confirmation import SiteKeysOfBus
 from monitor.watch.curve import MinuteTotal
 from monitor.watch.judge import SUSPENDED, UsedSpace
 from monitor.watch.missing import MissingRecords
@@ -86,6 +87,14 @@ class OffsetsQuestion:
             committed={group: _plain(self._admin.committed(group)) for group in sorted(known)},
             brokers=tuple(Address(b.host, b.port) for b in cluster.brokers),
         )
+
+    def ask_site_keys(self) -> SiteKeysOfBus:
+        """Over the same connections, and for itself: it needs a permission that offsets do not.
+        Raises BusError."""
+        cluster, _ = self._admin.describe_cluster()
+        alive = frozenset(broker.broker_id for broker in cluster.brokers)
+        configs = self._admin.broker_configs(min(alive)) if alive else {}
+        return SiteKeysOfBus(cluster.cluster_id, configs, alive)
 
     def close(self) -> None:
         """End its threads."""

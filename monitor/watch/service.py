@@ -64,6 +64,7 @@ HEARTBEAT_S = 5.0
 SAVE_S = 300.0  # a kill costs so much of what was learnt; the incidents are written at once
 SAY_S = 60.0  # a question without an answer is logged so often
 FRESH_S = 15.0  # positions older than this are not compared with the ends of now
+SITE_KEYS_S = 10.0  # two hundred keys of a broker; an operator waits minutes, not seconds
 MINUTES_S = 60.0
 MINUTES_TIMEOUT_S = 30.0  # ten thousand cells out of a store that is busy
 SETTLE_MS = 120_000  # a minute is judged when its records can be expected to be stored
@@ -242,6 +243,9 @@ class WatchService:
         offsets = OffsetsQuestion(self._bus, topics, groups, settings.probe_timeout_s)
         self._closers.append(offsets.close)
         self._probe("offsets", offsets.ask, self._on_offsets)
+        self._probe(
+            "site keys", offsets.ask_site_keys, self._judge.on_site_keys, interval_s=SITE_KEYS_S
+        )
         self._probe("processes", self._ask_processes, self._on_processes)
         self._probe("space", partial(used_space, ports.folders), self._judge.on_space)
         for name, url in ports.edge_status_urls.items():
@@ -312,6 +316,7 @@ class WatchService:
         ask: Callable[[], Any],
         on_answer: Callable[[Any], None],
         on_fault: Callable[[str], None] | None = None,
+        interval_s: float = 0.0,
     ) -> None:
         def answered(answer: Any) -> None:
             self._metrics.answered(name)
@@ -319,8 +324,9 @@ class WatchService:
 
         probe: Probe[Any] = Probe(
             name, ask, answered, on_fault or partial(self._unanswered, name),
-            interval_s=self._settings.probe_interval_s, timeout_s=self._settings.probe_timeout_s,
-        )  # fmt: skip
+            interval_s=interval_s or self._settings.probe_interval_s,
+            timeout_s=self._settings.probe_timeout_s,
+        )
         self._spawn(f"probe {name}", probe.run)
 
     def _spawn(self, name: str, run: Callable[[], Any]) -> None:

@@ -167,6 +167,13 @@ class Admin:
             for resource, answer in answers.items()
         }
 
+    def broker_configs(self, broker_id: int) -> dict[str, str]:
+        """What is set in a broker's configuration, also for all brokers; no defaults."""
+        resource = ConfigResource(ResourceType.BROKER, str(broker_id))
+        answers = self._client.describe_configs([resource], request_timeout=self._timeout_s)
+        found = self._wait(answers[resource]).values()
+        return {one.name: one.value or "" for one in found if not one.is_default}
+
     def topic_configs(self, name: str, *, defaults: bool = False) -> dict[str, str]:
         """The configuration of a topic: what was set, or everything."""
         resource = ConfigResource(ResourceType.TOPIC, name)
