@@ -61,6 +61,8 @@ from dr_mirror.switch.steps import (
 GROUPS_TIMEOUT_S = 10.0
 COMMITS_ON_THEIR_WAY_MS = 500
 """A commit that was taken before the fence is on all its replicas after this."""
+MAX_ROUNDS = 5
+"""So often topics that were made meanwhile are drained as well, before the switch gives up."""
 LEADERS_EVERY_S = 0.5
 """How often leaders are asked again while one does not answer."""
 
@@ -164,25 +166,39 @@ class PlannedSwitch:
     # -- 2. to 5. -------------------------------------------------------------------------
 
     def _hand_over(self, epoch: SiteEpoch, notes: list[str]) -> None:
-        topics = self._fence(epoch)
-        partitions = [
-            TopicPartition(each.topic, index) for each in topics for index in range(each.partitions)
-        ]
+        """Again for topics that somebody has made meanwhile, until there are none."""
+        ends: Ends | None = None
+        for _ in range(MAX_ROUNDS):
+            topics = self._fence(epoch)
+            partitions = [
+                TopicPartition(each.topic, index)
+                for each in topics
+                for index in range(each.partitions)
+            ]
+            if ends is not None and ends.keys() >= set(partitions):
+                break
+            ends = self._drained(partitions)
+            drained_ms = now_ms()
+            self._wait_until_commits_are_refused([each.topic for each in topics], epoch)
+            self._copy_groups(max(drained_ms, now_ms() + COMMITS_ON_THEIR_WAY_MS), notes)
+        else:
+            raise self._unfinished("an end of new topics: somebody makes them all the time")
+        self._report(epoch.number).append(statement(
+            PLANNED, epoch, now_ms(), drained_partitions({p: e.end for p, e in ends.items()})
+        ))  # fmt: skip
+
+    def _drained(self, partitions: list[TopicPartition]) -> Ends:
+        """Where the fenced logs end, once the new primary holds all of them."""
         ends = self._confirmed(partitions)
-        self._on_step("fenced", f"{len(topics)} topics, {len(partitions)} partitions")
+        self._on_step("fenced", f"{len(partitions)} partitions")
         while True:
             self._drain(partitions, ends)
             again = self._confirmed(partitions)
             if is_still_fenced(ends, again):
                 break
             ends = again
-        drained_ms = now_ms()
         self._on_step("drained", f"{len(partitions)} partitions")
-        self._wait_until_commits_are_refused([each.topic for each in topics], epoch)
-        self._copy_groups(max(drained_ms, now_ms() + COMMITS_ON_THEIR_WAY_MS), notes)
-        self._report(epoch.number).append(statement(
-            PLANNED, epoch, drained_ms, drained_partitions({p: e.end for p, e in ends.items()})
-        ))  # fmt: skip
+        return ends
 
     def _fence(self, epoch: SiteEpoch) -> list[TopicHandover]:
         """Until no topic is left: a mirror may have made one meanwhile."""
@@ -291,8 +307,8 @@ class PlannedSwitch:
         self._change(self._former, epoch, closed)
 
     def _finish(self, epoch: SiteEpoch, took_ms: int, notes: list[str]) -> SwitchStatement:
-        former, new, _ = self._topics()
-        left = self._not_copied(former, new)
+        former, new, topics = self._topics()
+        left = self._not_copied(former, new) + [each.topic for each in topics if each.fence]
         notes += [f"topic {name} was made at the former primary during the switch" for name in left]
         said = self._report(epoch.number).said(PLANNED)
         if said is None and epoch.kind is EpochKind.PLANNED:
