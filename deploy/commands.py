@@ -103,6 +103,12 @@ def demo(
     hbase_port: Annotated[
         int, typer.Option(help="Of HBase's ZooKeeper; the others follow.")
     ] = FIRST_HBASE_PORT,
+    sites: Annotated[
+        int, typer.Option(min=1, max=2, help="2: a second site with a mirror; A is lost midway.")
+    ] = 1,
+    planned: Annotated[
+        bool, typer.Option("--planned", help="With --sites 2: A hands over and is not killed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Everything at once: the product, and a living city of cameras that sends to it.
@@ -118,6 +124,11 @@ def demo(
     seconds = parse_seconds(for_) if for_ else None
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
     folder = settings.site.data_path
+    if sites > 1:
+        from deploy.demo_sites import TIME_S, demo_sites
+
+        run = demo_sites(settings, seconds or TIME_S, port, planned=planned, as_json=as_json)
+        raise typer.Exit(tasks.run(run))
     if brokers is None and (kill_broker_at or controller is not ControllerKind.KRAFT):
         raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
     wanted = None if brokers is None else plan(

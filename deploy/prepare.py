@@ -14,6 +14,8 @@ from deploy.errors import OperatorError
 from deploy.settings import Settings
 from deploy.setup.jars import spark_connector_jars
 from deploy.setup.java import ensure_java
+from dr_mirror.copy.cluster_admin import ClusterAdmin
+from dr_mirror.settings import MirrorSettings
 
 TOPICS_TIMEOUT_S = 60.0
 
@@ -25,13 +27,35 @@ def prepare(settings: Settings) -> None:
         spark_connector_jars()
 
 
-def make_topics(bus: BusSettings) -> None:
-    """All topics of the contract, those that are there left alone; waits for the bus to come up."""
+def make_topics(bus: BusSettings, mirror: MirrorSettings | None = None) -> None:
+    """All topics of the contract, those that are there left alone; waits for the bus to come up. At
+    the second site the mirror makes those that it copies: one that is there already is none."""
     admin = Admin(bus, client_id="databus")
     try:
         admin.wait_until_up(TOPICS_TIMEOUT_S)
-        admin.ensure_topics(TOPICS.values())
+        topics = list(TOPICS.values())
+        if mirror is not None and _is_second_site(admin, mirror):
+            topics = [topic for topic in topics if not mirror.selection.selects(topic.name)]
+        admin.ensure_topics(topics)
     except BusError as error:
         raise OperatorError(f"the topics could not be made: {error}") from error
     finally:
         admin.close()
+
+
+def _is_second_site(admin: Admin, mirror: MirrorSettings) -> bool:
+    """Whether the mirror copies to this cluster, as long as no site epoch says otherwise. Raises
+    BusError."""
+    if not mirror.target_bootstrap_servers or mirror.target_api != "mirror_append":
+        return False
+    own_id = admin.describe_cluster()[0].cluster_id
+    target = ClusterAdmin(mirror.target_bootstrap_servers, "databus")
+    try:
+        if target.cluster_id() != own_id:
+            return False
+        epoch = target.site_epoch()
+        return epoch is None or epoch.secondary == own_id
+    except BusError:
+        return False  # addresses that do not answer are not ours: this cluster is up
+    finally:
+        target.close()

@@ -68,7 +68,7 @@ def _topics_in_the_background(settings: Settings) -> None:
 
     def make() -> None:
         try:
-            make_topics(settings.bus)
+            make_topics(settings.bus, settings.mirror)
         except OperatorError as error:
             log.error("%s", error)
 

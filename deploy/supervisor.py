@@ -188,6 +188,10 @@ class Supervisor:
         if child.state is not RoleState.FAILED:
             self._set_state(child, RoleState.STOPPED)
 
+    def abandon(self) -> None:
+        """Start no child again, whatever becomes of it; `stop` still ends those that live."""
+        self._stopping.update(self.children)
+
     @property
     def all_ready(self) -> bool:
         """Whether every child runs and answers."""

@@ -85,6 +85,7 @@ class FlowReconciliation(msgspec.Struct, frozen=True, kw_only=True):
     latency_p50_ms: int | None
     latency_p99_ms: int | None
     clock_off: int
+    acknowledged: int = 0  # of the city's, to their senders
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +148,7 @@ def _reconciled_flow(totals: FlowTotals) -> FlowReconciliation:
         latency_p50_ms=totals.latency_p50_ms,
         latency_p99_ms=totals.latency_p99_ms,
         clock_off=totals.clock_off,
+        acknowledged=totals.truth.arrived,
     )
 
 

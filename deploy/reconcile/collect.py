@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bus.contracts.alarms import Alarm
 from bus.contracts.meters import QualityCell
@@ -60,9 +61,9 @@ class _Totals:
     is_alive: bool
 
 
-def reconcile(settings: Settings) -> Reconciliation:
-    """Read all sources and compare them."""
-    truth = read_truth(truth_files(settings.site.data_path / "city"))
+def reconcile(settings: Settings, city: Path | None = None) -> Reconciliation:
+    """Read all sources and compare them. `city`: where it writes its truth, if elsewhere."""
+    truth = read_truth(truth_files(city or settings.site.data_path / "city"))
     reader = open_records(settings)
     try:
         begun = read_topic_totals(settings.bus, TOPICS)

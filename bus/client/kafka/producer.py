@@ -120,6 +120,12 @@ class Producer:
         """Wait until everything is acknowledged; how many records are not when the time is up."""
         return int(self._producer.flush(timeout_s))
 
+    def give_up(self, timeout_s: float = QUEUE_WAIT_S) -> int:
+        """Stop; every record that is not acknowledged is reported as failed, though its broker may
+        have it. How many were not reported in time."""
+        self._producer.purge()
+        return self.close(timeout_s)
+
     def close(self, timeout_s: float = QUEUE_WAIT_S) -> int:
         """Flush and stop; how many records were given up (their callbacks were not called)."""
         left = self.flush(timeout_s)

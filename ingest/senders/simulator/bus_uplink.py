@@ -25,6 +25,7 @@ from bus.settings import BusSettings
 log = logging.getLogger(__name__)
 
 QUEUE_KIB = 256 * 1024
+MOVE_S = 5.0
 ROOM_FOR_COUNTERS = 10_000  # beside the records, in librdkafka's queue
 
 
@@ -51,15 +52,12 @@ class BusUplink:
         self._acknowledged = 0
         self._acknowledged_ns: deque[int] = deque()
         self._retries: deque[BusRecord] = deque()
-        self._producer = Producer(
-            bus,
-            client_id="city",
-            overrides={
-                "message.timeout.ms": message_timeout_ms,
-                "queue.buffering.max.messages": buffer_records + ROOM_FOR_COUNTERS,
-                "queue.buffering.max.kbytes": QUEUE_KIB,
-            },
-        )
+        self._overrides = {
+            "message.timeout.ms": message_timeout_ms,
+            "queue.buffering.max.messages": buffer_records + ROOM_FOR_COUNTERS,
+            "queue.buffering.max.kbytes": QUEUE_KIB,
+        }
+        self._producer = Producer(bus, client_id="city", overrides=self._overrides)
 
     @property
     def pending(self) -> int:
@@ -70,6 +68,16 @@ class BusUplink:
     def room(self) -> int:
         """How many more records fit into the buffer."""
         return self._capacity - self.pending
+
+    def move(self, bus: BusSettings) -> None:
+        """Send to other brokers from now on, first what these have not acknowledged: what an
+        operator does who changes the bootstrap servers of a device and restarts it, if the device
+        keeps what it has. A record that came to both has one id."""
+        former = self._producer
+        self._producer = Producer(bus, client_id="city", overrides=self._overrides)
+        left = former.give_up(MOVE_S)
+        if left:
+            log.error("%d records were not reported by the former producer", left)
 
     def put(self, record: BusRecord) -> None:
         """Hand over one record; the caller has looked at `room`."""

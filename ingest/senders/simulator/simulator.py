@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from bus import tasks, wall_clock
 from bus.contracts.register import encode_register
 from bus.settings import BusSettings, SiteSettings
@@ -47,6 +49,8 @@ async def serve(site: SiteSettings, bus: BusSettings, city: CitySettings, edge_u
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, simulator.stop)
+    if city.second_site_bootstrap_servers:
+        loop.add_signal_handler(signal.SIGHUP, simulator.move)
     await simulator.run()
 
 
@@ -76,6 +80,8 @@ class Simulator:
         self._edge_url = edge_url
         self._started_ms = wall_clock.now_ms()
         self._run_name = f"{self._started_ms:x}"
+        second = city.second_site_bootstrap_servers
+        self._buses = [bus, msgspec.structs.replace(bus, bootstrap_servers=second)]
         self._directory = site.data_path / "city"
         self._truth = TruthLog(
             self._directory,
@@ -98,6 +104,12 @@ class Simulator:
     def stop(self) -> None:
         """End cleanly, soon."""
         self._stopping.set()
+
+    def move(self) -> None:
+        """The smart cameras send to the other site from now on."""
+        self._buses.reverse()
+        self._bus.move(self._buses[0])
+        log.warning("the smart cameras send to %s", self._buses[0].bootstrap_servers)
 
     async def run(self) -> None:
         """Watch list first, then traffic until `stop`, then everything out."""

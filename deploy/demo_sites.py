@@ -1,0 +1,288 @@
+"""`demo --sites 2`: a city feeds site A, A is lost or handed over, B goes on, and the account.
+
+In: settings, how long, whether it is planned. Out: exit status 0 only if every record that was
+acknowledged to a camera is at B, or the report of the switch says that it is missing. Never: a way
+of its own to switch: it runs `databus mirror switch` as an operator does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import httpx
+import msgspec
+
+from deploy.demo import DRAIN_TIMEOUT_S, READY_TIMEOUT_S, alarm_count, stored_count
+from deploy.errors import OperatorError
+from deploy.paths import PROJECT_ROOT
+from deploy.prepare import prepare
+from deploy.reconcile import collect, report
+from deploy.reconcile.balance import Reconciliation
+from deploy.reconcile.drain import drain
+from deploy.settings import Settings, with_changes
+from deploy.status_line import StatusLine
+from deploy.supervisor import Supervisor
+from deploy.two_sites import SitePlan, two_sites
+from deploy.up import check_not_running, describe, stop_on_signals
+from dr_mirror.plan.status import MirrorStatus
+from dr_mirror.status_file import StatusUnavailable, read_status, status_path
+from ingest.store.port import StoreError
+
+TIME_S = 120.0
+TICK_S = 0.5
+SWITCH_AT = 0.4
+"""Of the time: the rest shows that B goes on."""
+COPYING_TIMEOUT_S = 120.0
+MOVE_TIMEOUT_S = 60.0
+COMMAND_TIMEOUT_S = 120.0
+
+
+async def demo_sites(
+    settings: Settings, seconds: float, first_port: int, *, planned: bool, as_json: bool
+) -> int:
+    """Run both sites for a time, switch in the middle, account at B."""
+    prepare(settings)
+    run = TwoSitesRun(settings, first_port, seconds, planned=planned)
+    stop_on_signals(run.asked)
+    try:
+        await run.start()
+        await run.run()
+        return await run.reconcile(as_json=as_json)
+    except OperatorError as error:
+        run.line.say(str(error))
+        return 1
+    finally:
+        run.line.say("stopping")
+        await run.stop()
+
+
+class TwoSitesRun:
+    """One run. Invariant: what is killed is what it started."""
+
+    def __init__(
+        self, settings: Settings, first_port: int, seconds: float, *, planned: bool
+    ) -> None:
+        self.line = StatusLine()
+        self.asked = asyncio.Event()
+        self._plan = two_sites(settings, first_port)
+        self._seconds = seconds
+        self._planned = planned
+        self._switch: dict[str, Any] = {}
+        self._b_before_switch = 0
+        folder = settings.site.data_path
+        self._a = Supervisor(self._plan.a.processes, folder / "a")
+        self._b = Supervisor(self._plan.b.processes, folder / "b")
+        self._cameras = Supervisor(self._plan.camera_processes, folder / "cameras")
+        for name, processes in (("a", self._plan.a.processes), ("b", self._plan.b.processes),
+                                ("cameras", self._plan.camera_processes)):  # fmt: skip
+            check_not_running(folder / name, processes)
+
+    async def start(self) -> None:
+        """Both sites, then the cameras; returns when the mirror copies."""
+        began_s = time.monotonic()
+        await self._a.start()
+        await self._b.start()
+        await self._until(lambda: self._a.all_ready and self._b.all_ready, READY_TIMEOUT_S,
+                          lambda: f"A: {describe(self._a)} · B: {describe(self._b)}")  # fmt: skip
+        await self._cameras.start()
+        await self._until(lambda: self._cameras.all_ready and self._is_copying(),
+                          COPYING_TIMEOUT_S, lambda: "the mirror begins to copy")  # fmt: skip
+        self.line.say(f"both sites run after {time.monotonic() - began_s:.0f} s")
+
+    async def stop(self) -> None:
+        """Everything, the cameras first."""
+        for supervisor in (self._cameras, self._b, self._a):
+            await supervisor.stop()
+
+    async def run(self) -> None:
+        """The time of the demo, with the switch in the middle."""
+        begun_s = time.monotonic()
+        await self._pass(begun_s, begun_s + SWITCH_AT * self._seconds)
+        if self.asked.is_set():
+            return
+        self._b_before_switch = stored_count(self._plan.b.settings) or 0
+        if not self._planned:
+            await self._kill_a()
+        self._switch = await self._command(self._switch_words())
+        self._move_smart_cameras()
+        took_ms = self._switch.get("took_ms", -1)
+        self.line.say(f"B is the primary; from the site epoch to the opening: {took_ms} ms")
+        await self._until(self._has_moved, MOVE_TIMEOUT_S, lambda: "the edge moves to B")
+        self.line.say("the edge sends to B")
+        await self._pass(begun_s, begun_s + self._seconds)
+
+    async def reconcile(self, *, as_json: bool) -> int:
+        """The city stops, what is on its way arrives at B; every record is there or is missed."""
+        if not self._switch:
+            self.line.say("no account: the switch was not reached")
+            return 1
+        hurry = asyncio.Event()
+        stop_on_signals(hurry)
+        self.line.say("the city stops; what is on its way arrives (Ctrl-C: do not wait for it)")
+        await self._cameras.stop_role("city")
+        at_b = with_changes(self._plan.b.settings, {"edge.port": self._plan.cameras.edge.port})
+        await drain(at_b, DRAIN_TIMEOUT_S, self.line.show, hurry)
+        truth = self._plan.cameras.site.data_path / "city"
+        try:
+            account = await asyncio.to_thread(collect.reconcile, at_b, truth)
+        except StoreError as error:
+            self.line.say(f"no account: {error}")
+            return 1
+        told = await self._command(["mirror", "report", "--json"])
+        missing = int((told.get("missing") or {}).get("missing", 0))
+        judged = judge(account, missing, stored_count(self._plan.b.settings) or 0,
+                       self._b_before_switch, planned=self._planned)  # fmt: skip
+        if as_json:
+            print(json.dumps({
+                "account": msgspec.to_builtins(account), "switch": self._switch,
+                "report": told, "faults": judged, "balanced": not judged,
+            }, ensure_ascii=False, default=str), flush=True)  # fmt: skip
+        else:
+            report.print_reconciliation(account, as_json=False)
+            self._say_loss(account, told, judged)
+        return 1 if judged else 0
+
+    def _say_loss(
+        self, account: Reconciliation, told: dict[str, Any], judged: Sequence[str]
+    ) -> None:
+        missing = told.get("missing") or {}
+        if self._planned:
+            handed = [
+                one["former_end"] - one["end"]
+                for said in told.get("statements", ()) if said["kind"] == "planned"
+                for one in said["partitions"]
+            ]  # fmt: skip
+            short = sum(handed)
+            self.line.say(f"A handed over {len(handed)} partitions; short of A's ends: {short}")
+        else:
+            self.line.say(
+                f"A was lost: known to be missing {missing.get('known_missing', 0)}, sent again by "
+                f"the edge {missing.get('sent_again', 0)}, still missing "
+                f"{missing.get('missing', 0)} (counts of arrivals among them, which are told anew)"
+            )
+        self.line.say(f"lost of what the cameras were told is kept: {lost(account)}")
+        for fault in judged:
+            self.line.say(f"does not balance: {fault}")
+        if not judged:
+            self.line.say("the account over both sites balances")
+
+    # -- A's end ----------------------------------------------------------------------------
+
+    async def _kill_a(self) -> None:
+        """kill -9 of every process of A at once; its supervisor starts none of them again."""
+        self._a.abandon()
+        for child in self._a.children.values():
+            if child.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+        self.line.say("site A is dead: kill -9 of all its brokers and applications")
+
+    def _move_smart_cameras(self) -> None:
+        """The edge moves by itself; cameras that are producers are told the other brokers."""
+        pid = self._cameras.children["city"].pid
+        if pid is not None:
+            os.kill(pid, signal.SIGHUP)
+
+    def _switch_words(self) -> list[str]:
+        words = ["mirror", "switch", "--to", "B", "--json"]
+        return words if self._planned else [*words, "--force"]
+
+    async def _command(self, words: list[str]) -> dict[str, Any]:
+        """A command of B as an operator gives it, to its end."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "deploy", *self._plan.b.settings.arguments, *words,
+            cwd=PROJECT_ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        out, err = await asyncio.wait_for(process.communicate(), COMMAND_TIMEOUT_S)
+        if process.returncode:
+            raise OperatorError(f"databus {' '.join(words)}: {(err or out).decode()[-600:]}")
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    # -- how it stands ----------------------------------------------------------------------
+
+    async def _pass(self, begun_s: float, until_s: float) -> None:
+        while time.monotonic() < until_s and not self.asked.is_set():
+            self.line.show(self._how_it_stands(time.monotonic() - begun_s))
+            for name in (*self._b.failed, *self._cameras.failed):
+                raise OperatorError(f"{name} died too often; its log says why")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.asked.wait(), TICK_S)
+
+    def _how_it_stands(self, passed_s: float) -> str:
+        status = self._mirror_status()
+        lag = "" if status is None else f" · RPO {status.rpo_s:.1f} s"
+        if status is not None and status.edges:
+            lag += f", through the edge {status.rpo_through_edges_s:.1f} s"
+        return (
+            f"{passed_s:.0f} of {self._seconds:.0f} s · A: {_site(self._plan.a)} · "
+            f"B: {_site(self._plan.b)}{lag if not self._switch else ' · B is the primary'}"
+        )
+
+    def _mirror_status(self) -> MirrorStatus | None:
+        try:
+            return read_status(status_path(self._plan.b.settings.site))
+        except StatusUnavailable:
+            return None
+
+    def _is_copying(self) -> bool:
+        status = self._mirror_status()
+        return status is not None and bool(status.partitions) and status.rpo_s == 0
+
+    def _has_moved(self) -> bool:
+        url = f"http://127.0.0.1:{self._plan.cameras.edge.port}/v1/status"
+        try:
+            found = httpx.get(url, timeout=2.0).json().get("second_site", {})
+        except (httpx.HTTPError, ValueError):
+            return False
+        return found.get("active") == "second" and not found.get("moving_to")
+
+    async def _until(
+        self, holds: Callable[[], bool], timeout_s: float, shown: Callable[[], str]
+    ) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not await asyncio.to_thread(holds):
+            if self.asked.is_set() or time.monotonic() > deadline:
+                raise OperatorError(f"not reached in {timeout_s:.0f} s: {shown()}")
+            self.line.show(shown())
+            await asyncio.sleep(TICK_S)
+
+
+def judge(
+    account: Reconciliation, missing: int, at_b: int, before_switch: int, *, planned: bool
+) -> list[str]:
+    """What does not balance over both sites. What is lost must be in the report of a forced switch;
+    a planned one loses nothing. All else has to balance as at one site."""
+    found = []
+    gone = lost(account)
+    if gone and planned:
+        found.append(f"{gone} records are lost by a planned switch")
+    elif gone > missing:
+        found.append(f"{gone} records are lost, the report says {missing}")
+    # What is lost is missing among what is stored, too: that sentence is no second fault.
+    found += [fault for fault in account.faults if not gone or "are due" not in fault]
+    if at_b <= before_switch:
+        found.append("B has stored nothing since the switch")
+    return found
+
+
+def lost(account: Reconciliation) -> int:
+    """Records that were acknowledged to their sender and are in no book of B."""
+    return sum(
+        max(0, flow.acknowledged - flow.stored - sum(flow.rejected.values()))
+        for flow in account.flows
+    )
+
+
+def _site(site: SitePlan) -> str:
+    count = stored_count(site.settings)
+    return f"{'?' if count is None else count} stored, {alarm_count(site.settings)} alarms"
+
