@@ -125,7 +125,7 @@ def demo(
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
     folder = settings.site.data_path
     if sites > 1:
-        from deploy.demo_sites import TIME_S, demo_sites
+        from deploy.two_sites.demo import TIME_S, demo_sites
 
         run = demo_sites(settings, seconds or TIME_S, port, planned=planned, as_json=as_json)
         raise typer.Exit(tasks.run(run))

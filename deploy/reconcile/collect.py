@@ -61,9 +61,14 @@ class _Totals:
     is_alive: bool
 
 
-def reconcile(settings: Settings, city: Path | None = None) -> Reconciliation:
-    """Read all sources and compare them. `city`: where it writes its truth, if elsewhere."""
+def reconcile(
+    settings: Settings, city: Path | None = None, lost: Iterable[RecordLine] = ()
+) -> Reconciliation:
+    """Read all sources and compare them. `city`: where it writes its truth, if elsewhere; records
+    that are `lost` with another site are not due."""
     truth = read_truth(truth_files(city or settings.site.data_path / "city"))
+    for line in lost:
+        truth.withdraw(line)
     reader = open_records(settings)
     try:
         begun = read_topic_totals(settings.bus, TOPICS)

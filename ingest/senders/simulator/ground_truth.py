@@ -144,6 +144,18 @@ class TruthTotals(msgspec.Struct, kw_only=True):
         if record.via == "edge" and rejected != expected:
             self.disagreements += 1
 
+    def withdraw(self, record: RecordLine) -> None:
+        """An acknowledged record went down with the site that had it: it left, and is not due."""
+        counts = self.topics[record.topic]
+        counts.sent -= 1
+        counts.via[record.via] -= 1
+        if record.expected == VALID:
+            counts.valid -= 1
+        else:
+            counts.rejected[record.expected] -= 1
+        self.alarms -= {(rule_id, record.id) for rule_id in record.alarms}
+        self.unconfirmed.append(record)
+
     def tried(self, topic: str) -> int:
         """Records that left or may have left: what the producers' counters say."""
         counts = self.topics.get(topic)

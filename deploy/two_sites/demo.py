@@ -14,23 +14,24 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import httpx
-import msgspec
 
 from deploy.demo import DRAIN_TIMEOUT_S, READY_TIMEOUT_S, alarm_count, stored_count
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.prepare import prepare
-from deploy.reconcile import collect, report
-from deploy.reconcile.balance import Reconciliation
 from deploy.reconcile.drain import drain
+from deploy.reconcile.report import print_reconciliation
 from deploy.settings import Settings, with_changes
 from deploy.status_line import StatusLine
 from deploy.supervisor import Supervisor
-from deploy.two_sites import SitePlan, two_sites
+from deploy.two_sites import report
+from deploy.two_sites.account import two_sites_account
+from deploy.two_sites.books import read_books
+from deploy.two_sites.layout import SitePlan, two_sites
 from deploy.up import check_not_running, describe, stop_on_signals
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.status_file import StatusUnavailable, read_status, status_path
@@ -130,49 +131,20 @@ class TwoSitesRun:
         await self._cameras.stop_role("city")
         at_b = with_changes(self._plan.b.settings, {"edge.port": self._plan.cameras.edge.port})
         await drain(at_b, DRAIN_TIMEOUT_S, self.line.show, hurry)
-        truth = self._plan.cameras.site.data_path / "city"
+        city = self._plan.cameras.site.data_path / "city"
+        told = await self._command(["mirror", "report", "--json"])
         try:
-            account = await asyncio.to_thread(collect.reconcile, at_b, truth)
+            books, of_b = await asyncio.to_thread(
+                read_books, self._plan.a.settings, at_b, city, self._b_before_switch, told
+            )
         except StoreError as error:
             self.line.say(f"no account: {error}")
             return 1
-        told = await self._command(["mirror", "report", "--json"])
-        missing = int((told.get("missing") or {}).get("missing", 0))
-        judged = judge(account, missing, stored_count(self._plan.b.settings) or 0,
-                       self._b_before_switch, planned=self._planned)  # fmt: skip
-        if as_json:
-            print(json.dumps({
-                "account": msgspec.to_builtins(account), "switch": self._switch,
-                "report": told, "faults": judged, "balanced": not judged,
-            }, ensure_ascii=False, default=str), flush=True)  # fmt: skip
-        else:
-            report.print_reconciliation(account, as_json=False)
-            self._say_loss(account, told, judged)
-        return 1 if judged else 0
-
-    def _say_loss(
-        self, account: Reconciliation, told: dict[str, Any], judged: Sequence[str]
-    ) -> None:
-        missing = told.get("missing") or {}
-        if self._planned:
-            handed = [
-                one["former_end"] - one["end"]
-                for said in told.get("statements", ()) if said["kind"] == "planned"
-                for one in said["partitions"]
-            ]  # fmt: skip
-            short = sum(handed)
-            self.line.say(f"A handed over {len(handed)} partitions; short of A's ends: {short}")
-        else:
-            self.line.say(
-                f"A was lost: known to be missing {missing.get('known_missing', 0)}, sent again by "
-                f"the edge {missing.get('sent_again', 0)}, still missing "
-                f"{missing.get('missing', 0)} (counts of arrivals among them, which are told anew)"
-            )
-        self.line.say(f"lost of what the cameras were told is kept: {lost(account)}")
-        for fault in judged:
-            self.line.say(f"does not balance: {fault}")
-        if not judged:
-            self.line.say("the account over both sites balances")
+        account = two_sites_account(books, of_b.faults, planned=self._planned)
+        if not as_json:
+            print_reconciliation(of_b, as_json=False)
+        report.show(account, of_b, self._plan.b.settings.site.language, as_json=as_json)
+        return 0 if account.balanced else 1
 
     # -- A's end ----------------------------------------------------------------------------
 
@@ -254,32 +226,6 @@ class TwoSitesRun:
                 raise OperatorError(f"not reached in {timeout_s:.0f} s: {shown()}")
             self.line.show(shown())
             await asyncio.sleep(TICK_S)
-
-
-def judge(
-    account: Reconciliation, missing: int, at_b: int, before_switch: int, *, planned: bool
-) -> list[str]:
-    """What does not balance over both sites. What is lost must be in the report of a forced switch;
-    a planned one loses nothing. All else has to balance as at one site."""
-    found = []
-    gone = lost(account)
-    if gone and planned:
-        found.append(f"{gone} records are lost by a planned switch")
-    elif gone > missing:
-        found.append(f"{gone} records are lost, the report says {missing}")
-    # What is lost is missing among what is stored, too: that sentence is no second fault.
-    found += [fault for fault in account.faults if not gone or "are due" not in fault]
-    if at_b <= before_switch:
-        found.append("B has stored nothing since the switch")
-    return found
-
-
-def lost(account: Reconciliation) -> int:
-    """Records that were acknowledged to their sender and are in no book of B."""
-    return sum(
-        max(0, flow.acknowledged - flow.stored - sum(flow.rejected.values()))
-        for flow in account.flows
-    )
 
 
 def _site(site: SitePlan) -> str:

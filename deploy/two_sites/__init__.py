@@ -1,0 +1,1 @@
+"""Two sites on one machine, for `demo --sites 2`."""

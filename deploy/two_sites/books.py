@@ -1,0 +1,99 @@
+"""Reads the books of two sites: the city's log, both stores, the mirror's report.
+
+In: settings of both sites. Out: `SiteBooks` and the five books of B. Never: a judgement, a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from deploy.reconcile import collect
+from deploy.reconcile.balance import Reconciliation
+from deploy.reconcile.open_stores import open_records
+from deploy.settings import Settings
+from deploy.two_sites.account import SiteBooks, Via
+from ingest.senders.simulator.ground_truth import (
+    RecordLine,
+    RunLine,
+    SentLine,
+    SummaryLine,
+    read_lines,
+    truth_files,
+)
+from ingest.store.port import PageRequest, Query, RecordReader
+
+PAGE = 1000
+
+
+def read_books(
+    a: Settings, b: Settings, city: Path, stored_at_switch: int, told: dict[str, Any]
+) -> tuple[SiteBooks, Reconciliation]:
+    """`city`: where it writes its truth. `told`: what `mirror report --json` says. What B lacks is
+    taken out of what is due there, so that B's own books balance for what is left."""
+    by_id, folded = acknowledged(city)
+    with closing(open_records(a)) as reader:
+        at_a = {*stored_ids(reader), *_rejected(reader, by_id.values())}
+    with closing(open_records(b)) as reader:
+        stored_b = stored_ids(reader)
+        at_b = {*stored_b, *_rejected(reader, by_id.values())}
+    lost = [line for record_id, line in by_id.items() if record_id not in at_b]
+    missing = told.get("missing") or {}
+    books = SiteBooks(
+        acknowledged=_by_way(by_id), at_a=at_a, at_b=at_b, folded=folded, stored_b=len(stored_b),
+        stored_b_at_switch=stored_at_switch, known_missing=missing.get("known_missing"),
+        sent_again=missing.get("sent_again"),
+        edges_not_heard=told.get("edges_not_heard", ()),
+    )  # fmt: skip
+    return books, collect.reconcile(b, city, lost)
+
+
+def acknowledged(city: Path) -> tuple[dict[str, RecordLine], int]:
+    """The city's acknowledged records by id, and how many others have no ids any more. Those that
+    the edge refused are not in it: B's five books compare them in number."""
+    found: dict[str, RecordLine] = {}
+    pending: dict[tuple[str, int], RecordLine] = {}
+    folded, run = 0, ""
+    for path in truth_files(city):
+        for line in read_lines(path):
+            match line:
+                case RunLine():
+                    run = line.run
+                case RecordLine():
+                    pending[run, line.n] = line
+                case SummaryLine():
+                    folded += sum(topic.sent for topic in line.topics.values())
+                case SentLine():
+                    for n in line.ns:
+                        record = pending.pop((run, n), None)
+                        if record is not None and n not in line.rejected:
+                            given = line.ids.get(n) or record.id
+                            found[given] = msgspec.structs.replace(record, id=given)
+    return found, folded
+
+
+def stored_ids(reader: RecordReader) -> set[str]:
+    """Of all kinds."""
+    found: set[str] = set()
+    cursor = ""
+    while True:
+        rows, cursor = reader.query(Query(), PageRequest(limit=PAGE, cursor=cursor))
+        found |= {row.record_id for row in rows}
+        if not cursor:
+            return found
+
+
+def _rejected(reader: RecordReader, lines: Iterable[RecordLine]) -> set[str]:
+    ids = [line.id for line in lines if line.expected != "valid"]
+    return {each for each in ids if reader.rejected_record(each) is not None}
+
+
+def _by_way(by_id: dict[str, RecordLine]) -> dict[Via, set[str]]:
+    ways: dict[Via, set[str]] = {"edge": set(), "bus": set()}
+    for record_id, line in by_id.items():
+        ways[line.via].add(record_id)
+    return ways
