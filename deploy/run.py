@@ -172,11 +172,16 @@ def _dispatcher(settings: Settings) -> int:
 
 def _console(settings: Settings) -> int:
     from deploy.reconcile.open_stores import open_operations, open_records, picture_reader
+    from monitor.api.other_site_pictures import PicturesOfBothSites
     from monitor.serve import serve
     from monitor.watch.incident_reader import newest_in_file
 
     _topics_in_the_background(settings)
     console = console_settings(settings)
+    read_picture = picture_reader(console.pictures)
+    if console.other_site_pictures:
+        url, token = console.other_site_pictures, console.other_site_pictures_token
+        read_picture = PicturesOfBothSites(read_picture, url, token).read
     tasks.run(
         serve(
             settings.site,
@@ -184,7 +189,7 @@ def _console(settings: Settings) -> int:
             console,
             open_records=lambda: open_records(settings),
             open_alarms=lambda: open_operations(settings),
-            read_picture=picture_reader(console.pictures),
+            read_picture=read_picture,
             read_processes=lambda: supervised(settings.site.data_path),
             read_watch=partial(_watch_sign, settings),
             read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),

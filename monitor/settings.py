@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from bus.settings import (
     Port,
     Positive,
     Seconds,
+    Secret,
     Share,
     SiteSettings,
     check_trusted_proxies,
@@ -40,6 +42,10 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         "ingest", "quality", "latency", "watchlist", "dispatcher", "recorder",
     )  # fmt: skip
     pictures: str = ""  # fsspec URL of the picture store; empty: that of [pictures]
+    # "http://host:port" of an edge of the other site, which is asked for pictures that are not here;
+    # the host in a record is never asked. Empty: nobody is.
+    other_site_pictures: str = ""
+    other_site_pictures_token: Secret = ""  # one of that edge's `reader_tokens`
     zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
     brokers: str = ""  # where the brokers' /metrics are: "1=http://host:9094/metrics, 2=…"
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes
@@ -48,6 +54,8 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         """Refuse proxies that cannot be."""
         check_trusted_proxies(self.trusted_proxies)
+        if self.other_site_pictures and not re.match(r"https?://[^/]", self.other_site_pictures):
+            raise ValueError('other_site_pictures is an edge\'s address: "http://host:port"')
 
 
 class WatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,33 @@
-"""Where the pictures of records are served, by the edge and by the console. Pure."""
+"""Pictures of records by their name, whatever host a record's address has. Pure.
+
+In: what a record says of a picture. Out: the name it has in every site's store, or nothing. Never:
+a host of the record's, or a name that leaves the store.
+"""
 
 from __future__ import annotations
 
+import re
+from urllib.parse import urlsplit
+
 PICTURES_PREFIX = "/pictures/"
 """What stands before a picture's name in the path of its address."""
+MAX_NAME_CHARACTERS = 200
+_SEGMENT = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
+_MAX_SEGMENTS = 8
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether a name from outside stays inside the store: plain segments, no dots at their
+    beginning."""
+    segments = name.split("/")
+    return len(segments) <= _MAX_SEGMENTS and all(_SEGMENT.fullmatch(s) for s in segments)
+
+
+def name_in_address(recorded: str) -> str:
+    """The name of a picture; empty where the address is not one of an edge's or a console's."""
+    try:
+        path = urlsplit(recorded).path
+    except ValueError:  # a device may write anything: "http://["
+        return ""
+    _, _, name = path.partition(PICTURES_PREFIX)
+    return name if is_safe_name(name) else ""

@@ -21,6 +21,7 @@ from bus import wall_clock
 from bus.client.kafka.mirrored_ends import mirrored_ends
 from bus.contracts import headers, topics
 from bus.contracts.meters import Sent
+from bus.contracts.pictures import MAX_NAME_CHARACTERS, is_safe_name
 from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.errors import BusError
 from bus.settings import SiteSettings
@@ -45,7 +46,7 @@ from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import picture_faults
 from ingest.normalise.foreign import maker_of_path, sentences
 from ingest.pictures import PictureWriter
-from ingest.pictures.names import MAX_NAME_CHARACTERS, is_safe_name, safe
+from ingest.pictures.names import safe
 from ingest.pictures.store import served
 from ingest.settings import EdgeSettings
 from ingest.spool import Spool, SpoolEntry, SpoolFull

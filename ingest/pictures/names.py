@@ -40,9 +40,6 @@ CONTENT_TYPES = {
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 ALARMS_FOLDER = "alarms"
 DAY = re.compile(r"[0-9]{8}")  # the folders of pictures, whose names are days
-MAX_NAME_CHARACTERS = 200
-_SEGMENT = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
-_MAX_SEGMENTS = 8
 
 
 def picture_name(day: str, checkpoint_id: str, record_id: str, role: str, data: bytes) -> str:
@@ -69,13 +66,6 @@ def extension(data: bytes) -> str:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "webp"
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "bin")
-
-
-def is_safe_name(name: str) -> bool:
-    """Whether a name from outside stays inside the store: plain segments, no dots at their
-    beginning."""
-    segments = name.split("/")
-    return len(segments) <= _MAX_SEGMENTS and all(_SEGMENT.fullmatch(s) for s in segments)
 
 
 def content_type(name: str) -> str:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from bus.contracts.pictures import PICTURES_PREFIX
+from bus.contracts.pictures import PICTURES_PREFIX, is_safe_name, name_in_address
 from bus.durable_file import sync_folder
-from ingest.pictures.names import DAY, content_type, is_safe_name
+from ingest.pictures.names import DAY, content_type
 
 MAX_SERVED_BYTES = 32 << 20  # what others put there may be no picture, and larger than memory
 
@@ -133,8 +133,7 @@ class PictureStore:
 
     def name_of(self, url: str) -> str:
         """The name behind an address of ours; empty for anybody else's."""
-        _, found, name = url.partition(PICTURES_PREFIX)
-        return name if found and is_safe_name(name) else ""
+        return name_in_address(url)
 
     def path_of(self, url: str) -> str:
         """Where the picture lies (a path for a folder, an fsspec URL otherwise); empty if not

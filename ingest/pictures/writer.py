@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ingest.pictures.names import is_safe_name
+from bus.contracts.pictures import is_safe_name
 from ingest.pictures.store import PictureStore, write_durably
 
 log = logging.getLogger(__name__)

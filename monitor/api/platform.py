@@ -91,7 +91,8 @@ def platform_routes(services: ConsoleServices) -> APIRouter:
         except (OSError, ValueError) as error:
             raise HTTPException(503, f"the picture store is away: {error}") from error
         if found is None:
-            raise HTTPException(404, "no such picture")
+            text = "no such picture: deleted after its days, or never stored; other sites' "
+            raise HTTPException(404, text + "are found by [console] other_site_pictures")
         content, headers = found
         return Response(content, headers=headers)
 

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
-from bus.contracts.pictures import PICTURES_PREFIX
+from bus.contracts.pictures import PICTURES_PREFIX, name_in_address
 from bus.contracts.register import Register
 from ingest.store.port import RecordRow, RejectedRow
 from monitor.live.live_record import LiveRecord
@@ -61,9 +60,8 @@ def _iso_ms(text: str, zone: ZoneInfo) -> int:
 
 def local_picture(url: str) -> str:
     """The same picture at this console's own address; empty when it is not in our picture store."""
-    path = urlsplit(url).path if url else ""
-    at = path.find(PICTURES_PREFIX)
-    return path[at:] if at >= 0 else ""
+    name = name_in_address(url)
+    return PICTURES_PREFIX + name if name else ""
 
 
 def place(checkpoint_id: str, register: Register) -> Row:

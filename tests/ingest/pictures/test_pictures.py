@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from bus.contracts.pictures import is_safe_name
 from ingest.pictures import PictureRetention, PictureStore, PictureWriter, picture_name
-from ingest.pictures.names import content_type, extension, is_safe_name, safe
+from ingest.pictures.names import content_type, extension, safe
 
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 
