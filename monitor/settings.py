@@ -42,7 +42,7 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         "ingest", "quality", "latency", "watchlist", "dispatcher", "recorder",
     )  # fmt: skip
     pictures: str = ""  # fsspec URL of the picture store; empty: that of [pictures]
-    # "http://host:port" of an edge of the other site, which is asked for pictures that are not here;
+    # "http://host:port" of an edge of the other site, asked for pictures that are not here;
     # the host in a record is never asked. Empty: nobody is.
     other_site_pictures: str = ""
     other_site_pictures_token: Secret = ""  # one of that edge's `reader_tokens`

@@ -24,8 +24,8 @@ class OtherSiteUnavailable(OSError):
 class PicturesOfBothSites:
     """`read` is a `ReadPicture`."""
 
-    def __init__(self, own: ReadPicture, url: str, token: str, timeout_s: float = TIMEOUT_S) -> None:
-        self._own, self._url, self._timeout_s = own, url.rstrip("/"), timeout_s
+    def __init__(self, own: ReadPicture, url: str, token: str) -> None:
+        self._own, self._url = own, url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def read(self, name: str) -> tuple[bytes, dict[str, str]] | None:
@@ -40,10 +40,10 @@ class PicturesOfBothSites:
             raise OtherSiteUnavailable(text + (str(error) or type(error).__name__)) from error
 
     def _ask(self, name: str) -> tuple[bytes, dict[str, str]] | None:
-        until, data = time.monotonic() + self._timeout_s, bytearray()
+        until, data = time.monotonic() + TIMEOUT_S, bytearray()
         address = self._url + PICTURES_PREFIX + name
         with (
-            httpx.Client(timeout=self._timeout_s, trust_env=False, headers=self._headers) as client,
+            httpx.Client(timeout=TIMEOUT_S, trust_env=False, headers=self._headers) as client,
             client.stream("GET", address) as answer,
         ):
             if answer.status_code == 404:
