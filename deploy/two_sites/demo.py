@@ -29,8 +29,8 @@ from deploy.settings import Settings, with_changes
 from deploy.status_line import StatusLine
 from deploy.supervisor import Supervisor
 from deploy.two_sites import report
-from deploy.two_sites.account import two_sites_account
-from deploy.two_sites.books import read_books
+from deploy.two_sites.balance import reconcile_sites
+from deploy.two_sites.collect import read_records
 from deploy.two_sites.layout import SitePlan, two_sites
 from deploy.up import check_not_running, describe, stop_on_signals
 from dr_mirror.plan.status import MirrorStatus
@@ -134,13 +134,13 @@ class TwoSitesRun:
         city = self._plan.cameras.site.data_path / "city"
         told = await self._command(["mirror", "report", "--json"])
         try:
-            books, of_b = await asyncio.to_thread(
-                read_books, self._plan.a.settings, at_b, city, self._b_before_switch, told
+            records, of_b = await asyncio.to_thread(
+                read_records, self._plan.a.settings, at_b, city, self._b_before_switch, told
             )
         except StoreError as error:
             self.line.say(f"no account: {error}")
             return 1
-        account = two_sites_account(books, of_b.faults, planned=self._planned)
+        account = reconcile_sites(records, of_b.faults, planned=self._planned)
         if not as_json:
             print_reconciliation(of_b, as_json=False)
         report.show(account, of_b, self._plan.b.settings.site.language, as_json=as_json)

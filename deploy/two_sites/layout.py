@@ -77,6 +77,7 @@ def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
             "console.port": settings.console.port + ports,
             "dispatcher.metrics_port": settings.dispatcher.metrics_port + ports,
             "streams.metrics_port": settings.streams.metrics_port + ports,
+            "console.other_site_pictures": edge_url,
             **mirror,
         })  # fmt: skip
         own = cluster_settings(own, plans[name])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from deploy.reconcile.balance import Reconciliation
-from deploy.two_sites.account import TwoSitesAccount
+from deploy.two_sites.balance import SitesReconciliation
 
 _TEXTS: dict[str, dict[str, str]] = {
     "en": {
@@ -51,7 +51,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def show(found: TwoSitesAccount, of_b: Reconciliation, language: str, *, as_json: bool) -> None:
+def show(found: SitesReconciliation, of_b: Reconciliation, language: str, *, as_json: bool) -> None:
     """Print it."""
     if as_json:
         plain = {**msgspec.to_builtins(found), "balanced": found.balanced, "lost": found.lost,
@@ -62,7 +62,7 @@ def show(found: TwoSitesAccount, of_b: Reconciliation, language: str, *, as_json
         print(text, flush=True)
 
 
-def lines(found: TwoSitesAccount, of_b: Reconciliation, language: str) -> list[str]:
+def lines(found: SitesReconciliation, of_b: Reconciliation, language: str) -> list[str]:
     """What is said, in order."""
     texts = _TEXTS[language]
     said = [texts["title"]]

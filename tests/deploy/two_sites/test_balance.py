@@ -8,7 +8,7 @@ import pytest
 
 from deploy.reconcile.balance import AlarmTotals, balance
 from deploy.two_sites import report
-from deploy.two_sites.account import SiteBooks, TwoSitesAccount, two_sites_account
+from deploy.two_sites.balance import SiteRecords, SitesReconciliation, reconcile_sites
 
 EDGE, BUS = frozenset("abc"), frozenset("xy")
 
@@ -21,12 +21,12 @@ def account(
     faults: tuple[str, ...] = (),
     at_switch: int = 1,
     not_heard: tuple[str, ...] = (),
-) -> TwoSitesAccount:
-    books = SiteBooks(
+) -> SitesReconciliation:
+    records = SiteRecords(
         acknowledged={"edge": EDGE, "bus": BUS}, at_a=at_a, at_b=at_b, stored_b=len(at_b),
         stored_b_at_switch=at_switch, edges_not_heard=not_heard,
     )  # fmt: skip
-    return two_sites_account(books, faults, planned=planned)
+    return reconcile_sites(records, faults, planned=planned)
 
 
 @pytest.mark.parametrize("planned", [True, False])

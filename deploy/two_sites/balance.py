@@ -1,7 +1,7 @@
 """The account over two sites: what cameras were told, against what each site's store has. Pure.
 
-In: record ids of every book. Out: a `TwoSitesAccount` with all that does not add up. Never: reading
-a book; calling a loss zero because nothing was heard of it.
+In: record ids from every source. Out: a `SitesReconciliation` with all that does not add up. Never:
+I/O; a loss called zero because nothing was heard of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHOWN_IDS = 5
 Via = Literal["edge", "bus"]
 
 
-class SiteBooks(msgspec.Struct, frozen=True, kw_only=True):
+class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     """`acknowledged`: ids that a receiver acknowledged to the city, by the way they came;
     `at_a`, `at_b`: ids in the stores, or among what they rejected. `folded`: acknowledged records
     whose ids are not known any more, compared in number only. `known_missing`, `sent_again`: of the
@@ -34,7 +34,7 @@ class SiteBooks(msgspec.Struct, frozen=True, kw_only=True):
     edges_not_heard: Sequence[str] = ()
 
 
-class TwoSitesAccount(msgspec.Struct, frozen=True, kw_only=True):
+class SitesReconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers are records. `lost`: ids that a camera's receiver or A's store had and B has not."""
 
     by_edge: int
@@ -61,14 +61,14 @@ class TwoSitesAccount(msgspec.Struct, frozen=True, kw_only=True):
         return not self.faults
 
 
-def two_sites_account(
-    books: SiteBooks, faults_of_b: Sequence[str], *, planned: bool
-) -> TwoSitesAccount:
-    """Compare the books. A planned switch may lose nothing; a forced one nothing through an edge
+def reconcile_sites(
+    records: SiteRecords, faults_of_b: Sequence[str], *, planned: bool
+) -> SitesReconciliation:
+    """Compare. A planned switch may lose nothing; a forced one nothing through an edge
     that survived."""
-    edge, direct = books.acknowledged.get("edge", set()), books.acknowledged.get("bus", set())
-    lost_edge, lost_direct = sorted(edge - books.at_b), sorted(direct - books.at_b)
-    only_a = sorted(books.at_a - books.at_b - edge - direct)
+    edge, direct = records.acknowledged.get("edge", set()), records.acknowledged.get("bus", set())
+    lost_edge, lost_direct = sorted(edge - records.at_b), sorted(direct - records.at_b)
+    only_a = sorted(records.at_a - records.at_b - edge - direct)
     faults = [f"B: {fault}" for fault in faults_of_b]
     if lost_edge:
         faults.append(
@@ -77,16 +77,17 @@ def two_sites_account(
     if planned and (lost_direct or only_a):
         missing = sorted({*lost_direct, *only_a})
         faults.append(f"a planned switch lost {len(missing)} records: {_some(missing)}")
-    if not edge or not books.at_a or books.stored_b_at_switch >= books.stored_b:
+    if not edge or not records.at_a or records.stored_b_at_switch >= records.stored_b:
         faults.append(
             "nothing went through the edge, to A's store, or to B's store after the switch"
         )
-    if books.edges_not_heard:
-        faults.append(f"edges that did not say what they sent again: {books.edges_not_heard}")
-    return TwoSitesAccount(
-        by_edge=len(edge), directly=len(direct), stored_a=len(books.at_a),
-        stored_b=books.stored_b, stored_b_after_switch=books.stored_b - books.stored_b_at_switch,
-        folded=books.folded, known_missing=books.known_missing, sent_again=books.sent_again,
+    if records.edges_not_heard:
+        faults.append(f"edges that did not say what they sent again: {records.edges_not_heard}")
+    return SitesReconciliation(
+        by_edge=len(edge), directly=len(direct), stored_a=len(records.at_a),
+        stored_b=records.stored_b,
+        stored_b_after_switch=records.stored_b - records.stored_b_at_switch,
+        folded=records.folded, known_missing=records.known_missing, sent_again=records.sent_again,
         lost_through_edge=lost_edge, lost_directly=lost_direct, only_at_a=only_a, faults=faults,
     )  # fmt: skip
 

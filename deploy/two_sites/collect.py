@@ -1,6 +1,6 @@
-"""Reads the books of two sites: the city's log, both stores, the mirror's report.
+"""Reads the records of two sites: the city's log, both stores, the mirror's report.
 
-In: settings of both sites. Out: `SiteBooks` and the five books of B. Never: a judgement, a write.
+In: settings of both sites. Out: `SiteRecords`, and the account at B. Never: a judgement, a write.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deploy.reconcile import collect
 from deploy.reconcile.balance import Reconciliation
 from deploy.reconcile.open_stores import open_records
 from deploy.settings import Settings
-from deploy.two_sites.account import SiteBooks, Via
+from deploy.two_sites.balance import SiteRecords, Via
 from ingest.senders.simulator.ground_truth import (
     RecordLine,
     RunLine,
@@ -30,11 +30,11 @@ from ingest.store.port import PageRequest, Query, RecordReader
 PAGE = 1000
 
 
-def read_books(
+def read_records(
     a: Settings, b: Settings, city: Path, stored_at_switch: int, told: dict[str, Any]
-) -> tuple[SiteBooks, Reconciliation]:
+) -> tuple[SiteRecords, Reconciliation]:
     """`city`: where it writes its truth. `told`: what `mirror report --json` says. What B lacks is
-    taken out of what is due there, so that B's own books balance for what is left."""
+    taken out of what is due there, so that B's own records balance for what is left."""
     by_id, folded = acknowledged(city)
     with closing(open_records(a)) as reader:
         at_a = {*stored_ids(reader), *_rejected(reader, by_id.values())}
@@ -43,18 +43,18 @@ def read_books(
         at_b = {*stored_b, *_rejected(reader, by_id.values())}
     lost = [line for record_id, line in by_id.items() if record_id not in at_b]
     missing = told.get("missing") or {}
-    books = SiteBooks(
+    records = SiteRecords(
         acknowledged=_by_way(by_id), at_a=at_a, at_b=at_b, folded=folded, stored_b=len(stored_b),
         stored_b_at_switch=stored_at_switch, known_missing=missing.get("known_missing"),
         sent_again=missing.get("sent_again"),
         edges_not_heard=told.get("edges_not_heard", ()),
     )  # fmt: skip
-    return books, collect.reconcile(b, city, lost)
+    return records, collect.reconcile(b, city, lost)
 
 
 def acknowledged(city: Path) -> tuple[dict[str, RecordLine], int]:
     """The city's acknowledged records by id, and how many others have no ids any more. Those that
-    the edge refused are not in it: B's five books compare them in number."""
+    the edge refused are not in it: B's five records compare them in number."""
     found: dict[str, RecordLine] = {}
     pending: dict[tuple[str, int], RecordLine] = {}
     folded, run = 0, ""
