@@ -26,7 +26,7 @@ from bus.client.kafka.admin import Admin
 from bus.client.model import ConsumedRecord
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.meters import Arrived
-from bus.contracts.topics import DATA_VEHICLE, METER_ARRIVED, TOPICS
+from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED, DATA_VEHICLE, METER_ARRIVED, TOPICS
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import RunningCluster, start_cluster
@@ -252,6 +252,11 @@ def test_what_a_camera_was_told_is_kept_over_kills_of_edge_mirror_and_site_and_i
         senders = start_senders(edge)
         wait_for_more(senders)
         wait_until_some(sites)
+        # What an edge cannot know before: which cluster its site is, and that B is its mirror.
+        wait_until(lambda: len(edge.status()["cluster_ids"]) == 2, "the edge knows both sites")
+        wait_until(
+            lambda: on_topic(second.bootstrap, CONTROL_MIRROR_CONFIRMED), "the mirror has confirmed"
+        )
         sites.mirror.kill()
         wait_for_more(senders)
         time.sleep(dice.random() * 0.3)  # the moment of the kill is what is drawn
