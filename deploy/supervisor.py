@@ -188,9 +188,12 @@ class Supervisor:
         if child.state is not RoleState.FAILED:
             self._set_state(child, RoleState.STOPPED)
 
-    def abandon(self) -> None:
-        """Start no child again, whatever becomes of it; `stop` still ends those that live."""
+    def kill_all(self) -> None:
+        """kill -9 of every child with all that it started, at once and for good."""
         self._stopping.update(self.children)
+        for child in self.children.values():
+            if child.pid is not None:
+                _kill_group(child.pid)
 
     @property
     def all_ready(self) -> bool:

@@ -20,7 +20,7 @@ from bus.errors import BusError
 from bus.file_thread import FileThread
 from bus.metrics_server import MetricsServer
 from bus.settings import SiteSettings
-from bus.tasks import watch
+from bus.tasks import spawn, watch
 from bus.wall_clock import now_ms
 from dr_mirror.copy.edge_watch import EdgeWatch
 from dr_mirror.copy.mirror import Mirror
@@ -39,6 +39,7 @@ from dr_mirror.switch.report_file import reports_folder
 log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+CompleteStatus = Callable[[MirrorStatus], MirrorStatus]
 
 STATUS_S = 1.0
 STATUS_TIMEOUT_S = 5.0
@@ -83,25 +84,27 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
     page = MetricsServer(
         settings.metrics_host, settings.metrics_port, metrics.registry, {b"/status": shown.json}
     )
-    main = loop.create_task(_copy_always(site, settings, shown), name="mirror")
-    # Apart from copying, which waits for both clusters: a report is refined while one is dead.
-    refining = watch(loop.create_task(
-        refine_always(reports_folder(site), settings.edge_urls), name="reports"
-    ))  # fmt: skip
+    edges = EdgeWatch(settings.edge_urls)
+    main = loop.create_task(_copy_always(site, settings, shown, edges), name="mirror")
+    # Apart from copying, which waits for both clusters: edges are asked while one is dead.
+    asking = [
+        spawn(edges.run(), name="edges"),
+        spawn(refine_always(reports_folder(site), settings.edge_urls), name="reports"),
+    ]
     ended = loop.create_task(stopping.wait(), name="stop")
     try:
         await asyncio.wait((main, ended), return_when=asyncio.FIRST_COMPLETED)
     finally:
         page.close()
-        for task in (ended, refining, main):
+        for task in (ended, *asking, main):
             task.cancel()
-        await asyncio.gather(refining, return_exceptions=True)
+        await asyncio.gather(*asking, return_exceptions=True)
         with suppress(asyncio.CancelledError):
             await main
 
 
 async def _copy_always(
-    site: SiteSettings, settings: MirrorSettings, shown: StatusPage
+    site: SiteSettings, settings: MirrorSettings, shown: StatusPage, edges: EdgeWatch
 ) -> None:
     """Copy from the primary; after each switch from the other one."""
     watch_sites = SiteWatch(settings)
@@ -118,16 +121,16 @@ async def _copy_always(
             kept = reconciliation_path(site)
             if epochs.copied_from != epochs.clusters.source:
                 kept = kept.with_name(f"back-{kept.name}")  # it is about other brokers
-            mirror = Mirror(directed(settings, epochs), kept)
             now = directed(settings, epochs)
-            edges = EdgeWatch(settings.edge_urls)
+            mirror = Mirror(now, kept)
             carrier = StateCarrier(
                 now.source_bootstrap_servers, now.target_bootstrap_servers, epochs.copied_from,
                 partial(watch_sites.fenced_ms, epochs.copied_from),
             )  # fmt: skip
             if settings.carries_state and settings.target_api == "mirror_append":
                 carrier.start()
-            copying = _copy(site, mirror, shown, edges, carrier, watch_sites)
+            completed = partial(_completed, edges, carrier, watch_sites)
+            copying = _copy(site, mirror, shown, completed)
             try:
                 await _until_switch(copying, watch_sites.wait_for_switch(epochs))
             finally:
@@ -155,13 +158,17 @@ async def _until_switch(
         await asyncio.gather(copying, switching, return_exceptions=True)
 
 
+def _completed(
+    edges: EdgeWatch, carrier: StateCarrier, sites: SiteWatch, status: MirrorStatus
+) -> MirrorStatus:
+    """With what those say that work beside the copy."""
+    return msgspec.structs.replace(
+        with_edges(status, edges.statuses), state=carrier.statuses, confirmed=sites.confirmed
+    )
+
+
 async def _copy(
-    site: SiteSettings,
-    mirror: Mirror,
-    shown: StatusPage,
-    edges: EdgeWatch,
-    carrier: StateCarrier,
-    sites: SiteWatch,
+    site: SiteSettings, mirror: Mirror, shown: StatusPage, completed: CompleteStatus
 ) -> None:
     await _identify(site, mirror)
     clusters = mirror.clusters
@@ -171,8 +178,7 @@ async def _copy(
     )  # fmt: skip
     async with asyncio.TaskGroup() as tasks:
         watch(tasks.create_task(mirror.run(), name="copying"))
-        watch(tasks.create_task(edges.run(), name="edges"))
-        reporting = _report_again_and_again(site, mirror, shown, edges, carrier, sites)
+        reporting = _report_again_and_again(site, mirror, shown, completed)
         watch(tasks.create_task(reporting, name="status"))
 
 
@@ -202,23 +208,14 @@ def with_drill(status: MirrorStatus, drilled: DrillProtocol | None) -> MirrorSta
 
 
 async def _report_again_and_again(
-    site: SiteSettings,
-    mirror: Mirror,
-    shown: StatusPage,
-    edges: EdgeWatch,
-    carrier: StateCarrier,
-    sites: SiteWatch,
+    site: SiteSettings, mirror: Mirror, shown: StatusPage, completed: CompleteStatus
 ) -> None:
     path, drills = status_path(site), LastDrill(drills_path(site))
     thread = FileThread("mirror status", STATUS_TIMEOUT_S, OSError)
     drilled: DrillProtocol | None = None
     try:
         while True:
-            status = with_drill(await mirror.status(now_ms()), drilled)
-            status = with_edges(status, edges.statuses)
-            status = msgspec.structs.replace(
-                status, state=carrier.statuses, confirmed=sites.confirmed
-            )
+            status = completed(with_drill(await mirror.status(now_ms()), drilled))
             shown.show(status)
             try:
                 await thread.run(write_status, path, status)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+from bus.contracts.site_epoch import MAX_NUMBER
+
 SITE_CONFIRMATION_KEY = "mirror.site.confirmation"
 """The dynamic configuration of all brokers that says who confirmed the site epoch last, and why."""
 SITE_MEMBERS_KEY = "mirror.site.members"
@@ -23,7 +25,6 @@ TARGET_CLUSTER_KEY = "mirror.target.cluster.id"
 """The topic's key that says that it is copied to that cluster: it takes records only of a leader
 whose process is confirmed."""
 
-MAX_NUMBER = (1 << 31) - 1
 MAX_REASON_CHARACTERS = 200
 MAX_MEMBERS = 10_000
 NO_INCARNATION = bytes(16)

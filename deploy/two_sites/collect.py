@@ -10,21 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from deploy.reconcile import collect
 from deploy.reconcile.balance import Reconciliation
 from deploy.reconcile.open_stores import open_records
 from deploy.settings import Settings
 from deploy.two_sites.balance import SiteRecords, Via
-from ingest.senders.simulator.ground_truth import (
-    RecordLine,
-    RunLine,
-    SentLine,
-    SummaryLine,
-    read_lines,
-    truth_files,
-)
+from ingest.senders.simulator.ground_truth import RecordLine, read_acknowledged, truth_files
 from ingest.store.port import PageRequest, Query, RecordReader
 
 PAGE = 1000
@@ -35,7 +26,8 @@ def read_records(
 ) -> tuple[SiteRecords, Reconciliation]:
     """`city`: where it writes its truth. `told`: what `mirror report --json` says. What B lacks is
     taken out of what is due there, so that B's own records balance for what is left."""
-    by_id, folded = acknowledged(city)
+    # Those that the edge refused are not in it: B's own account compares them in number.
+    by_id, folded = read_acknowledged(truth_files(city))
     with closing(open_records(a)) as reader:
         at_a = {*stored_ids(reader), *_rejected(reader, by_id.values())}
     with closing(open_records(b)) as reader:
@@ -50,30 +42,6 @@ def read_records(
         edges_not_heard=told.get("edges_not_heard", ()),
     )  # fmt: skip
     return records, collect.reconcile(b, city, lost)
-
-
-def acknowledged(city: Path) -> tuple[dict[str, RecordLine], int]:
-    """The city's acknowledged records by id, and how many others have no ids any more. Those that
-    the edge refused are not in it: B's five records compare them in number."""
-    found: dict[str, RecordLine] = {}
-    pending: dict[tuple[str, int], RecordLine] = {}
-    folded, run = 0, ""
-    for path in truth_files(city):
-        for line in read_lines(path):
-            match line:
-                case RunLine():
-                    run = line.run
-                case RecordLine():
-                    pending[run, line.n] = line
-                case SummaryLine():
-                    folded += sum(topic.sent for topic in line.topics.values())
-                case SentLine():
-                    for n in line.ns:
-                        record = pending.pop((run, n), None)
-                        if record is not None and n not in line.rejected:
-                            given = line.ids.get(n) or record.id
-                            found[given] = msgspec.structs.replace(record, id=given)
-    return found, folded
 
 
 def stored_ids(reader: RecordReader) -> set[str]:

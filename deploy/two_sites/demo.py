@@ -111,7 +111,8 @@ class TwoSitesRun:
             return
         self._b_before_switch = stored_count(self._plan.b.settings) or 0
         if not self._planned:
-            await self._kill_a()
+            self._a.kill_all()
+            self.line.say("site A is dead: kill -9 of all its brokers and applications")
         self._switch = await self._command(self._switch_words())
         self._move_smart_cameras()
         took_ms = self._switch.get("took_ms", -1)
@@ -146,16 +147,7 @@ class TwoSitesRun:
         report.show(account, of_b, self._plan.b.settings.site.language, as_json=as_json)
         return 0 if account.balanced else 1
 
-    # -- A's end ----------------------------------------------------------------------------
-
-    async def _kill_a(self) -> None:
-        """kill -9 of every process of A at once; its supervisor starts none of them again."""
-        self._a.abandon()
-        for child in self._a.children.values():
-            if child.pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-        self.line.say("site A is dead: kill -9 of all its brokers and applications")
+    # -- the switch -------------------------------------------------------------------------
 
     def _move_smart_cameras(self) -> None:
         """The edge moves by itself; cameras that are producers are told the other brokers."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bus.client.admin import commands, queries
-from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp
+from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp, ConfigChanges
 from bus.client.model import TopicDescription, TopicPartition
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient
@@ -34,17 +34,13 @@ from bus.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from bus.protocol.generated.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from dr_mirror.plan.topics import MirrorTopic, TopicPlan
 
 SITE_NUMBER_KEY = "site.number"
 ALL_BROKERS = ""
 TOPICS_AT_ONCE = 200
-"""Topics whose configurations are asked in one request: an answer of about a megabyte."""
+"""Topics whose configurations are asked or changed in one request: an answer of about a megabyte;
+one batch of the metadata log, one multi of ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +132,10 @@ class ClusterAdmin:
     def mark(self, topics: Iterable[str], target_cluster_id: str) -> None:
         """Let these topics say that they are copied to that cluster."""
         names = sorted(topics)
-        change = AlterableConfig(TARGET_CLUSTER_KEY, AlterConfigOp.SET, target_cluster_id)
+        change: ConfigChanges = [(TARGET_CLUSTER_KEY, AlterConfigOp.SET, target_cluster_id)]
         for begin in range(0, len(names), TOPICS_AT_ONCE):
             chunk = names[begin : begin + TOPICS_AT_ONCE]
-            request = IncrementalAlterConfigsRequest(
-                resources=[AlterConfigsResource(TOPIC, name, [change]) for name in chunk]
-            )
+            request = commands.alter_configs_request({(TOPIC, name): change for name in chunk})
             answer = self._client.request_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
             for result in answer.responses:
                 queries.raise_for_error(result.error_code, result.error_message)

@@ -7,16 +7,14 @@ primary. Core: `dr_mirror.plan.confirmation`. Never: a word to brokers that are 
 from __future__ import annotations
 
 import asyncio
-import getpass
 import logging
-import socket
 from collections.abc import Mapping
 
 from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
-from bus.contracts.site_epoch import who_text
 from bus.errors import BusError, ErrorCode
 from bus.wall_clock import now_ms
 from dr_mirror.copy.cluster_admin import ClusterAdmin
+from dr_mirror.copy.own_name import own_name
 from dr_mirror.plan.confirmation import Confirm, FormerPrimaryFence, due
 from dr_mirror.plan.site_epoch import SiteEpochs
 
@@ -32,7 +30,7 @@ class SiteConfirmer:
     def __init__(self, admins: Mapping[str, ClusterAdmin]) -> None:
         """`admins`: by cluster id."""
         self._admins = admins
-        self._who = who_text(getpass.getuser(), socket.gethostname())
+        self._who = own_name()
         self._is_ours: bool | None = None
         self._failure = ""
 

@@ -1,4 +1,4 @@
-"""Carries what people and commands have made at the primary to the other site, within a second.
+"""Carries what people and commands have made at the primary to the other site, as it comes.
 
 In: both sites' addresses. Out: records with the header `mirror-origin` on the other site's topics;
 a `StateStatus` of each kind. Core: `dr_mirror.plan.site_state`. Never: a wait of the copy for it; a
@@ -90,10 +90,6 @@ class StateCarrier:
         once: the thread ends by itself."""
         self._ends_at_s = time.monotonic() + LAST_PASS_S
         self._stopping.set()
-
-    def join(self) -> None:
-        """Wait for the end."""
-        self._thread.join(2 * TIMEOUT_S)
 
     @property
     def _is_over(self) -> bool:

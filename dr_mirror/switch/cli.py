@@ -8,8 +8,6 @@ primary the operator has not named.
 
 from __future__ import annotations
 
-import getpass
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -20,16 +18,14 @@ import typer
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
-from bus.contracts.site_epoch import EpochKind, SiteEpoch, who_text
+from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.errors import BusError
+from dr_mirror.copy.own_name import own_name
 from dr_mirror.plan.site_epoch import SiteClusters, SiteEpochs
 from dr_mirror.plan.states import Language
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.plan.switch import Obstacle
-from dr_mirror.plan.switch_report import (
-    ReportError,
-    SwitchStatement,
-)
+from dr_mirror.plan.switch_report import ReportError, SwitchStatement
 from dr_mirror.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch.drill import drill, drills_path
 from dr_mirror.switch.forced import ForcedSwitch
@@ -204,7 +200,7 @@ def _switch(ctx: typer.Context, to: str, limits: SwitchLimits, as_json: bool) ->
         former, new, selection=ctx.obj.mirror.selection, limits=limits,
         on_step=_on_step(ctx, as_json), report=_report_files(ctx),
         read_status=lambda: read_status(status_path(ctx.obj.site)),
-    ).run(epochs, _who())  # fmt: skip
+    ).run(epochs, own_name())  # fmt: skip
 
 
 def _force(
@@ -235,7 +231,7 @@ def _force(
     return ForcedSwitch(
         new, former_id=former_id, former_name=former.name, limits=limits, status=status,
         report=_report_files(ctx), on_step=_on_step(ctx, as_json),
-    ).run(epochs, _who())  # fmt: skip
+    ).run(epochs, own_name())  # fmt: skip
 
 
 def _bring_back(ctx: typer.Context, limits: SwitchLimits, as_json: bool) -> SwitchStatement:
@@ -250,7 +246,7 @@ def _bring_back(ctx: typer.Context, limits: SwitchLimits, as_json: bool) -> Swit
         source, target, former_servers=servers[0], primary_servers=servers[1],
         selection=settings.selection, limits=limits, report=_report_files(ctx),
         tails=ctx.obj.site.data_path / "mirror" / "tails", on_step=_on_step(ctx, as_json),
-    ).run(epochs, _who())  # fmt: skip
+    ).run(epochs, own_name())  # fmt: skip
 
 
 def _answers(site: SiteClient) -> bool:
@@ -309,10 +305,6 @@ def _on_step(ctx: typer.Context, as_json: bool) -> OnStep:
 def _report_files(ctx: typer.Context) -> Callable[[int], ReportFile]:
     folder = reports_folder(ctx.obj.site)
     return lambda number: ReportFile(folder, number)
-
-
-def _who() -> str:
-    return who_text(getpass.getuser(), socket.gethostname())
 
 
 def _sites(ctx: typer.Context) -> dict[str, SiteClient]:

@@ -42,32 +42,36 @@ async def refine(report: ReportFile, urls: tuple[str, ...]) -> list[str]:
             return []
         told = {one.source for one in said if one.kind == EDGE}
         left = [url for url in urls if url not in told]
+        if not left:
+            return []
         async with EdgeClient() as client:
-            await asyncio.gather(*(_refine(client, url, forced, report) for url in left))
-        said = await asyncio.to_thread(report.read)
+            now_told = await asyncio.gather(
+                *(_refine(client, url, forced, report) for url in left)
+            )
     except (OSError, ReportError, SiteEpochError) as error:
         log.warning("the report of the forced switch is not refined for now: %s", error)
         return list(urls)
-    told = {one.source for one in said if one.kind == EDGE}
-    return [url for url in urls if url not in told]
+    return [url for url, has_told in zip(left, now_told, strict=True) if not has_told]
 
 
 async def _refine(
     client: EdgeClient, url: str, forced: SwitchStatement, report: ReportFile
-) -> None:
-    """Raises OSError, ReportError, SiteEpochError."""
+) -> bool:
+    """Whether the edge has told. Raises OSError, ReportError, SiteEpochError."""
     try:
         answer = await client.sent_again(url, forced.former)
         sent = decode_sent_again(answer) if answer is not None else None
     except (EdgeUnavailable, SentAgainError) as error:
         log.info("the edge %s does not say what it has sent again: %s", url, error)
-        return
+        return False
     if sent is None or sent.new_cluster_id != forced.new:
-        return
-    if not await asyncio.to_thread(_is_of_an_earlier_switch, report, url, sent):
-        one = edge_statement(parse_site_epoch(forced.epoch), url, sent, forced, now_ms())
-        await asyncio.to_thread(report.append, one)
-        log.warning("the edge %s has sent %d records again", url, sent.records)
+        return False
+    if await asyncio.to_thread(_is_of_an_earlier_switch, report, url, sent):
+        return False
+    one = edge_statement(parse_site_epoch(forced.epoch), url, sent, forced, now_ms())
+    await asyncio.to_thread(report.append, one)
+    log.warning("the edge %s has sent %d records again", url, sent.records)
+    return True
 
 
 def _is_of_an_earlier_switch(report: ReportFile, url: str, sent: SentAgain) -> bool:

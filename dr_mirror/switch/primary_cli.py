@@ -7,8 +7,6 @@ cluster's metadata; exit status 1 where a site waits to be confirmed, or was not
 
 from __future__ import annotations
 
-import getpass
-import socket
 from typing import Annotated
 
 import msgspec
@@ -19,9 +17,9 @@ from rich.text import Text
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen
 from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation, reason_text
-from bus.contracts.site_epoch import who_text
 from bus.errors import BusError
 from bus.wall_clock import now_ms
+from dr_mirror.copy.own_name import own_name
 from dr_mirror.plan.confirmation import SiteStanding, force_obstacle
 from dr_mirror.plan.states import Language
 from dr_mirror.switch.report_cli import local_time
@@ -189,7 +187,7 @@ def _force(
         typer.echo(texts["nothing"].format(site=chosen.name), err=to_stderr)
         return
     number = 0 if standing.epoch is None else standing.epoch.number
-    who = who_text(getpass.getuser(), socket.gethostname())
+    who = own_name()
     said = SiteConfirmation(number, ConfirmedBy.OPERATOR, now_ms(), who, words)
     try:
         retried(lambda: chosen.confirm(said), CONFIRM_TIMEOUT_S)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from bus.client.admin import commands
 from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp, ConfigChanges
 from bus.client.admin.queries import raise_for_error
 from bus.client.model import OffsetAndMetadata, TopicPartition
@@ -29,11 +30,6 @@ from bus.protocol.generated.describe_configs import (
     DescribeConfigsResource,
 )
 from bus.protocol.generated.describe_producers import DescribeProducersRequest, TopicRequest
-from bus.protocol.generated.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from bus.protocol.generated.list_groups import ListGroupsRequest
 from bus.protocol.generated.list_offsets import (
     ListOffsetsPartition,
@@ -50,7 +46,7 @@ from bus.protocol.generated.mirror_truncate import (
     PartitionMirrorTruncate,
     TopicMirrorTruncate,
 )
-from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView, SiteKeys
+from dr_mirror.copy.cluster_admin import TOPICS_AT_ONCE, ClusterAdmin, ClusterView, SiteKeys
 from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
 from dr_mirror.plan.groups import GroupOffsets
 from dr_mirror.plan.requests import (
@@ -65,8 +61,6 @@ CLIENT_ID = "databus-mirror-switch"
 CONNECT_TIMEOUT_MS = 3_000
 REQUEST_TIMEOUT_MS = 15_000
 CLAIM_TIMEOUT_MS = 10_000
-TOPICS_AT_ONCE = 200
-"""Topics changed in one request: one batch of the metadata log, one multi of ZooKeeper."""
 FETCH_BYTES = 4 * 1024 * 1024
 RETRY_S = 0.1
 
@@ -166,9 +160,8 @@ class SiteClient:
         own = [(SITE_EPOCH_KEY, AlterConfigOp.SET, epoch.text)]
         if confirms:
             own.append((SITE_CONFIRMATION_KEY, AlterConfigOp.SET, _confirmation(epoch).text))
-        resources = [_resource(BROKER, "", own)]
-        resources += [_resource(TOPIC, name, changes) for name, changes in topics.items()]
-        request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+        of_topics = {(TOPIC, name): changes for name, changes in topics.items()}
+        request = commands.alter_configs_request({(BROKER, ""): own, **of_topics})
         answer = self._client.request_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
         for result in answer.responses:
             if result.error_code == ErrorCode.INVALID_UPDATE_VERSION:
@@ -340,11 +333,6 @@ class SiteClient:
 def _confirmation(epoch: SiteEpoch) -> SiteConfirmation:
     reason = f"{epoch.kind.value} switch to this site"
     return SiteConfirmation(epoch.number, ConfirmedBy.SWITCH, epoch.at_ms, epoch.who, reason)
-
-
-def _resource(kind: int, name: str, changes: ConfigChanges) -> AlterConfigsResource:
-    configs = [AlterableConfig(key, operation, value) for key, operation, value in changes]
-    return AlterConfigsResource(kind, name, configs)
 
 
 def _partitions_of(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:

@@ -24,17 +24,17 @@ _KEPT = 4
 
 def write_sent_again(folder: Path, one: SentAgain) -> None:
     """It replaces the move before away from the same cluster. Raises OSError."""
-    others = [each for each in read_all(folder) if each.former_cluster_id != one.former_cluster_id]
+    others = [each for each in _read_all(folder) if each.former_cluster_id != one.former_cluster_id]
     replace_durably(folder / _NAME, msgspec.json.encode([*others, one][-_KEPT:]))
 
 
 def read_sent_again(folder: Path, former_cluster_id: str) -> SentAgain | None:
     """The newest move away from that cluster; None: there was none."""
-    found = [one for one in read_all(folder) if one.former_cluster_id == former_cluster_id]
-    return found[-1] if found else None
+    found = _read_all(folder)
+    return next((one for one in found if one.former_cluster_id == former_cluster_id), None)
 
 
-def read_all(folder: Path) -> list[SentAgain]:
+def _read_all(folder: Path) -> list[SentAgain]:
     """In the order of the moves."""
     path = folder / _NAME
     try:

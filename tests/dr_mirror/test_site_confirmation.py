@@ -21,7 +21,6 @@ from bus.protocol.generated.produce import (
 from bus.records.build import build_batch
 from bus.records.record import Record
 from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster, start_cluster
-from deploy.testservers.process import JavaServer
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from tests.dr_mirror.test_copying import create
 from tests.dr_mirror.test_switch import (
@@ -31,7 +30,7 @@ from tests.dr_mirror.test_switch import (
     is_read_only,
     send_one,
 )
-from tests.dr_mirror.two_sites import wait_until, wait_until_in_sync
+from tests.dr_mirror.two_sites import wait_until, wait_until_in_sync, zookeeper_of
 
 THREE = {
     "site.number": "1", "default.replication.factor": "3", "min.insync.replicas": "2",
@@ -93,11 +92,7 @@ def test_a_site_that_restarts_whole_takes_records_once_the_mirror_or_an_operator
 ):
     """With the mirror up a producer only waits. Without it, topics that are copied stay read-only,
     others do not, until an operator says so with a reason. A former primary takes no record."""
-    zookeeper = ""
-    if controller == ZOOKEEPER:
-        server: JavaServer = request.getfixturevalue("zookeeper")
-        zookeeper = f"{server.address}/confirm-{dice.randrange(1 << 40)}"
-    with both_sites(tmp_path, zookeeper) as sites:
+    with both_sites(tmp_path, zookeeper_of(controller, request, dice)) as sites:
         a, b = sites.clusters["A"], sites.clusters["B"]
         create(a, TOPIC, PARTITIONS)
         create(a, "event.unmirrored")
@@ -157,11 +152,8 @@ def test_brokers_that_restart_in_turn_are_not_asked_and_all_at_once_they_are(
 ):
     """Each of three brokers stops or is killed, in a drawn order, with nobody there to confirm;
     then all are killed."""
-    connect, controllers = None, 1  # under KRaft the controller stays: brokers alone restart
-    if controller == ZOOKEEPER:
-        controllers = 0
-        server: JavaServer = request.getfixturevalue("zookeeper")
-        connect = f"{server.address}/rolling-{dice.randrange(1 << 40)}"
+    connect = zookeeper_of(controller, request, dice) or None
+    controllers = 1 if controller == KRAFT else 0  # it stays: brokers alone restart
     brokers = [1, 2, 3]
     with start_cluster(
         tmp_path, 3, controller, THREE, controllers, zookeeper_connect=connect

@@ -23,12 +23,17 @@ from bus.records.build import build_batch
 from bus.records.record import Record
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
-from deploy.testservers.process import JavaServer
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.plan.requests import commit_of_group
 from tests.broker.mirror.client import leader_of, mirror
 from tests.dr_mirror.test_copying import committed, consumer, create
-from tests.dr_mirror.two_sites import MirrorProcess, SiteReader, start_site, wait_until
+from tests.dr_mirror.two_sites import (
+    MirrorProcess,
+    SiteReader,
+    start_site,
+    wait_until,
+    zookeeper_of,
+)
 
 TOPIC = "data.vehicle"
 PARTITIONS = 4
@@ -252,11 +257,7 @@ def test_a_planned_switch_that_is_killed_is_finished_by_the_same_command_and_los
     controller: str, tmp_path: Path, dice: random.Random, request: pytest.FixtureRequest
 ):
     """To B while it is sent, killed after a drawn step; then back to A. Both sites are equal."""
-    zookeeper = ""
-    if controller == ZOOKEEPER:
-        server: JavaServer = request.getfixturevalue("zookeeper")
-        zookeeper = f"{server.address}/switch-{dice.randrange(1 << 40)}"
-    with both_sites(tmp_path, zookeeper) as sites:
+    with both_sites(tmp_path, zookeeper_of(controller, request, dice)) as sites:
         a, b = sites.clusters["A"], sites.clusters["B"]
         create(a, TOPIC, PARTITIONS)
         sender = AcknowledgedProducer(a.bootstrap, dice)

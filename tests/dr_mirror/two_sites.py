@@ -6,6 +6,7 @@ process; what is killed is what `databus run mirror` starts.
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from bus.client.admin import queries
 from bus.client.admin.queries import raise_for_error
@@ -29,6 +32,7 @@ from bus.protocol.generated.metadata import MetadataRequest
 from bus.records.batch import iter_batches
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import ZOOKEEPER, RunningCluster, start_cluster
+from deploy.testservers.process import JavaServer
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.status_file import StatusUnavailable, read_status
 
@@ -41,6 +45,14 @@ SOURCE_PROPERTIES = {**ALONE, "site.number": "1"}
 
 Batch = tuple[int, int, bytes]
 """Base offset, end offset, the bytes without the partition leader epoch."""
+
+
+def zookeeper_of(controller: str, request: pytest.FixtureRequest, dice: random.Random) -> str:
+    """A part of an ensemble that nobody else uses; empty under KRaft, which starts none."""
+    if controller != ZOOKEEPER:
+        return ""
+    server: JavaServer = request.getfixturevalue("zookeeper")
+    return f"{server.address}/{dice.randrange(1 << 40)}"
 
 
 def wait_until(holds: Callable[[], object], what: str, timeout_s: float = WAIT_S) -> None:

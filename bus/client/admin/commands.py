@@ -187,6 +187,26 @@ def elect(
     ]
 
 
+def alter_configs_request(
+    resources: Mapping[tuple[int, str], ConfigChanges], *, validate_only: bool = False
+) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+    """All of it in one request."""
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental_alter_configs.AlterConfigsResource(
+                kind,
+                name,
+                [
+                    incremental_alter_configs.AlterableConfig(key, change, value)
+                    for key, change, value in changes
+                ],
+            )
+            for (kind, name), changes in resources.items()
+        ],
+        validate_only=validate_only,
+    )
+
+
 def alter_configs(
     client: SyncClient,
     resources: Mapping[tuple[int, str], ConfigChanges],
@@ -195,19 +215,7 @@ def alter_configs(
 ) -> None:
     """Change single keys. What one broker alone can change (loggers) is asked from that broker."""
     for (kind, name), changes in resources.items():
-        body = incremental_alter_configs.IncrementalAlterConfigsRequest(
-            resources=[
-                incremental_alter_configs.AlterConfigsResource(
-                    kind,
-                    name,
-                    [
-                        incremental_alter_configs.AlterableConfig(key, change, value)
-                        for key, change, value in changes
-                    ],
-                )
-            ],
-            validate_only=validate_only,
-        )
+        body = alter_configs_request({(kind, name): changes}, validate_only=validate_only)
         if kind in BROKER_RESOURCES and name:
             answer = client.request_node(int(name), ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
         else:

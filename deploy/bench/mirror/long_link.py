@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
-from bus.client.admin import commands
-from bus.client.kafka.admin import Admin
 from bus.client.model import TopicPartition
-from bus.client.wire.sync_client import SyncClient
 from bus.settings import BusSettings
+from deploy.bench.mirror.mirror_load import end_offsets_of
 from deploy.bench.mirror.sides import (
     NONE,
     OURS,
     PARTITIONS,
     TOPIC,
     WAIT_S,
-    BrokerPair,
+    MirroringRun,
     MirroringSide,
     end,
-    load,
     load_command,
+    mirroring,
     pair_of_ours,
 )
 from deploy.errors import OperatorError
@@ -53,46 +50,44 @@ class LongLinkRun:
     """One mirror that copies over the link."""
 
     link: DelayedLink
-    pair: BrokerPair
-    side: MirroringSide
-    mirror: subprocess.Popen[bytes]
+    run: MirroringRun
 
     def produce(self, count: int, seconds: int) -> subprocess.Popen[bytes]:
         """At the far end, to its own cluster."""
-        words = load_command("produce", self.pair, TOPIC, count, seconds)
+        words = load_command("produce", self.run.pair, TOPIC, count, seconds)
         return subprocess.Popen(
             [*self.link.far, *words], cwd=PROJECT_ROOT, stdout=subprocess.DEVNULL
         )
 
     def records_at_target(self) -> int:
         """In all partitions."""
-        return _records(self.pair.target, self.side.topic)
+        return _records(self.run.pair.target, self.run.side.topic)
 
     def records_at_source(self) -> int:
         """In all partitions."""
-        return _records(self.pair.source, TOPIC)
+        return _records(self.run.pair.source, TOPIC)
 
     def wait_for(self, records: int) -> float:
         """Until so many are at the target; the time it took, in seconds."""
         begin = time.perf_counter()
         while self.records_at_target() < records:
             if time.perf_counter() - begin > WAIT_S:
-                raise OperatorError(f"{self.side.title}: {records} records did not come over")
+                raise OperatorError(f"{self.run.side.title}: {records} records did not come over")
             time.sleep(POLL_S)
         return time.perf_counter() - begin
 
 
 def records_per_second(side: MirroringSide, settings: Mapping[str, str] = NONE) -> float:
     """Of a backlog that lies at the source."""
-    with _running(side, settings) as run:
-        before = run.records_at_target()
-        run.mirror.send_signal(signal.SIGSTOP)
+    with _running(side, settings) as far:
+        before = far.records_at_target()
+        far.run.process.send_signal(signal.SIGSTOP)
         try:
-            if run.produce(RECORDS, 0).wait(WAIT_S):
+            if far.produce(RECORDS, 0).wait(WAIT_S):
                 raise OperatorError("the producer at the far end has failed")
         finally:
-            run.mirror.send_signal(signal.SIGCONT)
-        return RECORDS / run.wait_for(before + RECORDS)
+            far.run.process.send_signal(signal.SIGCONT)
+        return RECORDS / far.wait_for(before + RECORDS)
 
 
 def gain_of_buffers() -> dict[str, float]:
@@ -107,15 +102,15 @@ def gain_of_buffers() -> dict[str, float]:
 def catch_up_after_cut() -> dict[str, float]:
     """Seconds from the end of a cut until the target is less than a second behind, while records
     go on to come."""
-    with _running(OURS, NONE) as run:
-        run.link.cut()
-        if run.produce(CUT_RATE, CUT_S).wait(WAIT_S):
+    with _running(OURS, NONE) as far:
+        far.link.cut()
+        if far.produce(CUT_RATE, CUT_S).wait(WAIT_S):
             raise OperatorError("the producer at the far end has failed")
-        going_on = run.produce(RATE, int(WAIT_S))
+        going_on = far.produce(RATE, int(WAIT_S))
         try:
-            run.link.heal()
+            far.link.heal()
             begin = time.perf_counter()
-            while run.records_at_source() - run.records_at_target() > RATE:
+            while far.records_at_source() - far.records_at_target() > RATE:
                 if time.perf_counter() - begin > WAIT_S:
                     raise OperatorError("the mirror did not catch up")
                 time.sleep(POLL_S)
@@ -126,25 +121,12 @@ def catch_up_after_cut() -> dict[str, float]:
 
 @contextmanager
 def _running(side: MirroringSide, settings: Mapping[str, str]) -> Iterator[LongLinkRun]:
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-mirror-") as name,
-        DelayedLink(ONE_WAY_S) as link,
-        pair_of_ours(Path(name), link.far_address, link.far) as pair,
-    ):
-        with SyncClient(pair.source, "bench") as client:
-            commands.create_topic(client, TOPIC, partitions=PARTITIONS)
-        mirror = side.start(Path(name) / "mirror", pair, settings)
-        try:
-            load("warm", pair, side.topic, 100, WARM_S)
-            yield LongLinkRun(link, pair, side, mirror)
-        finally:
-            end(mirror)
+    with DelayedLink(ONE_WAY_S) as link:
+        at_far_end = partial(pair_of_ours, host=link.far_address, prefix=link.far)
+        with mirroring(side, at_far_end, warm_s=WARM_S, settings=settings) as run:
+            yield LongLinkRun(link, run)
 
 
 def _records(bootstrap: str, topic: str) -> int:
-    admin = Admin(BusSettings(bootstrap_servers=bootstrap), client_id="bench")
-    try:
-        ends = admin.end_offsets([TopicPartition(topic, n) for n in range(PARTITIONS)])
-    finally:
-        admin.close()
-    return sum(ends.values())
+    places = [TopicPartition(topic, n) for n in range(PARTITIONS)]
+    return sum(end_offsets_of(BusSettings(bootstrap_servers=bootstrap), places).values())

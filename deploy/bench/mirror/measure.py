@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from deploy.bench.mirror import copying, long_link, switching
-from deploy.bench.mirror.copying import CPU, DELAY, MEMORY, OpenPair
+from deploy.bench.mirror.copying import CPU, DELAY, MEMORY
 from deploy.bench.mirror.sides import (
     AT_LEAST_ONCE,
     MIRROR_MAKER,
     OURS,
+    OpenPair,
     pair_of_apache,
     pair_of_ours,
 )

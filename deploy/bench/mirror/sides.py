@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from bus.client.admin import commands
+from bus.client.wire.sync_client import SyncClient
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import RunningCluster, start_cluster
@@ -128,6 +131,43 @@ def pair_of_apache(folder: Path) -> Iterator[BrokerPair]:
     """Each with a heap of 1 GB, as Kafka's own start script gives it."""
     with start_kafka(folder / "a") as source, start_kafka(folder / "b") as target:
         yield BrokerPair(source.address, target.address)
+
+
+@dataclass(frozen=True, slots=True)
+class MirroringRun:
+    """A mirror that copies, warm. `folder`: of its own."""
+
+    side: MirroringSide
+    pair: BrokerPair
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+
+OpenPair = Callable[[Path], AbstractContextManager[BrokerPair]]
+
+
+@contextmanager
+def mirroring(
+    side: MirroringSide,
+    open_pair: OpenPair,
+    *,
+    warm_s: int,
+    settings: Mapping[str, str] = NONE,
+    partitions: int = PARTITIONS,
+    busy: int = PARTITIONS,
+) -> Iterator[MirroringRun]:
+    """On a pair of brokers of its own, whose topic has so many partitions; it has copied a hundred
+    records a second for `warm_s`, into the first `busy` of them."""
+    with tempfile.TemporaryDirectory(prefix="bench-mirror-") as name, open_pair(Path(name)) as pair:
+        with SyncClient(pair.source, "bench") as client:
+            commands.create_topic(client, TOPIC, partitions=partitions)
+        folder = Path(name) / "mirror"
+        process = side.start(folder, pair, settings)
+        try:
+            load("warm", pair, side.topic, 100, warm_s, busy)
+            yield MirroringRun(side, pair, folder, process)
+        finally:
+            end(process)
 
 
 def load(

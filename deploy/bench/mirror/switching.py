@@ -7,28 +7,22 @@ time of the command's own: what counts is what producers were told.
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
 
-from bus.client.admin import commands
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
-from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError
 from bus.settings import BusSettings
 from deploy.bench.mirror.sides import (
-    NONE,
     OURS,
     PARTITIONS,
     TOPIC,
-    BrokerPair,
+    MirroringRun,
     command_of,
-    end,
-    load,
+    mirroring,
     pair_of_ours,
 )
 from deploy.errors import OperatorError
@@ -79,26 +73,27 @@ class SteadyProducer:
 
 def planned_ms() -> dict[str, float]:
     """From the last record that the former primary has acknowledged to the first of the new one."""
-    with _running() as (folder, pair, at_source, at_target):
-        _switch(folder, pair)
+    with _running() as (run, at_source, at_target):
+        _switch(run)
         _wait_for_first(at_target)
         return {"switch": (at_target.first_s - at_source.last_s) * 1000}
 
 
 def forced_ms() -> dict[str, float]:
     """From the command's start, the primary being dead, to the first record at the new one."""
-    with _running() as (folder, pair, _, at_target):
-        pair.clusters[0].kill(1)
+    with _running() as (run, _, at_target):
+        run.pair.clusters[0].kill(1)
         begin = time.monotonic()
-        _switch(folder, pair, "--force")
+        _switch(run, "--force")
         _wait_for_first(at_target)
         return {"forced": (at_target.first_s - begin) * 1000}
 
 
-def _switch(folder: Path, pair: BrokerPair, *words: str) -> None:
+def _switch(run: MirroringRun, *words: str) -> None:
+    command = [*command_of(run.folder, run.pair), "mirror", "switch", "--to", "B", *words]
     done = subprocess.run(
-        [*command_of(folder, pair), "mirror", "switch", "--to", "B", *words], cwd=PROJECT_ROOT,
-        capture_output=True, text=True, timeout=SWITCH_TIMEOUT_S, check=False,
+        command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=SWITCH_TIMEOUT_S,
+        check=False,
     )  # fmt: skip
     if done.returncode:
         raise OperatorError(f"the switch: {(done.stdout + done.stderr)[-300:]}")
@@ -114,25 +109,13 @@ def _wait_for_first(producer: SteadyProducer) -> None:
 
 
 @contextmanager
-def _running() -> Iterator[tuple[Path, BrokerPair, SteadyProducer, SteadyProducer]]:
+def _running() -> Iterator[tuple[MirroringRun, SteadyProducer, SteadyProducer]]:
     """The mirror copies, a producer sends to each site; the one at the target is refused."""
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-mirror-") as name,
-        pair_of_ours(Path(name)) as pair,
-    ):
-        folder = Path(name) / "mirror"
-        with SyncClient(pair.source, "bench") as client:
-            commands.create_topic(client, TOPIC, partitions=PARTITIONS)
-        mirror = OURS.start(folder, pair, NONE)
-        at_source = at_target = None
-        try:
-            load("warm", pair, TOPIC, 100, WARM_S)
-            at_source, at_target = SteadyProducer(pair.source), SteadyProducer(pair.target)
-            time.sleep(SETTLED_S)
-            if at_target.first_s:
-                raise OperatorError("the target took records before the switch")
-            yield folder, pair, at_source, at_target
-        finally:
-            for producer in filter(None, (at_source, at_target)):
-                producer.stop()
-            end(mirror)
+    with mirroring(OURS, pair_of_ours, warm_s=WARM_S) as run, ExitStack() as producers:
+        at_source, at_target = SteadyProducer(run.pair.source), SteadyProducer(run.pair.target)
+        for producer in (at_source, at_target):
+            producers.callback(producer.stop)
+        time.sleep(SETTLED_S)
+        if at_target.first_s:
+            raise OperatorError("the target took records before the switch")
+        yield run, at_source, at_target

@@ -193,6 +193,30 @@ def read_truth(paths: Iterable[Path]) -> TruthTotals:
     return totals
 
 
+def read_acknowledged(paths: Iterable[Path]) -> tuple[dict[str, RecordLine], int]:
+    """The acknowledged records by the ids that their receivers gave them, without those that were
+    rejected at once; how many others a summary stands for."""
+    found: dict[str, RecordLine] = {}
+    pending: dict[tuple[str, int], RecordLine] = {}
+    folded = 0
+    for path in paths:
+        run = ""
+        for line in read_lines(path):
+            match line:
+                case RunLine():
+                    run = line.run
+                case RecordLine():
+                    pending[run, line.n] = line
+                case SummaryLine():
+                    folded += sum(topic.sent for topic in line.topics.values())
+                case SentLine():
+                    for record, record_id, rejected in _acknowledged_of(pending, run, line):
+                        if not rejected:
+                            given = record_id or record.id
+                            found[given] = msgspec.structs.replace(record, id=given)
+    return found, folded
+
+
 def read_lines(path: Path) -> Iterator[TruthLine]:
     """The lines of one file, up to the last whole one: a kill may have torn what follows."""
     with path.open("rb") as file:
@@ -211,6 +235,17 @@ def _decode(text: bytes) -> TruthLine:
     return line
 
 
+def _acknowledged_of(
+    pending: dict[tuple[str, int], RecordLine], run: str, line: SentLine
+) -> Iterator[tuple[RecordLine, str, str]]:
+    """Each record that is pending no longer, the id it was given, why it was rejected. One that is
+    not pending has been folded into a summary with its part."""
+    for n in line.ns:
+        record = pending.pop((run, n), None)
+        if record is not None:
+            yield record, line.ids.get(n, ""), line.rejected.get(n, "")
+
+
 def _apply(
     totals: TruthTotals, pending: dict[tuple[str, int], RecordLine], run: str, line: TruthLine
 ) -> None:
@@ -218,10 +253,8 @@ def _apply(
         case RecordLine():
             pending[run, line.n] = line
         case SentLine():
-            for n in line.ns:
-                record = pending.pop((run, n), None)
-                if record is not None:  # else its part has been folded into a summary
-                    totals.confirm(record, line.ids.get(n, ""), line.rejected.get(n, ""))
+            for record, record_id, rejected in _acknowledged_of(pending, run, line):
+                totals.confirm(record, record_id, rejected)
         case RunLine():
             totals.runs.add(line.run)
         case RuleLine():
