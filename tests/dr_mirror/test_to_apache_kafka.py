@@ -205,7 +205,10 @@ def test_after_kills_of_the_mirror_every_record_is_at_the_target_once_and_in_its
             time.sleep(dice.random() * 0.3)  # the moment of the kill is what is drawn
             mirror.kill()
             seen = _end(reader, topic)
+            killed = mirror.status().generation
             mirror.start()
+        # of two that start at once either may be the newer one: the first must have begun
+        wait_until(lambda: mirror.status().generation > killed, "the older one has begun")
         second = replace(mirror, folder=mirror.folder / "second", process=None).start()
         try:
             wait_until(lambda: mirror.state_of(topic) == "fenced", "the older one stops", 150)
