@@ -29,6 +29,8 @@ NOT_SETTINGS = frozenset(
         "DATABUS_NO_INSTALL",
         "DATABUS_SEED",
         "DATABUS_EVERY_MEMBER",
+        "DATABUS_VICTIMS",
+        "DATABUS_AWAY_S",
     }
 )
 _TABLE = re.compile(r"^\s*\[\s*([A-Za-z0-9_\-]+)\s*\]")
