@@ -14,12 +14,19 @@ import msgspec
 
 from alarm.rules import RuleSet, verdict
 from bus.client.model import ConsumedRecord
-from bus.contracts.alarms import Alarm, Candidate, Incident
-from bus.contracts.topics import EVENT_ALARM, EVENT_INCIDENT
+from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
+from bus.contracts.topics import (
+    EVENT_ACKNOWLEDGED,
+    EVENT_ALARM,
+    EVENT_INCIDENT,
+    EVENT_NOTIFIED,
+)
 
 _Event = TypeVar("_Event")
 _ALARMS = msgspec.json.Decoder(Alarm)
 _INCIDENTS = msgspec.json.Decoder(Incident)
+_NOTIFIED = msgspec.json.Decoder(Notified)
+_ACKNOWLEDGED = msgspec.json.Decoder(Acknowledged)
 
 
 class Decisions(NamedTuple):
@@ -28,11 +35,13 @@ class Decisions(NamedTuple):
     alarms: list[Alarm]
     incidents: list[Incident]
     unreadable: list[str]
+    notified: list[Notified]
+    acknowledged: list[Acknowledged]
 
 
 def decide(messages: Iterable[ConsumedRecord], rules: RuleSet, now_ms: int) -> Decisions:
     """Give the verdicts on candidates. A message that is not ours is reported and passed over."""
-    decisions = Decisions([], [], [])
+    decisions = Decisions([], [], [], [], [])
 
     def judge(value: bytes) -> Alarm | None:
         return verdict(rules, msgspec.json.decode(value, type=Candidate), now_ms)
@@ -45,8 +54,8 @@ def decide(messages: Iterable[ConsumedRecord], rules: RuleSet, now_ms: int) -> D
 
 
 def raised(messages: Iterable[ConsumedRecord]) -> Decisions:
-    """What was decided before: the alarms and incidents of their topics."""
-    decisions = Decisions([], [], [])
+    """What was decided before: the alarms and incidents of their topics, and who was told."""
+    decisions = Decisions([], [], [], [], [])
     for message in messages:
         if message.topic == EVENT_ALARM:
             alarm = _read(message, _ALARMS.decode, decisions)
@@ -54,6 +63,12 @@ def raised(messages: Iterable[ConsumedRecord]) -> Decisions:
         elif message.topic == EVENT_INCIDENT:
             incident = _read(message, _INCIDENTS.decode, decisions)
             decisions.incidents.extend([incident] if incident is not None else [])
+        elif message.topic == EVENT_NOTIFIED:
+            notified = _read(message, _NOTIFIED.decode, decisions)
+            decisions.notified.extend([notified] if notified is not None else [])
+        elif message.topic == EVENT_ACKNOWLEDGED:
+            taken = _read(message, _ACKNOWLEDGED.decode, decisions)
+            decisions.acknowledged.extend([taken] if taken is not None else [])
     return decisions
 
 

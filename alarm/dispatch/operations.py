@@ -19,7 +19,8 @@ from alarm.dispatch import shadow
 from alarm.dispatch.picture_queue import PictureQueue
 from alarm.dispatch.retention import forget
 from alarm.dispatch.schema import prepare
-from bus.contracts.alarms import Alarm, Incident
+from alarm.dispatch.untold import NewlyTold, add_untold, remove_untold
+from bus.contracts.alarms import Acknowledged, Alarm, Incident, Notified
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_key
 from bus.lock_file import hold_lock_file
@@ -44,6 +45,8 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     shadow_since_ms: int | None = None  # what was raised since then another site notifies
     foreign_alarms: Sequence[Alarm] = ()  # raised there
     foreign_incidents: Sequence[Incident] = ()
+    foreign_notified: Sequence[Notified] = ()  # by that site
+    acknowledged: Sequence[Acknowledged] = ()  # here or there: it is on the topic
     notify_since_ms: int = 0  # what was raised or opened earlier is stored, and told nobody
     now_ms: int = 0
 
@@ -56,6 +59,7 @@ class OperationsStore:
         self._path = path
         self._lock = threading.Lock()
         self.notices = NoticeTable(self._transaction, plan)
+        self._newly_told = NewlyTold(plan.escalations)
         self._lock_file = _only_writer(path)
         with sqlite_errors(path):
             self._db = sqlite3.connect(
@@ -110,7 +114,13 @@ class OperationsStore:
         for alarm in new:
             self._notify(alarm, changes)
         new += [alarm for alarm in changes.foreign_alarms if self._put_alarm(alarm)]
-        shadow.drop(self._db, changes.foreign_alarms)
+        since_ms = changes.notify_since_ms
+        shadow.keep(
+            self._db, [one for one in changes.foreign_alarms if one.raised_at_ms >= since_ms]
+        )
+        told = [one.alarm_id for one in changes.foreign_notified]
+        shadow.mark_told(self._db, told, changes.now_ms)
+        self._mark_acknowledged_said(changes.acknowledged)
         self._db.executemany(
             "INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition,"
             " end_offset) VALUES (?, ?, ?, ?, ?, ?)",
@@ -126,6 +136,40 @@ class OperationsStore:
             for alarm in found:
                 self._add_notice(alarm, now_ms)
             return len(found)
+
+    def forget_shadow(self, since_ms: int) -> None:
+        """What was raised before would be notified to nobody."""
+        with self._transaction() as db:
+            shadow.forget(db, since_ms)
+
+    def newly_told(self, now_ms: int) -> list[Notified]:
+        """Alarms of which nobody is still to be told at once, and `event.notified` does not say so
+        yet; some of them."""
+        with self._lock, sqlite_errors(self._path):
+            return self._newly_told.find(self._db, now_ms)
+
+    def mark_said(self, said: Sequence[Notified]) -> None:
+        """`event.notified` says it of these."""
+        if said:
+            with self._transaction() as db:
+                remove_untold(db, said)
+
+    def said_acknowledged(self, since_ms: int) -> set[str]:
+        """Ids of acknowledgements that stand on their topic; those before are forgotten."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM said_acknowledged WHERE at_ms < ?", (since_ms,))
+            return {name for (name,) in db.execute("SELECT id FROM said_acknowledged")}
+
+    def mark_acknowledged_said(self, said: Sequence[Acknowledged]) -> None:
+        """These stand there."""
+        with self._transaction():
+            self._mark_acknowledged_said(said)
+
+    def _mark_acknowledged_said(self, said: Sequence[Acknowledged]) -> None:
+        self._db.executemany(
+            "INSERT OR IGNORE INTO said_acknowledged VALUES (?, ?)",
+            [(one.id, one.at_ms) for one in said],
+        )
 
     def _put_alarm(self, alarm: Alarm) -> bool:
         body = msgspec.json.encode(alarm)
@@ -146,7 +190,7 @@ class OperationsStore:
             return
         since_ms = changes.shadow_since_ms
         if since_ms is not None and alarm.raised_at_ms >= since_ms:
-            shadow.keep(self._db, alarm)
+            shadow.keep(self._db, [alarm])
         else:
             self._add_notice(alarm, changes.now_ms)
 
@@ -154,6 +198,7 @@ class OperationsStore:
         """Without the record: who gets one asks for it by the alarm's id."""
         notice = msgspec.json.encode(msgspec.structs.replace(alarm, record=""))
         self.notices.add(self._db, alarm.alarm_id, notice, alarm.severity, now_ms)
+        add_untold(self._db, alarm.alarm_id)
 
     def _put_incident(
         self, incident: Incident, changes: BatchChanges, *, notify: bool

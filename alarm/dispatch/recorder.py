@@ -23,6 +23,7 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.picture_copier import AlarmPictures, PictureCopier
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.retention import SLICE
+from alarm.dispatch.said_events import SaidEvents
 from alarm.dispatch.shadow import SETTLED_S, SiteRole
 from alarm.rules import RuleSet
 from alarm.settings import DispatcherSettings
@@ -37,11 +38,19 @@ from bus.client.kafka.cluster import (
 )
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
+from bus.contracts.alarms import Acknowledged
 from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
-from bus.notify.acknowledgements import Acknowledgements
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    EVENT_ACKNOWLEDGED,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    EVENT_NOTIFIED,
+)
+from bus.notify.acknowledgements import KEEP_MS, Acknowledgements, AcknowledgementsUnavailable
 from bus.notify.delivery import NoticeDelivery
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notifiers import Notifier, notifiers
@@ -49,16 +58,18 @@ from bus.notify.settings import NoticeSettings
 from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import watch
-from ingest.store.port import Position, StoreError
+from ingest.store.port import Position, StoreError, StoreUnavailable
 from ingest.store.positions import valid_positions
 
 log = logging.getLogger(__name__)
 
 RECORDER = "recorder"
-READ = (EVENT_ALARM, EVENT_INCIDENT, CONTROL_WATCHLIST)
-KEPT = (EVENT_ALARM, EVENT_INCIDENT)  # the watch list is read from its beginning: it is a state
+READ = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, CONTROL_WATCHLIST)
+# The watch list is read from its beginning: it is a state.
+KEPT = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED)
 POLL_TIMEOUT_S = 0.25  # how long a stop may wait for the consumer
 LOCK_S = 1.0  # how often one that stands by tries the lock
+SAY_S = 1.0  # how late the other site learns that somebody was told, or has acknowledged
 FORGET_S = 60.0  # between looks at what is past its time
 ROLE_TIMEOUT_S = 10.0  # who does not hear whether the site is a mirror goes on as one that is none
 RETRY_S = 2.0  # after a store that could not be written
@@ -91,6 +102,8 @@ class OperationsRecorder:
         self._said = ""
         self._forget_at_s = 0.0
         self._takes_over_at_s = 0.0
+        self._say_at_s = 0.0
+        self._acknowledged = Acknowledgements(site)
         self.settled = threading.Event()
 
     async def run(self) -> None:
@@ -148,14 +161,13 @@ class OperationsRecorder:
         self, operations: OperationsStore, configured: Sequence[Notifier]
     ) -> None:
         loop = asyncio.get_running_loop()
-        acknowledged = Acknowledgements(self._site)
         deliveries = [
             NoticeDelivery(
                 operations.notices,
                 one,
                 self._notices.give_up_ms_of(one.name),
                 StoreError,
-                acknowledged.who if one.name in self._notices.escalate_to else None,
+                self._acknowledged.who if one.name in self._notices.escalate_to else None,
                 metrics=self._metrics.notices,
             )
             for one in configured
@@ -204,6 +216,7 @@ class OperationsRecorder:
         with (
             Consumer(self._bus, client_id=RECORDER) as consumer,
             closing(SiteRole(self._bus, f"{RECORDER}-role").start()) as role,
+            closing(SaidEvents(self._bus, f"{RECORDER}-said")) as events,
         ):
             role.wait_until_known(ROLE_TIMEOUT_S)
             self._takes_over_at_s = time.monotonic() + SETTLED_S
@@ -212,12 +225,45 @@ class OperationsRecorder:
                 messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
                 if messages:
                     changes = self._changes(messages, rules, cluster, role.secondary_since_ms)
+                    self._note_acknowledged(changes.acknowledged)
                     operations.apply(changes)
+                    if changes.foreign_alarms:
+                        # The last ones of a former primary come after it has ceased to be one.
+                        self._takes_over_at_s = time.monotonic() + SETTLED_S
                     self._metrics.records.inc(len(messages))
                     wake()
                 if self._notify_left_in_shadow(operations, role):
                     wake()
+                self._say(operations, events)
                 self._forget(operations)
+
+    def _say(self, operations: OperationsStore, events: SaidEvents) -> None:
+        """Once a second, who was told and who has taken what in hand; what the brokers do not take
+        is said again."""
+        if time.monotonic() < self._say_at_s:
+            return
+        self._say_at_s, now_ms = time.monotonic() + SAY_S, wall_clock.now_ms()
+        told = operations.newly_told(now_ms)
+        if told:
+            said = events.publish(EVENT_NOTIFIED, [(one.alarm_id, one) for one in told])
+            operations.mark_said(said)
+        try:
+            taken = self._acknowledged.all()
+        except AcknowledgementsUnavailable as error:
+            log.warning("the other site hears later who has taken what in hand: %s", error)
+            return
+        known = operations.said_acknowledged(now_ms - KEEP_MS) if taken else set()
+        new = [(one.id, one) for one in taken if one.id not in known]
+        if new:
+            operations.mark_acknowledged_said(events.publish(EVENT_ACKNOWLEDGED, new))
+
+    def _note_acknowledged(self, taken: Iterable[Acknowledged]) -> None:
+        """In the file that all processes of the site share. Raises StoreUnavailable."""
+        try:
+            for one in taken:
+                self._acknowledged.add(one.id, one.by_whom, one.at_ms)
+        except AcknowledgementsUnavailable as error:
+            raise StoreUnavailable(str(error)) from error
 
     def _notify_left_in_shadow(self, operations: OperationsStore, role: SiteRole) -> int:
         """How many alarms that were decided in shadow are notified now."""
@@ -239,7 +285,9 @@ class OperationsRecorder:
         """A slice of what is past its time, after every batch while there is more."""
         if time.monotonic() < self._forget_at_s:
             return
-        if operations.forget(self._keep, wall_clock.now_ms()) < SLICE:
+        now_ms = wall_clock.now_ms()
+        operations.forget_shadow(now_ms - self._notices.give_up_ms)
+        if operations.forget(self._keep, now_ms) < SLICE:
             self._forget_at_s = time.monotonic() + FORGET_S
 
     def _changes(
@@ -263,6 +311,8 @@ class OperationsRecorder:
             shadow_since_ms=shadow_since_ms,
             foreign_alarms=foreign.alarms,
             foreign_incidents=foreign.incidents,
+            foreign_notified=foreign.notified,
+            acknowledged=[*found.acknowledged, *foreign.acknowledged],
             positions=_positions(messages, cluster),
             notify_since_ms=now_ms - self._notices.give_up_ms,
             now_ms=now_ms,

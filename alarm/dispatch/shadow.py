@@ -1,8 +1,9 @@
 """A site whose data are a mirror of another one decides as that one does, and notifies nobody.
 
-`SiteRole` says whether it is so, by the topic of its data. What such a site has decided is kept
-until the other one is known to have raised it, too: when the site becomes the primary, what is
-left is notified, marked as perhaps sent before. Never: a notice of what another site has raised.
+`SiteRole` says whether it is so, by the topic of its data. What such a site has decided, or the
+other one has raised, is kept until that one is known to have notified it: when the site becomes the
+primary, what is left is notified, marked as perhaps sent before. Never: a notice of what another
+site is known to have sent.
 """
 
 from __future__ import annotations
@@ -26,8 +27,16 @@ log = logging.getLogger(__name__)
 
 SHADOW_ALARMS = """
 CREATE TABLE shadow_alarms (
-    alarm_id TEXT PRIMARY KEY, raised_at_ms INTEGER NOT NULL
+    alarm_id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL, told INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX shadow_alarms_at ON shadow_alarms (at_ms);
+"""
+"""`told`: the other site has notified it. It may say so before the alarm itself comes here."""
+SHADOW_ALARMS_FROM_4 = f"""
+ALTER TABLE shadow_alarms RENAME TO shadow_alarms_4;
+{SHADOW_ALARMS}
+INSERT INTO shadow_alarms SELECT alarm_id, raised_at_ms, 0 FROM shadow_alarms_4;
+DROP TABLE shadow_alarms_4;
 """
 EVERY_S = 1.0
 TIMEOUT_S = 5.0
@@ -94,27 +103,36 @@ class SiteRole:
         self._known.set()
 
 
-def keep(db: sqlite3.Connection, alarm: Alarm) -> None:
-    """Decided here, notified by nobody yet as far as is known."""
-    db.execute(
-        "INSERT OR IGNORE INTO shadow_alarms VALUES (?, ?)", (alarm.alarm_id, alarm.raised_at_ms)
-    )
-
-
-def drop(db: sqlite3.Connection, alarms: Iterable[Alarm]) -> None:
-    """The other site has raised these, and notifies."""
+def keep(db: sqlite3.Connection, alarms: Iterable[Alarm]) -> None:
+    """Decided here or raised there; notified by nobody yet as far as is known."""
     db.executemany(
-        "DELETE FROM shadow_alarms WHERE alarm_id = ?", [(alarm.alarm_id,) for alarm in alarms]
+        "INSERT OR IGNORE INTO shadow_alarms SELECT ?1, ?2, 0"
+        " WHERE NOT EXISTS (SELECT 1 FROM notices WHERE subject = ?1)",
+        [(alarm.alarm_id, alarm.raised_at_ms) for alarm in alarms],
     )
+
+
+def mark_told(db: sqlite3.Connection, alarm_ids: Iterable[str], now_ms: int) -> None:
+    """The other site has notified these."""
+    db.executemany(
+        "INSERT INTO shadow_alarms VALUES (?, ?, 1)"
+        " ON CONFLICT (alarm_id) DO UPDATE SET at_ms = excluded.at_ms, told = 1",
+        [(alarm_id, now_ms) for alarm_id in alarm_ids],
+    )
+
+
+def forget(db: sqlite3.Connection, since_ms: int) -> None:
+    """What is older would be notified to nobody."""
+    db.execute("DELETE FROM shadow_alarms WHERE at_ms < ?", (since_ms,))
 
 
 def left_in_shadow(db: sqlite3.Connection, since_ms: int, limit: int) -> list[Alarm]:
     """Those that nobody is known to have notified, oldest first and marked; they are no longer
     kept. What was raised before `since_ms` is forgotten."""
-    db.execute("DELETE FROM shadow_alarms WHERE raised_at_ms < ?", (since_ms,))
+    forget(db, since_ms)
     rows = db.execute(
         "SELECT alarm_id, body FROM shadow_alarms JOIN alarms USING (alarm_id)"
-        " ORDER BY shadow_alarms.raised_at_ms LIMIT ?",
+        " WHERE NOT told ORDER BY at_ms LIMIT ?",
         (limit,),
     ).fetchall()
     db.executemany("DELETE FROM shadow_alarms WHERE alarm_id = ?", [(name,) for name, _ in rows])

@@ -60,6 +60,24 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     perhaps_sent_before: bool = False
 
 
+class Notified(msgspec.Struct, frozen=True, kw_only=True):
+    """`event.notified`: nobody is still to be told of an alarm at once. `outcomes`: notifier ->
+    `sent`, or why it was not; who is told only without an acknowledgement may be missing."""
+
+    alarm_id: str
+    at_ms: int
+    outcomes: dict[str, str] = {}
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """`event.acknowledged`: somebody has taken an alarm or an incident in hand; it escalates no
+    more. Who was first stays."""
+
+    id: str
+    by_whom: str
+    at_ms: int
+
+
 IncidentKind = Literal[
     "latency", "quality", "backlog",
     # of the watch

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bus.contracts import topics
-from bus.contracts.alarms import Alarm, Candidate, Incident
+from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
 from bus.contracts.commands import WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
 from bus.contracts.headers import Reason
@@ -26,6 +26,8 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
     topics.EVENT_INCIDENT: Incident,
+    topics.EVENT_NOTIFIED: Notified,
+    topics.EVENT_ACKNOWLEDGED: Acknowledged,
     topics.METER_SENT: Sent,
     topics.METER_ARRIVED: Arrived,
     topics.METER_LATENCY: LatencyCell,

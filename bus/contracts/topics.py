@@ -27,6 +27,8 @@ EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
 EVENT_STATISTICS = "event.statistics"
 EVENT_INCIDENT = "event.incident"
+EVENT_NOTIFIED = "event.notified"
+EVENT_ACKNOWLEDGED = "event.acknowledged"
 EVENT_VIDEO_PROGRESS = "event.video-progress"
 METER_SENT = "meter.sent"
 METER_ARRIVED = "meter.arrived"
@@ -107,6 +109,10 @@ _ALL = (
     Topic(EVENT_STATISTICS, Flow.EVENT, "statistics/1", "the order id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_INCIDENT, Flow.EVENT, "incident/1", "the incident id", 1, _ONE, 30 * DAY_MS,
           "as event.alarm"),
+    Topic(EVENT_NOTIFIED, Flow.EVENT, "notified/1", "the alarm id", 1, _ONE, 30 * DAY_MS,
+          "as event.alarm"),
+    Topic(EVENT_ACKNOWLEDGED, Flow.EVENT, "acknowledged/1", "the id of an alarm or incident", 1,
+          _ONE, 30 * DAY_MS, "as event.alarm"),
     Topic(EVENT_VIDEO_PROGRESS, Flow.EVENT, "video-progress/1", "the order id", 1, _ONE, DAY_MS,
           _DAY),
     Topic(METER_SENT, Flow.METER, "sent/1", "the producer", 1, _ONE, 7 * DAY_MS,

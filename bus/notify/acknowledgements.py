@@ -1,8 +1,9 @@
 """Which alarms and incidents somebody has taken in hand: what is acknowledged escalates no more.
 
 A file of its own, which console, command line, dispatcher and watch share: SQLite lets one write at
-a time. Not a topic, because that the bus is away must be acknowledged, too. Out: who. Never: a
-change of an alarm or an incident.
+a time. Not a topic, because that the bus is away must be acknowledged, too; the dispatcher says on
+`event.acknowledged` what is in it, for another site. Out: who. Never: a change of an alarm or an
+incident.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from bus.contracts.alarms import Acknowledged
 from bus.notify.notice_table import OPEN
 from bus.settings import SiteSettings
 
@@ -66,6 +68,17 @@ class Acknowledgements:
         except sqlite3.Error as error:
             raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error
         return str(rows[0][0]) if rows else ""
+
+    def all(self) -> list[Acknowledged]:
+        """Those of the last `KEEP_MS`, oldest first."""
+        if not self._path.exists():
+            return []
+        try:
+            with closing(self._connect(self._path)) as db:
+                rows = db.execute("SELECT id, by_whom, at_ms FROM acknowledged ORDER BY at_ms")
+                return [Acknowledged(id=name, by_whom=who, at_ms=at) for name, who, at in rows]
+        except sqlite3.Error as error:
+            raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error
 
     def all_names(self) -> dict[str, str]:
         """Who, by the id of an alarm or an incident; of the last `KEEP_MS`."""

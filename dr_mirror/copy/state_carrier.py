@@ -187,7 +187,8 @@ class StateCarrier:
             state, fenced_ms = known.get(record.topic), self._fenced_ms()
             if state is None:
                 is_before = fenced_ms is None or record.timestamp_ms < fenced_ms
-                is_due = is_before and record.header(MIRROR_ORIGIN) is None
+                is_late_due = BY_TOPIC[record.topic].after_fence
+                is_due = (is_before or is_late_due) and record.header(MIRROR_ORIGIN) is None
             else:
                 is_due = state.is_due(record, self._source_cluster_id)
             if is_due:

@@ -24,9 +24,11 @@ from bus.contracts.topics import (
     CONTROL_STATISTICS,
     CONTROL_VIDEO,
     CONTROL_WATCHLIST,
+    EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
+    EVENT_NOTIFIED,
     EVENT_STATISTICS,
     EVENT_VIDEO_PROGRESS,
 )
@@ -46,12 +48,13 @@ class Merge(Enum):
 
 class StateKind(NamedTuple):
     """One kind of state: a topic with one partition. `version` of a record of a state: larger is
-    newer."""
+    newer. `after_fence`: whether the former primary's last words are carried, too."""
 
     name: str
     topic: str
     merge: Merge
     version: Callable[[ConsumedRecord], int | None] = lambda _: None
+    after_fence: bool = False
 
 
 class _Versioned(msgspec.Struct):
@@ -75,6 +78,8 @@ STATE = (
     StateKind("statistics orders", CONTROL_STATISTICS, Merge.NEWEST, _time),
     StateKind("alarms", EVENT_ALARM, Merge.ONCE),
     StateKind("incidents", EVENT_INCIDENT, Merge.ONCE),
+    StateKind("notified", EVENT_NOTIFIED, Merge.ONCE, after_fence=True),
+    StateKind("acknowledgements", EVENT_ACKNOWLEDGED, Merge.ONCE, after_fence=True),
 )
 
 NOT_CARRIED: Mapping[str, str] = MappingProxyType({
@@ -89,14 +94,16 @@ NOT_CARRIED: Mapping[str, str] = MappingProxyType({
     "alarms": "filled from event.alarm at each site",
     "incidents": "filled from event.incident at each site",
     "shadow_alarms": "what this site would have to notify if it became the primary now",
+    "untold_alarms": "what this site has to notify itself; event.notified says when it has",
     "outbox": "of an earlier version",
     "notices": "each site notifies its own people, with its own addresses",
-    "picture_copies": "pictures of alarms are not carried yet",
+    "picture_copies": "each site copies them within its own picture store",
+    "said_acknowledged": "which acknowledgements stand on this site's event.acknowledged",
     # Tables of the console's accounts, and of what people have acknowledged.
     "accounts": "not yet: an account is made at both sites",
     "sessions": "a session is of one console",
     "links": "a link to set a password is of one console",
-    "acknowledged": "not yet: who has taken on an alarm is known at its own site",
+    "acknowledged": "filled from event.acknowledged at each site, and written to it",
 })  # fmt: skip
 
 

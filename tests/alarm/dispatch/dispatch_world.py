@@ -26,9 +26,11 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import (
     CONTROL_WATCHLIST,
+    EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
+    EVENT_NOTIFIED,
     TOPICS,
 )
 from bus.errors import BusError
@@ -41,7 +43,9 @@ from ingest.pictures import AlarmCopies, PictureStore
 from ingest.store.port import PageRequest, StoreUnavailable
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
-USED = (CONTROL_WATCHLIST, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT)
+USED = (
+    CONTROL_WATCHLIST, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+)  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
 WITHIN_S = 30.0

@@ -18,10 +18,10 @@ from bus.client.admin.config_resources import TOPIC, AlterConfigOp
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.client.wire.sync_client import SyncClient
-from bus.contracts.alarms import Alarm
+from bus.contracts.alarms import Alarm, Notified
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
-from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, TOPICS
+from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_NOTIFIED, TOPICS
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_text import notice_text
 from bus.wall_clock import now_ms
@@ -58,15 +58,48 @@ def test_what_is_decided_in_shadow_is_stored_and_notified_to_nobody(
     assert operations.notify_left_in_shadow(0, 5) == 0, "each once"
 
 
-def test_what_the_other_site_has_raised_is_never_notified_here(
+def told(*numbers: int) -> list[Notified]:
+    return [Notified(alarm_id=f"r:{number}", at_ms=0) for number in numbers]
+
+
+def test_what_the_other_site_has_notified_is_never_notified_here(
     operations: OperationsStore,
 ) -> None:
-    """Its copy comes before or after our own decision."""
+    """Its word comes before or after its alarm, and before or after our own decision."""
     operations.apply(BatchChanges(alarms=[alarm(1)], shadow_since_ms=0))
     operations.apply(BatchChanges(foreign_alarms=[alarm(1), alarm(2)], shadow_since_ms=0))
+    operations.apply(BatchChanges(foreign_notified=told(1, 2, 4), shadow_since_ms=0, now_ms=3))
     operations.apply(BatchChanges(alarms=[alarm(2), alarm(3)], shadow_since_ms=0))
+    operations.apply(BatchChanges(foreign_alarms=[alarm(4)], shadow_since_ms=0))
     assert operations.notify_left_in_shadow(0, 5) == 1
     assert subjects(operations) == ["r:3"]
+
+
+def test_what_the_lost_site_has_raised_and_not_notified_is_notified_here(
+    operations: OperationsStore,
+) -> None:
+    """Its mail server was away when it died; what is too old to be told stays untold."""
+    operations.apply(
+        BatchChanges(foreign_alarms=[alarm(1), alarm(30)], shadow_since_ms=0, notify_since_ms=20)
+    )
+    operations.apply(BatchChanges(alarms=[alarm(30)], shadow_since_ms=0))
+    assert operations.notify_left_in_shadow(0, 40) == 1
+    assert subjects(operations) == ["r:30"]
+
+
+def test_what_this_site_has_notified_itself_it_does_not_repeat(operations: OperationsStore) -> None:
+    """It was the primary then; the new one has decided of the same record."""
+    operations.apply(BatchChanges(alarms=[alarm(1)]))
+    operations.apply(BatchChanges(foreign_alarms=[alarm(1)], shadow_since_ms=0))
+    assert operations.notify_left_in_shadow(0, 5) == 0
+
+
+def test_what_is_kept_in_shadow_is_bounded_by_its_age(operations: OperationsStore) -> None:
+    operations.apply(BatchChanges(foreign_notified=told(1), shadow_since_ms=0, now_ms=10))
+    operations.apply(BatchChanges(foreign_alarms=[alarm(1), alarm(30)], shadow_since_ms=0))
+    operations.forget_shadow(20)
+    assert operations.notify_left_in_shadow(0, 40) == 1
+    assert subjects(operations) == ["r:30"]
 
 
 def test_a_former_primary_notifies_what_it_raised_while_it_was_one(
@@ -87,13 +120,32 @@ def test_a_store_of_the_version_before_gets_the_table(tmp_path: Path) -> None:
     path = tmp_path / "operations.db"
     OperationsStore(path).close()
     with sqlite3.connect(path) as db:
-        db.executescript("DROP TABLE shadow_alarms; PRAGMA user_version = 3")
+        db.executescript(
+            "DROP TABLE shadow_alarms; DROP TABLE untold_alarms; DROP TABLE said_acknowledged;"
+            " PRAGMA user_version = 3"
+        )
     store = OperationsStore(path)
     store.apply(BatchChanges(alarms=[alarm(1)], shadow_since_ms=0))
     assert store.notify_left_in_shadow(0, 5) == 1
     store.close()
     with sqlite3.connect(path) as db:
         assert version_of(db) == VERSION
+
+
+def test_what_a_store_of_version_4_kept_in_shadow_is_still_left(tmp_path: Path) -> None:
+    path = tmp_path / "operations.db"
+    store = OperationsStore(path)
+    store.apply(BatchChanges(foreign_alarms=[alarm(1)]))
+    store.close()
+    with sqlite3.connect(path) as db:
+        db.executescript(
+            "DROP TABLE untold_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged;"
+            "CREATE TABLE shadow_alarms (alarm_id TEXT PRIMARY KEY, raised_at_ms INTEGER NOT NULL)"
+            " WITHOUT ROWID; INSERT INTO shadow_alarms VALUES ('r:1', 1); PRAGMA user_version = 4"
+        )
+    store = OperationsStore(path)
+    assert store.notify_left_in_shadow(0, 5) == 1
+    store.close()
 
 
 @pytest.fixture
@@ -114,7 +166,7 @@ def bind(broker: RunningBroker, source: str | None) -> None:
 async def test_a_dispatcher_in_shadow_notifies_when_its_site_takes_over_and_only_what_is_left(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
-    """Two alarms are decided here; the copy of one says that the other site has raised it."""
+    """Two alarms are decided here; the other site says that it has notified one of them."""
     world = DispatchWorld(broker.bootstrap, tmp_path / "site")
     admin = Admin(world.bus, client_id="test")
     admin.ensure_topics([TOPICS[DATA_VEHICLE]])
@@ -127,10 +179,13 @@ async def test_a_dispatcher_in_shadow_notifies_when_its_site_takes_over_and_only
         raised = world.alarms_on_topic()
         producer = Producer(world.bus, client_id="test")
         foreign = msgspec.structs.replace(raised[0], raised_at_ms=now_ms())
-        producer.send(
-            EVENT_ALARM, msgspec.json.encode(foreign), key=foreign.rule_id,
-            headers=[(MIRROR_ORIGIN, MirrorOrigin("another-cluster", 7).value)],
-        )  # fmt: skip
+        notified = Notified(alarm_id=foreign.alarm_id, at_ms=now_ms())
+        for topic, value, key in (
+            (EVENT_ALARM, msgspec.json.encode(foreign), foreign.rule_id),
+            (EVENT_NOTIFIED, msgspec.json.encode(notified), foreign.alarm_id),
+        ):
+            origin = MirrorOrigin("another-cluster", 7).value
+            producer.send(topic, value, key=key, headers=[(MIRROR_ORIGIN, origin)])
         assert producer.close() == 0
         await until(partial(left_in_shadow, world), [raised[1].alarm_id])
         assert world.notified() == 0
@@ -141,4 +196,5 @@ async def test_a_dispatcher_in_shadow_notifies_when_its_site_takes_over_and_only
 
 def left_in_shadow(world: DispatchWorld) -> list[str]:
     with sqlite3.connect(world.path) as db:
-        return [name for (name,) in db.execute("SELECT alarm_id FROM shadow_alarms")]
+        rows = db.execute("SELECT alarm_id FROM shadow_alarms WHERE NOT told")
+        return [name for (name,) in rows]
