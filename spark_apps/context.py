@@ -26,6 +26,7 @@ from ingest.store.port import (
 )
 from ingest.store.positions import replaced_topics, valid_positions
 from spark_apps.cell_publisher import CellPublisher
+from spark_apps.cuts import CutWatch, go_back
 from spark_apps.group_positions import GroupPositions
 from spark_apps.incidents import ReadTimeout, read_incidents, still_open
 from spark_apps.lost_records import LostRecords
@@ -48,12 +49,12 @@ class StoreWriter:
     """
 
     def __init__(self, store: RecordStore, stopping: threading.Event) -> None:
-        self._store = store
+        self.store = store
         self._stopping = stopping
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
         """As the port's `apply`."""
-        return retry(partial(self._store.apply, batch, positions), self._stopping, "store")
+        return retry(partial(self.store.apply, batch, positions), self._stopping, "store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class Context:
     def __post_init__(self) -> None:
         self._lost_told_at_s = time.monotonic()
         self._lost_resumed = False
+        self._cuts: CutWatch | None = None
         self.cells = CellPublisher(self.publisher)
 
     def observe_commit(self, application: str, begun_s: float) -> None:
@@ -91,8 +93,14 @@ class Context:
         fails is not counted: it would make the store look as quick as its errors are."""
         self.metrics.commit_seconds.labels(application).observe(time.monotonic() - begun_s)
 
+    def watch_cuts(self, topics: Iterable[str]) -> None:
+        """Begin: what the topics' keys say now is heeded by `stored_positions`. Raises BusError."""
+        self._cuts = CutWatch(self.settings.bus, topics)
+
     def do_periodic_work(self) -> None:
-        """What nobody asks for: between batches, several times a second."""
+        """What nobody asks for: between batches, several times a second. Raises LogsWereCut."""
+        if self._cuts is not None:
+            self._cuts.check()
         for group in self.groups:
             group.refresh()
         self.cells.publish_due()
@@ -145,6 +153,9 @@ class Context:
         """An application's positions in the store, as far as they still mean something."""
         read = partial(self.store.reader.positions, application)
         found = list(retry(read, self.stopping, "store"))
+        if self._cuts is not None and self._cuts.known:
+            reader, store = self.store.reader, self.store.writer.store
+            found = go_back(reader, store, found, self._cuts.known, self.stopping)
         self.replaced |= {(application, topic) for topic in replaced_topics(found, self.cluster)}
         return valid_positions(found, self.cluster)
 

@@ -41,6 +41,7 @@ from spark_apps.apps.latency import Latency
 from spark_apps.apps.quality import Quality
 from spark_apps.apps.watchlist import Watchlist
 from spark_apps.context import Context
+from spark_apps.cuts import LogsWereCut
 from spark_apps.metrics import StreamsMetrics
 from spark_apps.progress_listener import ProgressListener
 from spark_apps.publisher import EventPublisher
@@ -132,6 +133,7 @@ class Driver:
             stopping=self._stopping,
             metrics=self._metrics,
         )
+        context.watch_cuts(_TOPICS)
         if not WITHOUT_STORE.issuperset(self._names):
             _ = context.store  # opened while the JVM starts
         return context
@@ -163,7 +165,11 @@ class Driver:
 
     def _watch(self, context: Context) -> int:
         while not self._stopping.wait(_WATCH_INTERVAL_S):
-            context.do_periodic_work()
+            try:
+                context.do_periodic_work()
+            except LogsWereCut as error:
+                log.error("streams: %s", error)
+                return 1
             for stream in (query.stream for query in self._queries):
                 if not stream.isActive:
                     log.error("streams: query %s ended: %s", stream.name, _cause(stream))

@@ -129,6 +129,9 @@ HIDDEN: tuple[ConfigKey, ...] = (
     topic_key("internal.segment.bytes", INT, None,
         "As segment.bytes, without its lower bound; for tests, as in Kafka.",
         check=at_least(14)),
+    topic_key("mirror.cuts", STRING, "",
+        "A key of our own: where logs of this topic were cut when this site came back as a "
+        "secondary; applications whose positions are not on the bus go back to it."),
     topic_key("mirror.generation", LONG, 0,
         "A key of our own: the mirror's appends of an older generation are refused, also by a "
         "leader that has not heard of the newer one.",

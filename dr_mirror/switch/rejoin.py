@@ -5,8 +5,9 @@ the record. Core: `dr_mirror.plan.tail`. Never: a log that is cut before its fil
 or while another site epoch is in force at the primary.
 
 1. the former primary takes the site epoch, and its topics are bound to the primary · 2. per
-partition: where the logs part, its own tail into a file, the cut · 3. groups' offsets go back to
-the cut · 4. a site epoch that says so, at the former primary first; the mirror then copies.
+partition: where the logs part, its own tail into a file, the cut; keys of topics say it to those
+whose positions are not on the bus · 3. groups' offsets go back to the cut · 4. a site epoch that
+says so, at the former primary first; the mirror then copies.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror_cuts import CUTS_KEY, LogCut, all_done, cuts_text, parse_cuts, with_cut
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.errors import BusError, ErrorCode
 from bus.wall_clock import now_ms
@@ -119,9 +121,11 @@ class Rejoin:
         partitions = partitions_of(topics)
         claims = self._claim(partitions, is_replicated)
         ends = asyncio.run(self._common_ends(claims, opened, topics))
+        self._say_cuts(epoch, topics, claims, ends)
         for partition, end in ends.items():
             self._cut(epoch, report, partition, claims[partition], end)
         self._claim(partitions, partial(_is_cut, ends))
+        self._finish_cuts(epoch, topics)
         notes = self._set_groups_back(ends)
         return report.append(statement(
             REJOINED, epoch, now_ms(), self._final(report, ends, opened), notes=notes
@@ -206,6 +210,41 @@ class Rejoin:
             primary.close()
         self._on_step("compared", f"{len(found)} partitions")
         return found
+
+    def _say_cuts(
+        self,
+        epoch: SiteEpoch,
+        topics: dict[str, MirrorTopic],
+        claims: Claims,
+        ends: dict[TopicPartition, int],
+    ) -> None:
+        """Before anything is cut, so that a command that is repeated knows it; applications wait
+        for `_finish_cuts`."""
+        said: dict[str, dict[int, LogCut]] = {}
+        for partition, end in ends.items():
+            least = max(end, claims[partition].log_start_offset)
+            if claims[partition].log_end_offset > least:
+                cut = LogCut(least, claims[partition].log_end_offset)
+                said.setdefault(partition.topic, {})[partition.partition] = cut
+        changes: dict[str, ConfigChanges] = {}
+        for name, cuts in said.items():
+            before = parse_cuts(topics[name].configs.get(CUTS_KEY, ""))
+            text = cuts_text(with_cut(before, epoch.number, cuts))
+            changes[name] = [(CUTS_KEY, AlterConfigOp.SET, text)]
+        if changes:
+            retried(lambda: self._former.change(epoch, changes), self._limits.timeout_s)
+
+    def _finish_cuts(self, epoch: SiteEpoch, topics: dict[str, MirrorTopic]) -> None:
+        """All is cut, and nothing copied yet: applications go back from now on."""
+        held = self._former.topics()
+        cuts = {name: parse_cuts(held[name].configs.get(CUTS_KEY, "")) for name in topics}
+        changes: dict[str, ConfigChanges] = {
+            name: [(CUTS_KEY, AlterConfigOp.SET, cuts_text(all_done(found)))]
+            for name, found in cuts.items()
+            if any(not each.is_done for each in found)
+        }
+        if changes:
+            retried(lambda: self._former.change(epoch, changes), self._limits.timeout_s)
 
     def _cut(
         self, epoch: SiteEpoch, report: ReportFile, partition: TopicPartition, claim: Any, end: int

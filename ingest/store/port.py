@@ -346,3 +346,7 @@ class RecordStore(RecordReader, Protocol):
         Idempotent: a batch whose positions were all reached before changes nothing and says so.
         Raises `StoreUnavailable`, `PositionsOverlap`, `StoreError`; then nothing counts.
         """
+
+    def set_positions(self, positions: Sequence[Position]) -> None:
+        """These stand from now on, all or none, also where they are lower than before: their logs
+        were cut, and what follows there is read again. Rows stay. Raises `StoreError`."""

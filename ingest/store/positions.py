@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from bus.client.model import ClusterIdentity, TopicAndPartition
+from bus.contracts.mirror_cuts import LogCut, TopicCuts, first_cut
 from ingest.store.port import Position, PositionsOverlap
 
 
@@ -35,6 +38,34 @@ def valid_positions(
         for p in stored
         if p.cluster_id == cluster.cluster_id and cluster.topic_ids.get(p.topic) == p.topic_id
     }
+
+
+CUTS = "site-epoch"
+"""The application under whose name a store keeps, as an end offset, up to which site epoch it has
+gone back for a partition."""
+
+
+def set_back(
+    stored: Iterable[Position], seen: Iterable[Position], cuts: Mapping[str, Sequence[TopicCuts]]
+) -> list[tuple[Position, Position, LogCut]]:
+    """Positions that are to go back because the log behind them is another one by now: the new one,
+    that of `CUTS` beside it, and the cut. `seen`: those of `CUTS`; `cuts`: by topic."""
+    known = {(p.cluster_id, p.topic_id, p.partition): p.end_offset for p in seen}
+    found = []
+    for position in stored:
+        of_topic = cuts.get(position.topic, ())
+        epoch = known.get((position.cluster_id, position.topic_id, position.partition), -1)
+        cut = first_cut(of_topic, position.partition, epoch)
+        if cut is None:
+            continue
+        end = min(position.end_offset, cut.cut)
+        newest = max(each.epoch for each in of_topic if each.is_done)
+        found.append((
+            msgspec.structs.replace(position, end_offset=end),
+            msgspec.structs.replace(position, application=CUTS, end_offset=newest),
+            cut,
+        ))  # fmt: skip
+    return found
 
 
 def replaced_topics(stored: Iterable[Position], cluster: ClusterIdentity) -> set[str]:

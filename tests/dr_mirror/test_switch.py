@@ -26,6 +26,7 @@ from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.plan.requests import commit_of_group
 from tests.broker.mirror.client import leader_of, mirror
+from tests.dr_mirror.storing_site import StoringSite
 from tests.dr_mirror.test_copying import committed, consumer, create
 from tests.dr_mirror.two_sites import (
     MirrorProcess,
@@ -370,7 +371,8 @@ def test_a_switch_is_refused_is_given_up_in_its_drain_and_has_one_winner(
 def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_only_a_had(
     tmp_path: Path, dice: random.Random
 ):
-    """A dies with thousands of records that the slow link has not carried; B goes on."""
+    """A dies with thousands of records that the slow link has not carried; B goes on, beyond where
+    A's log ended. A's store has read A's tail, and has all of B's records afterwards as well."""
     with both_sites(tmp_path, **SLOW_LINK) as sites:
         a, b = sites.clusters["A"], sites.clusters["B"]
         create(a, TOPIC, PARTITIONS)
@@ -378,6 +380,12 @@ def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_on
         leave_transaction_open(b, a.cluster_id)
         sent = send_records(a, 10_000)
         commit(a, "readers", 9_000)
+        stores = {
+            name: StoringSite(cluster, tmp_path / f"store-{name}", TOPIC)
+            for name, cluster in sites.clusters.items()
+        }
+        former_rows = stores["A"].run()
+        assert len(former_rows) == sent
         wait_until(lambda: heard(sites) > 9_000, "the mirror has heard of what A has")
         a.kill(1)
         assert sites.switch("B").returncode == 1
@@ -392,6 +400,7 @@ def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_on
         known = sum(one["known_missing"] for one in said["partitions"])
         assert 0 < known <= sent - sum(ends.values())
         send_one(b)
+        send_records(b, sent)
         a.restart(1)  # it does not know of the epoch yet, and waits until the mirror tells it
         refused = sites.switch("B", "--force")
         assert refused.returncode == 1
@@ -409,6 +418,11 @@ def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_on
         sites.wait_until_equal()
         sites.assert_equal()
         assert is_read_only(a)
+        rows = {name: store.run() for name, store in stores.items()}
+        own_rows = former_rows - rows["B"]
+        assert len(own_rows) == sum(one["records"] for one in own)
+        assert rows["A"] == rows["B"] | own_rows
+        assert stores["A"].run() == rows["A"], "positions go back once"
         home = sites.switch("A")
         assert home.returncode == 0, home.stdout + home.stderr
         send_one(a)

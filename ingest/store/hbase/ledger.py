@@ -70,15 +70,23 @@ def begin_attempt(ledger: Ledger, now_ms: int, positions: Sequence[Position] = (
     return msgspec.structs.replace(ledger, begun=max(now_ms, ledger.begun + 1), pending=pending)
 
 
+def with_positions(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
+    """These positions stand; what was under way has failed."""
+    return msgspec.structs.replace(_abandon_attempt(ledger), ends=_ends(ledger, positions))
+
+
 def commit_attempt(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
     """The attempt that is under way counts, and these positions with it."""
-    ends = dict(ledger.positions()) | {position_key(p): p.end_offset for p in positions}
     return msgspec.structs.replace(
-        ledger,
-        committed=ledger.begun,
-        pending=(),
-        ends=tuple((*key, end) for key, end in sorted(ends.items())),
+        ledger, committed=ledger.begun, pending=(), ends=_ends(ledger, positions)
     )
+
+
+def _ends(
+    ledger: Ledger, positions: Sequence[Position]
+) -> tuple[tuple[str, str, str, str, int, int], ...]:
+    ends = dict(ledger.positions()) | {position_key(p): p.end_offset for p in positions}
+    return tuple((*key, end) for key, end in sorted(ends.items()))
 
 
 def _abandon_attempt(ledger: Ledger) -> Ledger:

@@ -27,7 +27,13 @@ from ingest.store.hbase.attempt import (
 )
 from ingest.store.hbase.columns import HEAD, HEAD_ROW
 from ingest.store.hbase.connection import HbaseConnection, ThriftSession
-from ingest.store.hbase.ledger import Ledger, begin_attempt, commit_attempt, open_writer
+from ingest.store.hbase.ledger import (
+    Ledger,
+    begin_attempt,
+    commit_attempt,
+    open_writer,
+    with_positions,
+)
 from ingest.store.hbase.pause import AttemptGate
 from ingest.store.hbase.reader import HbaseReader
 from ingest.store.port import Applied, Position, StoreBatch, StoreError, StoreUnavailable
@@ -110,6 +116,12 @@ class HbaseStore(HbaseReader):
             if ledger != attempt:
                 raise StoreError(f"attempt {attempt.begun} was given up for {ledger.begun}")
             _advance(session, written, commit_attempt(attempt, positions))
+
+    def set_positions(self, positions: Sequence[Position]) -> None:
+        """See `RecordStore.set_positions`. An attempt under way has failed: it covers others."""
+        with self._lock, self._hbase.session() as session:
+            ledger, written = self._own_ledger(session)
+            _advance(session, written, with_positions(ledger, positions))
 
     def _own_ledger(self, session: ThriftSession) -> tuple[Ledger, bytes | None]:
         ledger, written = columns.read_ledger(session)

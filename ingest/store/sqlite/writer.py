@@ -177,6 +177,11 @@ class SqliteStore(SqliteReader):
         self._forget(applied.stored + applied.stored // 4)
         return applied
 
+    def set_positions(self, positions: Sequence[Position]) -> None:
+        """See `RecordStore.set_positions`."""
+        with self._write_lock, sqlite_errors(self.path), immediate_transaction(self._db):
+            self._db.executemany(_PUT_POSITION, (astuple(p)[:6] for p in positions))
+
     def close(self) -> None:
         """Checkpoint, close, and let another writer in."""
         super().close()

@@ -200,6 +200,18 @@ def test_a_batch_that_overlaps_what_is_stored_is_refused(
     assert [p.end_offset for p in store.positions("ingest")] == [4, 1]
 
 
+def test_positions_that_are_set_stand_also_where_they_are_lower_and_rows_stay(store: RecordStore):
+    """Their log was cut; what follows there is read again, and counted once."""
+    store.apply(StoreBatch(rows=[row(1), row(2), row(3)]), [position(3, 0)])
+    mark = position(7, application="site-epoch")
+    store.set_positions([position(1), mark])
+    assert [p.end_offset for p in store.positions("ingest")] == [1]
+    assert [p.end_offset for p in store.positions("site-epoch")] == [7]
+    applied = store.apply(StoreBatch(rows=[row(3), row(4)]), [position(3, 1)])
+    assert (applied.already_applied, applied.stored, applied.duplicates) == (False, 1, 1)
+    assert store.counts().stored == {"vehicle": 4}
+
+
 def test_applications_and_clusters_have_their_own_positions(store: RecordStore):
     """The quality query does not move the ingest query's positions."""
     store.apply(StoreBatch(), [position(5)])

@@ -1,0 +1,106 @@
+"""Logs of a former primary that were cut when it came back: whose positions go back, and when a
+driver has to begin anew.
+
+In: the topics' key `mirror.cuts`. Out: positions of the store, lower than they were. Never: a batch
+of a driver that began before a cut behind positions that were set back: it ends, and the next one
+begins at the cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+
+from bus.client.kafka.admin import Admin
+from bus.contracts.mirror_cuts import CUTS_KEY, TopicCuts, parse_cuts
+from bus.errors import BusError
+from bus.settings import BusSettings
+from ingest.store.port import Position, RecordReader, RecordStore
+from ingest.store.positions import CUTS, set_back
+from spark_apps.retry import retry
+
+log = logging.getLogger(__name__)
+
+CLIENT_ID = "streams-cuts"
+TIMEOUT_S = 10.0
+EVERY_S = 5.0
+
+
+class LogsWereCut(Exception):
+    """Topics of this driver have other records than those it has read; the text names them."""
+
+
+class CutWatch:
+    """The cuts of some topics. Invariant: `known` is what the driver began with."""
+
+    def __init__(self, bus: BusSettings, topics: Iterable[str]) -> None:
+        self._bus = bus
+        self._topics = sorted(topics)
+        self._asked_s = time.monotonic()
+        self.known = read_cuts(bus, self._topics)
+
+    def check(self) -> None:
+        """Every few seconds, ask again. Raises LogsWereCut."""
+        if time.monotonic() - self._asked_s < EVERY_S:
+            return
+        self._asked_s = time.monotonic()
+        try:
+            now = read_cuts(self._bus, self._topics)
+        except BusError as error:
+            log.info("it is not known just now whether logs were cut: %s", error)
+            return
+        cut = sorted(name for name, cuts in now.items() if cuts != self.known.get(name))
+        if cut:
+            raise LogsWereCut(
+                f"the logs of {', '.join(cut)} were cut when this site came back as a secondary; "
+                "this driver ends, and the next one begins at the cut"
+            )
+
+
+def read_cuts(bus: BusSettings, topics: Sequence[str]) -> Mapping[str, tuple[TopicCuts, ...]]:
+    """Those of topics that have any. Raises BusError."""
+    with closing(Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)) as admin:
+        found = admin.all_topic_configs(topics)
+    cuts = {}
+    for name, values in found.items():
+        try:
+            parsed = parse_cuts(values.get(CUTS_KEY, ""))
+        except ValueError as error:
+            log.error("%s of %s is passed over: %s", CUTS_KEY, name, error)
+            continue
+        if parsed:
+            cuts[name] = parsed
+    return cuts
+
+
+def go_back(
+    reader: RecordReader,
+    store: RecordStore,
+    stored: Sequence[Position],
+    cuts: Mapping[str, Sequence[TopicCuts]],
+    stopping: threading.Event,
+) -> list[Position]:
+    """The positions as they stand now: behind a cut they are set back in the store, once for each
+    site epoch. Rows stay. Raises StoreError."""
+    seen = retry(partial(reader.positions, CUTS), stopping, "store")
+    changes = set_back(stored, seen, cuts)
+    if not changes:
+        return list(stored)
+    marks = [each for position, mark, _ in changes for each in (position, mark)]
+    retry(partial(store.set_positions, marks), stopping, "store")
+    before = {(p.topic, p.partition): p.end_offset for p in stored}
+    for position, mark, cut in changes:
+        was = before[position.topic, position.partition]
+        if was > position.end_offset:
+            log.warning(
+                "%s-%d: site epoch %d has cut the log at %d; read again from there. Of this site's "
+                "own tail %d records were read, and their rows stay",
+                position.topic, position.partition, mark.end_offset, position.end_offset,
+                min(was, cut.former_end) - position.end_offset,
+            )  # fmt: skip
+    now = {(p.topic, p.partition): p for p, _, _ in changes}
+    return [now.get((p.topic, p.partition), p) for p in stored]
