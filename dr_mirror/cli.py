@@ -20,6 +20,7 @@ from bus.cli.show import AsJson, print_json, screen, size_text
 from bus.wall_clock import now_ms
 from dr_mirror.copy.verify import PartitionComparison, verify
 from dr_mirror.counts_cli import counts
+from dr_mirror.plan.pictures import PicturePolicy, PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus
 from dr_mirror.plan.report import states_of
 from dr_mirror.plan.states import Language, MirrorState
@@ -59,6 +60,10 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "edges": "Oldest record not at the target, of what came through edges: {rpo} s",
         "edge": "edge", "sends_to": "sends to", "kept": "kept records",
         "uncovered": "deleted too early", "heard": "heard at",
+        "pictures": "Pictures that are copied: {policy}", "waiting": "to come", "copied_pictures":
+        "copied", "given_up": "never came, or not taken", "compared": "compared again",
+        "differing": "not what the source has", "hits": "those of alarms", "all":
+        "those of all records",
         "home": "its own site", "second": "the other site",
         "differs": "DIFFERS at offset {offset}: {detail}", "skipped": "not compared: {reason}",
         "produced": "nothing is compared: with mirror.target_api = \"produce\" batches and offsets "
@@ -90,6 +95,9 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "newer_there": "对方较新", "problem": "当前未传送",
         "edges": "经由接入端的记录,目标端尚缺的最早记录:{rpo} 秒",
         "edge": "接入端", "sends_to": "发往", "kept": "保留的记录", "uncovered": "过早删除",
+        "pictures": "图片复制范围:{policy}", "waiting": "待复制", "copied_pictures": "已复制",
+        "given_up": "源端始终没有或目标端拒收", "compared": "持续比对", "differing": "与源端不一致",
+        "hits": "仅告警图片", "all": "全部记录的图片",
         "heard": "最后应答", "home": "本站点", "second": "另一站点",
         "differs": "在偏移量 {offset} 处不同:{detail}", "skipped": "未比较:{reason}",
         "produced": "未比较:mirror.target_api = \"produce\" 时目标端的批次与偏移量与源端不同;"
@@ -131,7 +139,8 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 def _is_well(found: MirrorStatus) -> bool:
     wrong = [state for state in states_of(found) if state.text.remedy_en]
-    return not found.unreachable and set(wrong) <= {MirrorState.LOOP}
+    is_well = not found.unreachable and not found.pictures.needs_someone
+    return is_well and set(wrong) <= {MirrorState.LOOP}
 
 
 def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzinfo) -> None:
@@ -163,6 +172,7 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
     _show_state(found, language, zone)
     _show_edges(found, language, zone)
     _show_proof(found.proof, language, zone)
+    _show_pictures(found.pictures, language)
     for said in found.confirmed:
         typer.echo(
             texts["confirmed"].format(
@@ -208,6 +218,24 @@ def _show_edges(found: MirrorStatus, language: Language, zone: tzinfo) -> None:
                str(one.uncovered_records), heard, one.problem]  # fmt: skip
         table.add_row(*map(Text, row))
     screen().print(table)
+
+
+def _show_pictures(found: PictureStatus, language: Language) -> None:
+    if found.policy == PicturePolicy.NONE:
+        return
+    texts = _TEXTS[language]
+    columns = ("copied_pictures", "size", "waiting", "given_up", "compared", "differing", "problem")
+    title = texts["pictures"].format(policy=texts[found.policy])
+    table = Table(*(texts[column] for column in columns), title=title, title_justify="left")
+    wrong = (*found.differing, *found.other)
+    row = [str(found.copied), size_text(found.copied_bytes), str(found.waiting),
+           str(found.given_up), str(found.compared), str(len(wrong)), found.problem]  # fmt: skip
+    table.add_row(*map(Text, row))
+    screen().print(table)
+    for name in wrong:
+        typer.echo(f"{texts['differing']}: {name}")
+    for name in found.shown_given_up:
+        typer.echo(f"{texts['given_up']}: {name}")
 
 
 def _show_proof(proof: ProofStatus, language: Language, zone: tzinfo) -> None:

@@ -24,14 +24,24 @@ from bus.tasks import spawn, watch
 from bus.wall_clock import now_ms
 from dr_mirror.copy.edge_watch import EdgeWatch
 from dr_mirror.copy.mirror import Mirror
+from dr_mirror.copy.picture_link import PictureLink
+from dr_mirror.copy.picture_replicator import PictureReplicator, picture_routes
 from dr_mirror.copy.site_watch import SiteWatch, directed, waits_for_rejoin
 from dr_mirror.copy.state_carrier import StateCarrier
 from dr_mirror.metrics import MirrorMetrics
+from dr_mirror.plan.pace import LinkLimit
+from dr_mirror.plan.pictures import PicturePolicy, PictureStatus
 from dr_mirror.plan.report import LagCurve, MirrorReport
+from dr_mirror.plan.site_epoch import SiteEpochs
 from dr_mirror.plan.sites import SitesError
 from dr_mirror.plan.status import MirrorStatus, with_edges
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.status_file import reconciliation_path, status_path, write_status
+from dr_mirror.status_file import (
+    pictures_path,
+    reconciliation_path,
+    status_path,
+    write_status,
+)
 from dr_mirror.switch.drill import DrillProtocol, LastDrill, drills_path
 from dr_mirror.switch.edges import refine_always
 from dr_mirror.switch.report_file import reports_folder
@@ -108,10 +118,12 @@ async def _copy_always(
 ) -> None:
     """Copy from the primary; after each switch from the other one."""
     watch_sites = SiteWatch(settings)
+    pictures = PictureCopying(site, settings)
     try:
         while True:
             epochs = await _answered(watch_sites.identify)
             if waits_for_rejoin(epochs):
+                pictures.turn(epochs, LinkLimit(settings.link_bytes_per_s), lambda: 0)
                 log.warning(
                     "mirror: nothing is copied after a forced switch until the former primary has "
                     "rejoined: databus mirror switch --back (%s)", epochs.newest,
@@ -127,18 +139,61 @@ async def _copy_always(
                 now.source_bootstrap_servers, now.target_bootstrap_servers, epochs.copied_from,
                 partial(watch_sites.fenced_ms, epochs.copied_from),
             )  # fmt: skip
-            if settings.carries_state and settings.target_api == "mirror_append":
+            if settings.is_state_carried:
                 carrier.start()
-            completed = partial(_completed, edges, carrier, watch_sites)
+            pictures.turn(epochs, mirror.link, mirror.lag_bytes)
+            completed = partial(_completed, edges, carrier, watch_sites, pictures)
             copying = _copy(site, mirror, shown, completed)
             try:
                 await _until_switch(copying, watch_sites.wait_for_switch(epochs))
             finally:
+                pictures.free_link()
                 carrier.stop()  # its last pass goes on beside the mirror the other way
                 mirror.close()
             log.warning("mirror: the primary site has changed: %s", watch_sites.epochs.newest)
     finally:
+        pictures.stop()
         watch_sites.close()
+
+
+class PictureCopying:
+    """Pictures from the primary's edge to the other one's. What the edge of a site that is lost
+    still has goes on coming until another direction is known, which takes both sites' word."""
+
+    def __init__(self, site: SiteSettings, settings: MirrorSettings) -> None:
+        self._site, self._settings = site, settings
+        self._copier: PictureReplicator | None = None
+        self._link: PictureLink | None = None
+
+    @property
+    def status(self) -> PictureStatus:
+        """How it stands."""
+        return PictureStatus() if self._copier is None else self._copier.status
+
+    def turn(self, epochs: SiteEpochs, limit: LinkLimit, lag_bytes: Callable[[], int]) -> None:
+        """From the primary on; after a forced switch, until the former primary has rejoined, from
+        that one still."""
+        self.stop()
+        settings = self._settings
+        if settings.pictures is PicturePolicy.NONE:
+            return
+        is_home = (epochs.copied_from == epochs.clusters.source) != waits_for_rejoin(epochs)
+        path = pictures_path(self._site)
+        if not is_home:
+            path = path.with_name(f"back-{path.name}")
+        route = picture_routes(settings, epochs.clusters)[0 if is_home else 1]
+        self._link = PictureLink(asyncio.get_running_loop(), limit, lag_bytes)
+        self._copier = PictureReplicator(route, path, settings.proof_pace, self._link).start()
+
+    def free_link(self) -> None:
+        """No records come over it for now."""
+        if self._link is not None:
+            self._link.lag_bytes = lambda: 0
+
+    def stop(self) -> None:
+        """End what goes on."""
+        if self._copier is not None:
+            self._copier.stop()
 
 
 async def _until_switch(
@@ -159,12 +214,14 @@ async def _until_switch(
 
 
 def _completed(
-    edges: EdgeWatch, carrier: StateCarrier, sites: SiteWatch, status: MirrorStatus
-) -> MirrorStatus:
+    edges: EdgeWatch, carrier: StateCarrier, sites: SiteWatch, pictures: PictureCopying,
+    status: MirrorStatus,
+) -> MirrorStatus:  # fmt: skip
     """With what those say that work beside the copy."""
     return msgspec.structs.replace(
-        with_edges(status, edges.statuses), state=carrier.statuses, confirmed=sites.confirmed
-    )
+        with_edges(status, edges.statuses), state=carrier.statuses, confirmed=sites.confirmed,
+        pictures=pictures.status,
+    )  # fmt: skip
 
 
 async def _copy(

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from bus.settings import NotNegative, PageOfMetrics, Positive
+from bus.settings import NotNegative, PageOfMetrics, Positive, Secret
 from dr_mirror.plan.partition_proof import ProofPace
+from dr_mirror.plan.pictures import PicturePolicy
 from dr_mirror.plan.selection import BLACK_LIST, WHITE_LIST, SelectionError, TopicSelection
 
 Streams = Annotated[int, msgspec.Meta(ge=1, le=16)]
@@ -21,6 +22,8 @@ RefreshSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=3600)]
 """How often topics and configurations of both sides are compared."""
 EdgeUrl = Annotated[str, msgspec.Meta(pattern=r"^https?://[^/?#\s]+$")]
 """Without a path."""
+PicturesUrl = Annotated[str, msgspec.Meta(pattern=r"^(https?://[^/?#\s]+)?$")]
+"""The same, or empty."""
 ProofSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=30 * 86_400)]
 
 
@@ -60,6 +63,11 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     # edges that have both sites, http://host:8650: what they keep is shown, and what they have sent
     # again after a forced switch is taken off what is missing
     edge_urls: tuple[EdgeUrl, ...] = ()
+    # which pictures of records come to the other site: none, hits (of alarms only), all
+    pictures: PicturePolicy = PicturePolicy.NONE
+    source_pictures_url: PicturesUrl = ""  # an edge of site A that serves its pictures
+    target_pictures_url: PicturesUrl = ""  # an edge of site B that takes them
+    pictures_token: Secret = ""  # one of the [edge] mirror_tokens of both
     metrics_host: str = "127.0.0.1"
     metrics_port: PageOfMetrics = 8660
 
@@ -72,6 +80,22 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 TopicSelection(getattr(self, name))
             except SelectionError as error:
                 raise ValueError(f"{name}: {error}") from None
+        are_edges_set = self.source_pictures_url and self.target_pictures_url
+        if self.pictures is not PicturePolicy.NONE and not are_edges_set:
+            raise ValueError(
+                f'pictures = "{self.pictures}" needs source_pictures_url and target_pictures_url'
+            )
+        if self.pictures is PicturePolicy.HITS and not self.is_state_carried:
+            raise ValueError(
+                'pictures = "hits" needs alarms to be carried: carries_state = true and target_api'
+                ' = "mirror_append"; or write pictures = "all"'
+            )
+
+    @property
+    def is_state_carried(self) -> bool:
+        """Whether rules, register, orders, alarms and incidents are carried: an ordinary target's
+        topics are no mirrors, and both sites would notify."""
+        return self.carries_state and self.target_api == "mirror_append"
 
     @property
     def unset_servers(self) -> str:

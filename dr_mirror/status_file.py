@@ -31,6 +31,11 @@ def reconciliation_path(site: SiteSettings) -> Path:
     return site.data_path / "mirror" / "reconciliation.db"
 
 
+def pictures_path(site: SiteSettings) -> Path:
+    """Where it keeps which pictures are to be copied, and what was."""
+    return site.data_path / "mirror" / "pictures.db"
+
+
 def write_status(path: Path, status: MirrorStatus) -> None:
     """Replace the file in one step. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)

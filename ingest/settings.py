@@ -30,6 +30,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     port: Port = 8650
     tokens: dict[str, Secret] = {}  # sender's name -> its bearer token
     reader_tokens: dict[str, Secret] = {}  # who may read pictures and devices' figures -> its token
+    # Mirrors that copy pictures from here and to here -> their tokens; without one nobody may.
+    mirror_tokens: dict[str, Secret] = {}
     # Addresses of proxies in front, "10.0.0.5, 10.0.1.0/24": the client's address they tell is
     # taken as the record's source; other senders' headers are ignored.
     trusted_proxies: str = ""

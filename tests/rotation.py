@@ -42,7 +42,8 @@ FILES_IN_TURN = {
     ),
     "two sites and their edges": (
         "dr_mirror/test_edge_of_two_sites.py", "dr_mirror/test_faults.py",
-        "dr_mirror/test_reconciliation.py", "dr_mirror/test_switch.py",
+        "dr_mirror/test_pictures_of_two_sites.py", "dr_mirror/test_reconciliation.py",
+        "dr_mirror/test_switch.py",
     ),
 }  # fmt: skip
 """Of files of about one subject, each of a minute or more, a whole run tries one."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bus.contracts.alarms import Alarm
-from bus.contracts.pictures import PICTURES_PREFIX
+from bus.contracts.pictures import picture_addresses as addresses_in
 
 PICTURE_COPIES = """
 CREATE TABLE picture_copies (
@@ -24,8 +24,6 @@ CREATE INDEX picture_copies_due ON picture_copies (next_at_ms);
 """
 MAX_PICTURES = 8  # of one alarm: the contracts know three addresses in a record
 MAX_WAITING = 100_000  # alarms; a rule that matches every record must not fill the disk
-_ENDS_WITH = "图片地址"
-_FIELDS = msgspec.json.Decoder(dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +37,7 @@ class WaitingCopies:
 
 def picture_addresses(alarm: Alarm) -> list[str]:
     """Addresses of pictures that may be ours, each once, the alarm's own first."""
-    try:
-        fields = _FIELDS.decode(alarm.record or "{}")
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        fields = {}
-    given = (value for key, value in fields.items() if key.endswith(_ENDS_WITH))
-    found = dict.fromkeys(
-        value
-        for value in (alarm.picture_url, *given)
-        if isinstance(value, str) and PICTURES_PREFIX in value
-    )
-    return list(found)[:MAX_PICTURES]
+    return addresses_in(alarm.record, alarm.picture_url)[:MAX_PICTURES]
 
 
 class PictureQueue:

@@ -7,13 +7,18 @@ a host of the record's, or a name that leaves the store.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from urllib.parse import urlsplit
+
+import msgspec
 
 PICTURES_PREFIX = "/pictures/"
 """What stands before a picture's name in the path of its address."""
 MAX_NAME_CHARACTERS = 200
 _SEGMENT = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
 _MAX_SEGMENTS = 8
+_ADDRESS_KEY_ENDS_WITH = "图片地址"
+_FIELDS = msgspec.json.Decoder(dict[str, object])
 
 
 def is_safe_name(name: str) -> bool:
@@ -31,3 +36,21 @@ def name_in_address(recorded: str) -> str:
         return ""
     _, _, name = path.partition(PICTURES_PREFIX)
     return name if is_safe_name(name) else ""
+
+
+def picture_addresses(record: bytes | str, *more: str) -> list[str]:
+    """Addresses of pictures in a record's JSON that may be in a store of ours, each once, `more`
+    of them first."""
+    try:
+        fields = _FIELDS.decode(record or b"{}")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        fields = {}
+    given: Iterable[object] = (
+        value for key, value in fields.items() if key.endswith(_ADDRESS_KEY_ENDS_WITH)
+    )
+    found = dict.fromkeys(
+        value
+        for value in (*more, *given)
+        if isinstance(value, str) and PICTURES_PREFIX in value
+    )
+    return list(found)

@@ -21,7 +21,8 @@ class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     """`acknowledged`: ids that a receiver acknowledged to the city, by the way they came;
     `at_a`, `at_b`: ids in the stores, or among what they rejected. `folded`: acknowledged records
     whose ids are not known any more, compared in number only. `known_missing`, `sent_again`: of the
-    mirror's report, all topics; None where there was no forced switch."""
+    mirror's report, all topics; None where there was no forced switch. `pictures`: of B's alarms,
+    at the cameras' edge; `pictures_at_b`: of these in B's own store."""
 
     acknowledged: Mapping[Via, AbstractSet[str]]
     at_a: AbstractSet[str]
@@ -32,6 +33,8 @@ class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     known_missing: int | None = None
     sent_again: int | None = None
     edges_not_heard: Sequence[str] = ()
+    pictures: int = 0
+    pictures_at_b: int = 0
 
 
 class SitesReconciliation(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +48,8 @@ class SitesReconciliation(msgspec.Struct, frozen=True, kw_only=True):
     folded: int
     known_missing: int | None
     sent_again: int | None
+    pictures: int
+    pictures_at_b: int
     lost_through_edge: Sequence[str]
     lost_directly: Sequence[str]
     only_at_a: Sequence[str]
@@ -81,6 +86,9 @@ def reconcile_sites(
         faults.append(
             "nothing went through the edge, to A's store, or to B's store after the switch"
         )
+    if records.pictures_at_b < records.pictures:
+        missing_pictures = records.pictures - records.pictures_at_b
+        faults.append(f"B's store lacks {missing_pictures} pictures of its alarms")
     if records.edges_not_heard:
         faults.append(f"edges that did not say what they sent again: {records.edges_not_heard}")
     return SitesReconciliation(
@@ -88,6 +96,7 @@ def reconcile_sites(
         stored_b=records.stored_b,
         stored_b_after_switch=records.stored_b - records.stored_b_at_switch,
         folded=records.folded, known_missing=records.known_missing, sent_again=records.sent_again,
+        pictures=records.pictures, pictures_at_b=records.pictures_at_b,
         lost_through_edge=lost_edge, lost_directly=lost_direct, only_at_a=only_a, faults=faults,
     )  # fmt: skip
 

@@ -5,28 +5,33 @@ In: settings of both sites. Out: `SiteRecords`, and the account at B. Never: a j
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
+from bus.contracts.pictures import name_in_address, picture_addresses
 from deploy.reconcile import collect
 from deploy.reconcile.balance import Reconciliation
-from deploy.reconcile.open_stores import open_records
+from deploy.reconcile.open_stores import open_operations, open_records, picture_reader
 from deploy.settings import Settings
 from deploy.two_sites.balance import SiteRecords, Via
 from ingest.senders.simulator.ground_truth import RecordLine, read_acknowledged, truth_files
 from ingest.store.port import PageRequest, Query, RecordReader
 
 PAGE = 1000
+PICTURES_WAIT_S = 30.0
+POLL_S = 0.5
 
 
 def read_records(
-    a: Settings, b: Settings, city: Path, stored_at_switch: int, told: dict[str, Any]
+    a: Settings, b: Settings, cameras: Settings, stored_at_switch: int, told: dict[str, Any]
 ) -> tuple[SiteRecords, Reconciliation]:
-    """`city`: where it writes its truth. `told`: what `mirror report --json` says. What B lacks is
-    taken out of what is due there, so that B's own records balance for what is left."""
+    """`cameras`: of the edge and the city, which writes its truth. `told`: what `mirror report
+    --json` says. What B lacks is taken out of what is due there, so that B's own records balance
+    for what is left."""
     # Those that the edge refused are not in it: B's own account compares them in number.
+    city = cameras.site.data_path / "city"
     by_id, folded = read_acknowledged(truth_files(city))
     with closing(open_records(a)) as reader:
         at_a = {*stored_ids(reader), *_rejected(reader, by_id.values())}
@@ -35,11 +40,13 @@ def read_records(
         at_b = {*stored_b, *_rejected(reader, by_id.values())}
     lost = [line for record_id, line in by_id.items() if record_id not in at_b]
     missing = told.get("missing") or {}
+    pictures, pictures_at_b = pictures_of_alarms(b, cameras)
     records = SiteRecords(
         acknowledged=_by_way(by_id), at_a=at_a, at_b=at_b, folded=folded, stored_b=len(stored_b),
         stored_b_at_switch=stored_at_switch, known_missing=missing.get("known_missing"),
         sent_again=missing.get("sent_again"),
-        edges_not_heard=told.get("edges_not_heard", ()),
+        edges_not_heard=told.get("edges_not_heard", ()), pictures=pictures,
+        pictures_at_b=pictures_at_b,
     )  # fmt: skip
     return records, collect.reconcile(b, city, lost)
 
@@ -53,6 +60,37 @@ def stored_ids(reader: RecordReader) -> set[str]:
         found |= {row.record_id for row in rows}
         if not cursor:
             return found
+
+
+def pictures_of_alarms(b: Settings, cameras: Settings) -> tuple[int, int]:
+    """Pictures of B's alarms that the cameras' edge has, and how many of them B's own store has
+    as well, byte for byte. Those on their way are waited for, within bounds."""
+    at_edge = picture_reader(cameras.pictures.store_url(cameras.site))
+    at_b = picture_reader(b.pictures.store_url(b.site))
+    wanted = {
+        name: found[0]
+        for name in _alarmed_pictures(b)
+        if (found := at_edge(name)) is not None
+    }  # fmt: skip
+    until_s = time.monotonic() + PICTURES_WAIT_S
+    while True:
+        there = [n for n, data in wanted.items() if (f := at_b(n)) is not None and f[0] == data]
+        if len(there) == len(wanted) or time.monotonic() > until_s:
+            return len(wanted), len(there)
+        time.sleep(POLL_S)
+
+
+def _alarmed_pictures(site: Settings) -> set[str]:
+    found: set[str] = set()
+    with closing(open_operations(site)) as reader:
+        cursor = ""
+        while True:
+            alarms, cursor = reader.alarms(page=PageRequest(limit=PAGE, cursor=cursor))
+            for alarm in alarms:
+                addresses = picture_addresses(alarm.record, alarm.picture_url)
+                found |= {name for each in addresses if (name := name_in_address(each))}
+            if not cursor:
+                return found
 
 
 def _rejected(reader: RecordReader, lines: Iterable[RecordLine]) -> set[str]:

@@ -132,12 +132,12 @@ class TwoSitesRun:
         await self._cameras.stop_role("city")
         at_b = with_changes(self._plan.b.settings, {"edge.port": self._plan.cameras.edge.port})
         await drain(at_b, DRAIN_TIMEOUT_S, self.line.show, hurry)
-        city = self._plan.cameras.site.data_path / "city"
         told = await self._command(["mirror", "report", "--json"])
         try:
             records, of_b = await asyncio.to_thread(
-                read_records, self._plan.a.settings, at_b, city, self._b_before_switch, told
-            )
+                read_records, self._plan.a.settings, at_b, self._plan.cameras,
+                self._b_before_switch, told,
+            )  # fmt: skip
         except StoreError as error:
             self.line.say(f"no account: {error}")
             return 1

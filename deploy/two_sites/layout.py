@@ -1,11 +1,14 @@
 """What runs where in a demo of two sites, and on which ports.
 
 In: settings, a first port. Out: settings and plans of both sites and of the cameras' own place.
-Never: a free port: the same words give the same addresses every time.
+Never: a free port: the same words give the same addresses every time. B has an edge for the
+pictures that the mirror brings.
 """
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,6 +73,14 @@ def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
         for side, name in (("source", "a"), ("target", "b"))
     }
     mirror["mirror.edge_urls"] = f'["{edge_url}"]'
+    b_edge, token = settings.edge.port + MOVED_BY, secrets.token_urlsafe(16)
+    mirror |= {
+        "mirror.pictures": "hits",
+        "mirror.source_pictures_url": edge_url,
+        "mirror.target_pictures_url": f"http://{HOST}:{b_edge}",
+        "mirror.pictures_token": token,
+        "edge.mirror_tokens": json.dumps({"mirror": token}),
+    }
     sites = []
     for name, ports in (("a", 0), ("b", MOVED_BY)):
         own = with_changes(settings, {
@@ -79,10 +90,11 @@ def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
             "streams.metrics_port": settings.streams.metrics_port + ports,
             "console.other_site_pictures": edge_url,
             **mirror,
+            **({"edge.port": b_edge} if name == "b" else {}),
         })  # fmt: skip
         own = cluster_settings(own, plans[name])
         brokers = cluster_processes(own, plans[name])
-        roles = (*APPLICATIONS, MIRROR) if name == "b" else APPLICATIONS
+        roles = (*APPLICATIONS, "edge", MIRROR) if name == "b" else APPLICATIONS
         stands_for = {"broker": [child.name for child in brokers]}
         processes = children(own, roles, others=brokers, stands_for=stands_for)
         sites.append(SitePlan(name.upper(), own, plans[name], processes))

@@ -22,6 +22,7 @@ _TEXTS: dict[str, dict[str, str]] = {
         "known_missing": "known to be missing when B took over (all topics): {}",
         "sent_again": "of these sent again by the edge: {}",
         "alarms": "alarms at B: {expected} expected, {raised} raised, {missing} missing",
+        "pictures": "pictures of alarms in B's own store: {there} of {count}",
         "fault": "does not balance: {}",
         "balanced": "the account over both sites balances, lost: {count}",
         "lost": "lost ({why}): {id}",
@@ -39,6 +40,7 @@ _TEXTS: dict[str, dict[str, str]] = {
         "known_missing": "B 接管时已知缺失(全部主题):{}",
         "sent_again": "其中接入端已重发:{}",
         "alarms": "站点 B 告警:应有 {expected},已发出 {raised},缺少 {missing}",
+        "pictures": "站点 B 自己的图片库中的告警图片:{there} / {count}",
         "fault": "对账不平:{}",
         "balanced": "两个站点对账平衡,丢失:{count}",
         "lost": "丢失({why}):{id}",
@@ -76,6 +78,9 @@ def lines(found: SitesReconciliation, of_b: Reconciliation, language: str) -> li
             missing=len(of_b.alarms_missing),
         )
     )  # fmt: skip
+    said.append(
+        "  " + texts["pictures"].format(there=found.pictures_at_b, count=found.pictures)
+    )
     ways = (
         ("via_edge", found.lost_through_edge),
         ("via_bus", found.lost_directly),

@@ -117,6 +117,15 @@ class Mirror:
         """Who copies from whom; empty until both have answered."""
         return self._context.clusters
 
+    @property
+    def link(self) -> LinkLimit:
+        """Of the link between the sites, which pictures share."""
+        return self._context.link
+
+    def lag_bytes(self) -> int:
+        """Of records that the target lacks."""
+        return sum(copy.lag_bytes for copy in self.copies.values())
+
     async def status(self, at_ms: int) -> MirrorStatus:
         """What it does now. With a thousand partitions it takes a while, in which records go on."""
         partitions = [

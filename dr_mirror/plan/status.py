@@ -12,6 +12,7 @@ import msgspec
 
 from dr_mirror.plan.edges import EdgeStatus, rpo_through_edges_s
 from dr_mirror.plan.partition_copy import PartitionCopy
+from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus
 from dr_mirror.plan.site_state import StateStatus
 from dr_mirror.plan.states import MirrorState
@@ -87,6 +88,7 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     rpo_through_edges_s: float = -1.0
     state: tuple[StateStatus, ...] = ()
     confirmed: tuple[SiteConfirmed, ...] = ()
+    pictures: PictureStatus = PictureStatus()
 
 
 def partition_status(copy: PartitionCopy, now_ms: int, answered_ms: int) -> PartitionStatus:

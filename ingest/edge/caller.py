@@ -13,10 +13,12 @@ from enum import Enum
 
 
 class EdgePermission(Enum):
-    """What a route does. Probing (health, the edge's totals) is open to everybody."""
+    """What a route does. Probing (health, the edge's totals) is open to everybody; copying pictures
+    in, under names that others gave them, to mirrors with a token only."""
 
     SEND = "send"
     READ = "read"
+    COPY = "copy"
     PROBE = "probe"
 
 
@@ -35,10 +37,12 @@ def authenticate(
     address: str,
     senders: Mapping[str, str],
     readers: Mapping[str, str],
+    mirrors: Mapping[str, str],
 ) -> Caller:
     """The owner of the bearer token that came, or the address itself.
 
-    Without tokens of senders everybody may send; without any tokens everybody may read as well.
+    Without tokens of senders everybody may send; without those of readers, too, everybody may read
+    as well. Mirrors read what they copy.
     """
     permissions = {EdgePermission.PROBE}
     if not senders:
@@ -46,10 +50,14 @@ def authenticate(
     if not senders and not readers:
         permissions.add(EdgePermission.READ)
     token, name = _bearer_token(headers.get("authorization", "")), ""
-    for tokens, permission in ((senders, EdgePermission.SEND), (readers, EdgePermission.READ)):
+    for tokens, given in (
+        (senders, (EdgePermission.SEND,)),
+        (readers, (EdgePermission.READ,)),
+        (mirrors, (EdgePermission.READ, EdgePermission.COPY)),
+    ):
         owner = _owner(token, tokens)
         if owner:
-            permissions.add(permission)
+            permissions.update(given)
             name = name or owner
     return Caller(name or address, address, frozenset(permissions), bool(name))
 

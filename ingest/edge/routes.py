@@ -21,6 +21,13 @@ from bus import wall_clock
 from bus.client.kafka.mirrored_ends import mirrored_ends
 from bus.contracts import headers, topics
 from bus.contracts.meters import Sent
+from bus.contracts.picture_digest import (
+    REPR_DIGEST,
+    WANT_REPR_DIGEST,
+    digest_header,
+    digest_in,
+    digest_of,
+)
 from bus.contracts.pictures import MAX_NAME_CHARACTERS, is_safe_name
 from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.errors import BusError
@@ -46,7 +53,7 @@ from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import picture_faults
 from ingest.normalise.foreign import maker_of_path, sentences
 from ingest.pictures import PictureWriter
-from ingest.pictures.names import safe
+from ingest.pictures.names import is_original, safe
 from ingest.pictures.store import served
 from ingest.settings import EdgeSettings
 from ingest.spool import Spool, SpoolEntry, SpoolFull
@@ -149,7 +156,33 @@ class Edge:
         data = await self.picture_writer.read(name)
         if data is None:
             return _problem(404, "no-picture", "there is no such picture", "没有这张图片。")
-        return Response(data, headers=served(name, data).headers)
+        headers = served(name, data).headers
+        if WANT_REPR_DIGEST in request.headers:
+            headers[REPR_DIGEST] = digest_header(await asyncio.to_thread(digest_of, data))
+        return Response(data, headers=headers)
+
+    async def copy_picture(self, request: Request, caller: Caller) -> Response:
+        """`PUT /pictures/…`: the mirror brings a picture of the other site under its name there.
+
+        201: kept; 200: it was here. Never another picture in place of one that is here.
+        """
+        name = request.path_params["name"]
+        if not is_safe_name(name) or not is_original(name):
+            text = f"{name[:80]!r} is no name of a record's picture"
+            return _problem(400, "bad-name", text, "图片名称不合法。")
+        data = await read_body(request, self.settings.max_picture_bytes)
+        said = digest_in(request.headers.get(REPR_DIGEST, ""))
+        if not data or said is None or said != await asyncio.to_thread(digest_of, data):
+            text = f"the bytes are not those of the header {REPR_DIGEST}"
+            return _problem(400, "bad-digest", text, "图片内容与摘要不符。")
+        there = await self.picture_writer.read(name)
+        if there is not None and there != data:
+            return _problem(
+                409, "exists", "another picture has this name", "同名的另一张图片已存在。"
+            )
+        if there is None and not await self.picture_writer.write(name, data):
+            return _unavailable("the picture store is away and the waiting folder is full")
+        return _json({"digest": digest_header(said)}, 201 if there is None else 200)
 
     async def healthz(self, request: Request, caller: Caller) -> Response:
         """200 as long as records can be taken and are being carried."""
@@ -304,6 +337,7 @@ ROUTES: tuple[tuple[str, str, _Handler, EdgePermission], ...] = (
     ("POST", "/v1/counters", Edge.counters, EdgePermission.SEND),
     ("PUT", "/v1/pictures/{name}", Edge.put_picture, EdgePermission.SEND),
     ("GET", "/pictures/{name:path}", Edge.get_picture, EdgePermission.READ),
+    ("PUT", "/pictures/{name:path}", Edge.copy_picture, EdgePermission.COPY),
     ("GET", "/healthz", Edge.healthz, EdgePermission.PROBE),
     ("GET", "/metrics", Edge.metrics, EdgePermission.PROBE),
     ("GET", "/v1/status", Edge.status, EdgePermission.PROBE),
@@ -315,11 +349,12 @@ ROUTES: tuple[tuple[str, str, _Handler, EdgePermission], ...] = (
 def _authorized(
     edge: Edge, handler: _Handler, permission: EdgePermission
 ) -> Callable[[Request], Awaitable[Response]]:
-    senders, readers = edge.settings.tokens, edge.settings.reader_tokens
+    settings = edge.settings
+    tokens = settings.tokens, settings.reader_tokens, settings.mirror_tokens
 
     async def authorized(request: Request) -> Response:
         address = request.client.host if request.client else ""
-        caller = authenticate(request.headers, address, senders, readers)
+        caller = authenticate(request.headers, address, *tokens)
         if not authorise(caller, permission):
             return _denied(caller, permission)
         if request.path_params.get("kind", COMMON_KIND) not in KINDS:
@@ -380,6 +415,9 @@ def _denied(caller: Caller, permission: EdgePermission) -> Response:
         return _problem(403, "forbidden", text, "没有权限。")
     if permission is EdgePermission.SEND:
         text, text_zh = "a bearer token of a known sender is needed", "需要已知发送方的令牌。"
+    elif permission is EdgePermission.COPY:
+        text = "a bearer token of [edge] mirror_tokens is needed"
+        text_zh = "需要镜像令牌（[edge] mirror_tokens）。"
     else:
         text = "a bearer token of [edge] reader_tokens is needed; the console shows pictures too"
         text_zh = "需要读取令牌（[edge] reader_tokens）；也可在控制台查看图片。"

@@ -56,6 +56,11 @@ def alarm_picture_name(day: str, alarm_id: str, number: int, name: str) -> str:
     return f"{ALARMS_FOLDER}/{day}/{safe(alarm_id)}-{digest}/{number}.{end}"
 
 
+def is_original(name: str) -> bool:
+    """Whether it lies under a day, as pictures of records do and copies of alarms do not."""
+    return DAY.fullmatch(name.partition("/")[0]) is not None
+
+
 def safe(text: str) -> str:
     """Any text as one path segment."""
     return _UNSAFE.sub("_", text)[:120] or "_"

@@ -21,6 +21,7 @@ from bus.domain.kinds import KINDS
 from ingest.store.port import Position
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response
+from monitor.api.mirror import MirrorUnavailable, mirror_report
 from monitor.api.pool import QueryUnavailable
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BacklogRow, BusOverview, backlog, group_positions
@@ -91,12 +92,21 @@ def platform_routes(services: ConsoleServices) -> APIRouter:
         except (OSError, ValueError) as error:
             raise HTTPException(503, f"the picture store is away: {error}") from error
         if found is None:
-            text = "no such picture: deleted after its days, or never stored; other sites' "
-            raise HTTPException(404, text + "are found by [console] other_site_pictures")
+            raise HTTPException(404, await _why_absent(services, name))
         content, headers = found
         return Response(content, headers=headers)
 
     return router
+
+
+async def _why_absent(services: ConsoleServices, name: str) -> str:
+    text = "no such picture: deleted after its days, or never stored; other sites' are found by"
+    text += " [console] other_site_pictures"
+    try:
+        report = await mirror_report(services.console.mirror)
+    except MirrorUnavailable as error:
+        return f"{text}; {error}" if error.is_configured else text
+    return f"{text}; {report.status.pictures.why_absent(name)}"
 
 
 def unavailable_parts(services: ConsoleServices) -> dict[str, str]:

@@ -14,6 +14,7 @@ from monitor.api.views import clock
 from monitor.console.rows import Row
 from monitor.i18n import Texts
 from monitor.models.shown_mirror import (
+    MirroredPictures,
     MirroredStatus,
     MirroredTopic,
     MirroredTopicProof,
@@ -71,6 +72,7 @@ def tiles(report: ShownMirror, t: Texts, zone: ZoneInfo, now_ms: int) -> dict[st
         "differences": Tile(
             str(len(proof.differences)), "critical" if proof.differences else "good"
         ),
+        "pictures": _pictures(status.pictures, t),
     }
 
 
@@ -252,6 +254,35 @@ def edge_facts(report: ShownMirror, t: Texts) -> list[tuple[str, str]]:
         )
         for one in report.status.edges
     ]
+
+
+def _pictures(found: MirroredPictures, t: Texts) -> Tile:
+    if found.policy == "none":
+        return Tile(t("mirror.pictures_none"))
+    if found.problem or found.differing or found.other:
+        return Tile(t("mirror.pictures_wrong"), "critical")
+    behind = found.waiting or found.unread_records
+    waiting = t("mirror.pictures_waiting", count=f"{found.waiting:,}")
+    return Tile(waiting, "warning" if behind else "good")
+
+
+def picture_facts(report: ShownMirror, t: Texts, zone: ZoneInfo) -> list[tuple[str, str]]:
+    """What is copied of pictures, and what is wrong with them; nothing where none are."""
+    found = report.status.pictures
+    if found.policy == "none":
+        return []
+    rows = [
+        ("policy", t(f"mirror.pictures_{found.policy}")),
+        ("copied", f"{found.copied:,} · {size(found.copied_bytes)}"),
+        ("waiting", f"{found.waiting:,}"),
+        ("oldest", moment(found.oldest_ms, t, zone) if found.waiting else ""),
+        ("compared", f"{found.compared:,}"),
+        ("oldest_compared", moment(found.oldest_compared_ms, t, zone) if found.compared else ""),
+        ("given_up", f"{found.given_up:,}" if found.given_up else ""),
+        ("differing", listed((*found.differing, *found.other))),
+        ("problem", found.problem),
+    ]
+    return [(t(f"mirror.pictures.{key}"), text) for key, text in rows if text]
 
 
 def _rpo_state(rpo_s: float) -> str:

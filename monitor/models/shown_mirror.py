@@ -77,6 +77,39 @@ class MirroredEdge(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class MirroredPictures(msgspec.Struct, frozen=True, kw_only=True):
+    """Copying of pictures. `oldest_ms`, `unread_records` -1: none, not known. `shown_given_up`:
+    some names, each with `: ` and why."""
+
+    policy: str = "none"
+    waiting: int = 0
+    oldest_ms: int = -1
+    unread_records: int = -1
+    copied: int = 0
+    copied_bytes: int = 0
+    given_up: int = 0
+    shown_given_up: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
+    compared: int = 0
+    differing: tuple[str, ...] = ()
+    oldest_compared_ms: int = -1
+    problem: str = ""
+
+    def why_absent(self, name: str) -> str:
+        """Why the site that copies from the other one has no picture of that name."""
+        if self.policy == "none":
+            return "the mirror copies no pictures ([mirror] pictures)"
+        if name in self.other:
+            return "the mirror found another picture of that name at this site"
+        known = [one for one in self.shown_given_up if one.startswith(f"{name}: ")]
+        if known:
+            return f"the mirror gave it up: {known[0].removeprefix(f'{name}: ')}"
+        if self.problem:
+            return f"the mirror copies no picture now: {self.problem}"
+        which = "of alarms only" if self.policy == "hits" else "of all records"
+        return f"the mirror copies pictures {which}; {self.waiting} are not here yet"
+
+
 class MirroredStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the mirror said at `at_ms`. `rpo_s` -1: not known; `rto_s` -1: there was no drill.
     `rpo_through_edges_s` -1: not known, or no edge is named."""
@@ -95,6 +128,7 @@ class MirroredStatus(msgspec.Struct, frozen=True, kw_only=True):
     drilled_ms: int = -1
     edges: tuple[MirroredEdge, ...] = ()
     rpo_through_edges_s: float = -1.0
+    pictures: MirroredPictures = MirroredPictures()
 
 
 class MirrorRemedy(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,17 +1,18 @@
-"""Replicas at the second site that do not hold what the first one has, as the mirror's page tells.
-Pure.
+"""Replicas and pictures at the second site that are not what the first one has, as the mirror's
+page tells. Pure.
 
-In: what the mirror says. Out: a `Condition` for each replica of a partition. Never: a word while
-the mirror does not answer; that it is away is another condition.
+In: what the mirror says. Out: a `Condition` for each replica of a partition, one for pictures.
+Never: a word while the mirror does not answer; that it is away is another condition.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from monitor.models.shown_mirror import MirroredDifference, ShownMirror
+from monitor.models.shown_mirror import MirroredDifference, MirroredPictures, ShownMirror
 from monitor.watch.conditions import Condition
 
+PICTURES = "pictures"
 MAX_KNOWN = 200
 MAX_RANGES = 10
 """Told of one replica by offsets; the others are counted."""
@@ -24,18 +25,21 @@ class MirrorJudge:
     _known: dict[str, None] = field(default_factory=dict)
 
     def observe(self, found: ShownMirror | None) -> list[Condition]:
-        """A condition for each replica that differs, and for each that did."""
+        """A condition for each replica that differs, and for each that did; pictures are one."""
         if found is None:
             return []
         replicas: dict[str, list[MirroredDifference]] = {}
         for one in found.status.proof.differences:
             subject = f"{one.topic}-{one.partition} broker {one.broker}"
             replicas.setdefault(subject, []).append(one)
-        named = dict(list(replicas.items())[:MAX_KNOWN])
+        named = {name: _detail(all_) for name, all_ in list(replicas.items())[:MAX_KNOWN]}
+        pictures = found.status.pictures
+        if pictures.differing or pictures.other:
+            named[PICTURES] = _pictures_detail(pictures)
         ended = [name for name in self._known if name not in named]
         self._known = dict.fromkeys([*ended, *named][-MAX_KNOWN:])
         return [
-            *(Condition("differs", name, True, 0, _detail(all_)) for name, all_ in named.items()),
+            *(Condition("differs", name, True, 0, detail) for name, detail in named.items()),
             *(Condition("differs", name, False, 0) for name in ended),
         ]
 
@@ -48,3 +52,9 @@ def _detail(found: list[MirroredDifference]) -> dict[str, str]:
         "offsets": ", ".join([*ranges, *more]),
         "why": found[0].detail,
     }
+
+
+def _pictures_detail(found: MirroredPictures) -> dict[str, str]:
+    shown = [*found.differing, *found.other][:MAX_RANGES]
+    why = "altered since they were copied" if found.differing else "another picture was there"
+    return {"names": ", ".join(shown), "why": why}

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -58,14 +59,16 @@ SENDERS = 4
 class EdgeOfTwoSites:
     """`databus run edge` on a folder of its own."""
 
-    def __init__(self, folder: Path, home: str, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, home: str, mirror: Mapping[str, str] = MappingProxyType({}), **settings: str
+    ) -> None:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         chosen = {
             "site.data_dir": str(folder), "bus.bootstrap_servers": home, "edge.port": str(port),
             "edge.spool_min_free_bytes": "0", "edge.spool_segment_bytes": "20000",
             "edge.move_after_s": "1",
-            **{f"edge.{name}": value for name, value in settings.items()},
+            **{f"edge.{name}": value for name, value in settings.items()}, **mirror,
         }  # fmt: skip
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)

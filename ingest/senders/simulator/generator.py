@@ -108,9 +108,12 @@ class RecordGenerator:
         return self._edge_sender if camera.recognizer_ip else camera.camera_ip
 
     def _add_picture(self, message: Message, seen: Pass, n: int) -> None:
-        """As base64, which the edge takes out again; smart cameras here have no picture line."""
+        """As base64, which the edge takes out again; smart cameras here have no picture line. A
+        watched car always has one: an alarm is looked at."""
         every = self._settings.picture_every
-        if not every or n % every or not seen.camera.recognizer_ip:
+        if not every or not seen.camera.recognizer_ip:
+            return
+        if n % every and not self.watched_cars.is_watched(seen.vehicle):
             return
         if seen.vehicle is not None:
             message["车辆图片"] = _text(vehicle_picture(seen.vehicle))

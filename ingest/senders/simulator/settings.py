@@ -25,7 +25,8 @@ class CitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     hour: Hour = 8.0
     misfortunes: bool = True
     face_share: Share = 0.16  # about a fifth of the vehicle flow
-    picture_every: NotNegative = 20  # one server record in so many carries a picture; 0 = none
+    # one server record in so many has a picture, and each of a watched car; 0 = none
+    picture_every: NotNegative = 20
     post_interval_ms: Positive = 100  # a recognition server posts what it has gathered this often
     post_max_records: Positive = 500  # in one request, which stays far below the edge's bound
     post_timeout_ms: Positive = 10_000

@@ -77,6 +77,10 @@ class WatchedCars:
         traffic.release(self.cloned, west, CLONED_PACE)
         traffic.release(self.impostor, east, CLONED_PACE)
 
+    def is_watched(self, vehicle: Vehicle | None) -> bool:
+        """Whether a rule may be about it."""
+        return vehicle is not None and vehicle.number in (STOLEN, CLONED, IMPOSTOR)
+
     def alarms(self, message: Message) -> tuple[str, ...]:
         """Rule ids of the alarms that this valid vehicle record must raise."""
         return tuple(watch.rule_id for watch in self.rules if watch.matches(message))

@@ -17,6 +17,7 @@ from monitor.console.mirror_rows import (
     edge_facts,
     is_old,
     listed,
+    picture_facts,
     remedies,
     tiles,
     topic_rows,
@@ -28,6 +29,7 @@ REFRESH_SECONDS = 2.0
 CURVES = ("rpo", "records")
 TILES = (
     "state", "rpo", "rpo_edges", "rto", "lag_records", "lag_bytes", "complete_to", "differences",
+    "pictures",
 )  # fmt: skip
 
 
@@ -155,9 +157,11 @@ class MirrorPage:
         groups, compared = report.status.groups_not_copied, report.status.proof.not_compared
         t = self._view.t
         edges = edge_facts(report, t)
-        if (groups, compared, edges) == self._shown_groups:
+        pictures = picture_facts(report, t, self._view.services.site.tz)
+        shown = groups, compared, edges, pictures
+        if shown == self._shown_groups:
             return
-        self._shown_groups = groups, compared, edges
+        self._shown_groups = shown
         self._groups.clear()
         with self._groups:
             if groups:
@@ -172,6 +176,10 @@ class MirrorPage:
                 with ui.element("h2"):
                     ui.label(t("mirror.edges"))
                 facts(edges)
+            if pictures:
+                with ui.element("h2"):
+                    ui.label(t("mirror.pictures"))
+                facts(pictures)
 
 
 def _update(made: ui.aggrid, rows: list[Row]) -> None:

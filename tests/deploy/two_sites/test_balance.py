@@ -21,10 +21,12 @@ def account(
     faults: tuple[str, ...] = (),
     at_switch: int = 1,
     not_heard: tuple[str, ...] = (),
+    pictures_at_b: int = 2,
 ) -> SitesReconciliation:
     records = SiteRecords(
         acknowledged={"edge": EDGE, "bus": BUS}, at_a=at_a, at_b=at_b, stored_b=len(at_b),
-        stored_b_at_switch=at_switch, edges_not_heard=not_heard,
+        stored_b_at_switch=at_switch, edges_not_heard=not_heard, pictures=2,
+        pictures_at_b=pictures_at_b,
     )  # fmt: skip
     return reconcile_sites(records, faults, planned=planned)
 
@@ -59,6 +61,7 @@ def test_faults_of_b_and_silence_of_an_edge_and_an_idle_site_do_not_balance() ->
     assert not account(EDGE | BUS, not_heard=("http://edge",)).balanced
     assert not account(EDGE | BUS, at_switch=5).balanced
     assert not account(EDGE | BUS, frozenset()).balanced
+    assert not account(EDGE | BUS, pictures_at_b=1).balanced
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -23,6 +23,8 @@ def test_no_two_processes_of_the_demo_share_a_port_or_a_folder(tmp_path: Path) -
                plan.cameras.site.data_path}  # fmt: skip
     assert folders == {tmp_path / "a", tmp_path / "b", tmp_path / "cameras"}
     assert [one.name for one in plan.b.processes if one.name == "mirror"] == ["mirror"]
+    url = f":{plan.b.settings.edge.port}"
+    assert plan.b.settings.mirror.target_pictures_url.endswith(url)
     assert "mirror" not in [one.name for one in plan.a.processes]
     numbers = {node.properties["site.number"] for node in plan.b.brokers.nodes}
     assert numbers == {"2"}

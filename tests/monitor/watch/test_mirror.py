@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 from zoneinfo import ZoneInfo
 
+import msgspec
+
 from monitor.models.shown_mirror import (
     MirroredDifference,
+    MirroredPictures,
     MirroredProof,
     MirroredStatus,
     ShownMirror,
@@ -50,6 +53,18 @@ def test_a_replica_that_differs_is_one_incident_with_broker_directory_and_offset
     assert opened.detail["subject"] == "data.face-0 broker 2"
     assert (opened.detail["directory"], opened.detail["offsets"]) == ("/disk2", "40-49, 90-99")
     assert (closed.state, closed.incident_id) == ("closed", opened.incident_id)
+
+
+def test_pictures_that_are_not_what_was_copied_are_one_condition_with_their_names() -> None:
+    judge = MirrorJudge()
+    whole = shown()
+    altered = MirroredPictures(policy="all", differing=("20261010/c/r-vehicle.jpg",), other=("20261010/c/x.jpg",))
+    status = msgspec.structs.replace(whole.status, pictures=altered)
+    (told,) = judge.observe(msgspec.structs.replace(whole, status=status))
+    assert (told.kind, told.subject, told.is_bad) == ("differs", "pictures", True)
+    assert told.detail["names"] == "20261010/c/r-vehicle.jpg, 20261010/c/x.jpg"
+    (ended,) = judge.observe(whole)
+    assert (ended.subject, ended.is_bad) == ("pictures", False)
 
 
 def test_what_is_told_and_remembered_is_bounded(dice: random.Random) -> None:

@@ -1,0 +1,169 @@
+"""Which pictures are copied to the other site, when one is tried again, what is said of them. Pure.
+
+In: records of the target's topics, what a copy came to. Out: names, the next time, `PictureStatus`.
+Never: a host of a record's; a picture that is given up without its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from bus.contracts.pictures import name_in_address, picture_addresses
+from bus.contracts.topics import DATA_TOPICS, DAY_MS, EVENT_ALARM
+from dr_mirror.plan.partition_proof import ProofPace
+
+MAX_PICTURES = 8
+"""Of one record: the contracts know three addresses in one."""
+FIRST_RETRY_MS, LAST_RETRY_MS = 5_000, 600_000
+GIVE_UP_MS = DAY_MS
+"""An edge whose picture store was away brings a picture later than its record."""
+MAX_SHOWN = 20
+
+
+class PicturePolicy(StrEnum):
+    """Which pictures of records come to the other site; `HITS`: of alarms only."""
+
+    NONE = "none"
+    HITS = "hits"
+    ALL = "all"
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Whose records say what is copied. Alarms are those of both sites: the other one decides
+        in shadow."""
+        if self is PicturePolicy.NONE:
+            return ()
+        return (EVENT_ALARM,) if self is PicturePolicy.HITS else (*DATA_TOPICS, EVENT_ALARM)
+
+
+class _Alarmed(msgspec.Struct):
+    """Of an alarm what names pictures; other keys are passed over."""
+
+    picture_url: str = ""
+    record: str = ""
+
+
+_ALARMED = msgspec.json.Decoder(_Alarmed)
+
+
+def picture_names(topic: str, value: bytes | None) -> list[str]:
+    """The pictures of one record, by their names in the store of any site."""
+    if value is None:
+        return []
+    if topic != EVENT_ALARM:
+        return _names(picture_addresses(value))
+    try:
+        alarm = _ALARMED.decode(value)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return []
+    return _names(picture_addresses(alarm.record, alarm.picture_url))
+
+
+def _names(addresses: Iterable[str]) -> list[str]:
+    found = dict.fromkeys(map(name_in_address, addresses))
+    found.pop("", None)
+    return list(found)[:MAX_PICTURES]
+
+
+class CopyOutcome(StrEnum):
+    """What trying to copy one picture came to. `COPIED`: read back and equal; `PRESENT`: was there
+    and equal; `ABSENT`: the source has none (yet); `OTHER`: the target has another picture of that
+    name; `REFUSED`: the target takes none like it; `AWAY`: one of both does not answer."""
+
+    COPIED = "copied"
+    PRESENT = "present"
+    ABSENT = "absent"
+    OTHER = "other"
+    REFUSED = "refused"
+    AWAY = "away"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the target has it."""
+        return self in (CopyOutcome.COPIED, CopyOutcome.PRESENT)
+
+
+class TriedPicture(NamedTuple):
+    """`digest`: SHA-256 of the source's bytes, empty where none were read. `detail`: what was
+    answered."""
+
+    name: str
+    outcome: CopyOutcome
+    digest: bytes = b""
+    size: int = 0
+    detail: str = ""
+
+
+class WaitingPicture(NamedTuple):
+    """One that the target lacks. `first_ms`: since when it is known; `attempts`: so far."""
+
+    name: str
+    first_ms: int
+    attempts: int
+
+
+class KeptPicture(NamedTuple):
+    """One that was copied and is compared again. `at_ms`: when it was copied."""
+
+    name: str
+    digest: bytes
+    at_ms: int
+
+
+def next_try_ms(waiting: WaitingPicture, outcome: CopyOutcome, now_ms: int) -> int | None:
+    """When it is tried again; None: it is given up."""
+    if outcome is CopyOutcome.ABSENT and now_ms - waiting.first_ms >= GIVE_UP_MS:
+        return None
+    if outcome in (CopyOutcome.OTHER, CopyOutcome.REFUSED):
+        return None
+    return now_ms + min(FIRST_RETRY_MS << min(waiting.attempts, 20), LAST_RETRY_MS)
+
+
+def next_comparison_ms(picture: KeptPicture, pace: ProofPace, now_ms: int) -> int:
+    """When it is compared again: every interval while it is recent, then once a scrub."""
+    is_recent = now_ms - picture.at_ms < pace.recent_ms
+    return now_ms + (pace.interval_ms if is_recent else pace.scrub_ms)
+
+
+class PictureCheck(StrEnum):
+    """What comparing a copied picture again came to. `GONE`: past its days at the target, or
+    deleted by somebody."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    GONE = "gone"
+    AWAY = "away"
+
+
+class PictureStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the pictures. `policy`: `none`, `hits` or `all`. `waiting`: known and not at the target,
+    the first of them since `oldest_ms` (-1: none). `unread_records`: of the topics that say what is
+    copied, -1: not known. `given_up`: never came at the source, or the target takes none like them;
+    `shown_given_up` some of those. `other`: names under which the target has another picture.
+    `compared`: copied ones that are compared again, of which `differing` are not what was copied,
+    the one that waits longest since `oldest_compared_ms` (-1: none). `problem`: why nothing is
+    copied now."""
+
+    policy: str = PicturePolicy.NONE.value
+    waiting: int = 0
+    oldest_ms: int = -1
+    unread_records: int = -1
+    copied: int = 0
+    copied_bytes: int = 0
+    present: int = 0
+    given_up: int = 0
+    shown_given_up: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
+    compared: int = 0
+    differing: tuple[str, ...] = ()
+    oldest_compared_ms: int = -1
+    problem: str = ""
+
+    @property
+    def needs_someone(self) -> bool:
+        """Whether a picture is not what it should be, or nothing is copied."""
+        return bool(self.other or self.differing or self.problem)
