@@ -20,6 +20,9 @@ from bus.settings import (
     check_trusted_proxies,
 )
 
+MIN_SECRET = 32
+"""Characters of a key from which others are derived: nothing slows down who guesses."""
+
 
 class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`databus.toml` [console]. Every number here bounds something; the reason stands beside it."""
@@ -46,6 +49,9 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     # the host in a record is never asked. Empty: nobody is.
     other_site_pictures: str = ""
     other_site_pictures_token: Secret = ""  # one of that edge's `reader_tokens`
+    # The same long text at both sites: with it accounts are carried to the other one, sealed.
+    # Empty: they are not.
+    accounts_secret: Secret = ""
     zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
     brokers: str = ""  # where the brokers' /metrics are: "1=http://host:9094/metrics, 2=…"
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes
@@ -54,6 +60,11 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         """Refuse proxies that cannot be."""
         check_trusted_proxies(self.trusted_proxies)
+        if self.accounts_secret and len(self.accounts_secret) < MIN_SECRET:
+            raise ValueError(
+                f"accounts_secret has {len(self.accounts_secret)} characters; {MIN_SECRET} at least, for "
+                "instance of: openssl rand -base64 32"
+            )
         if self.other_site_pictures and not re.match(r"https?://[^/]", self.other_site_pictures):
             raise ValueError('other_site_pictures is an edge\'s address: "http://host:port"')
 

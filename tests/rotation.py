@@ -41,7 +41,8 @@ FILES_IN_TURN = {
         "dr_mirror/test_to_apache_kafka.py",
     ),
     "two sites and their edges": (
-        "dr_mirror/test_edge_of_two_sites.py", "dr_mirror/test_faults.py",
+        "dr_mirror/test_accounts_of_two_sites.py", "dr_mirror/test_edge_of_two_sites.py",
+        "dr_mirror/test_faults.py",
         "dr_mirror/test_pictures_of_two_sites.py", "dr_mirror/test_reconciliation.py",
         "dr_mirror/test_switch.py",
     ),

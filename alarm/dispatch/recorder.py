@@ -24,7 +24,7 @@ from alarm.dispatch.picture_copier import AlarmPictures, PictureCopier
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.retention import SLICE
 from alarm.dispatch.said_events import SaidEvents
-from alarm.dispatch.shadow import SETTLED_S, SiteRole
+from alarm.dispatch.shadow import SETTLED_S
 from alarm.rules import RuleSet
 from alarm.settings import DispatcherSettings
 from alarm.topic_reader import CatchUpTimeout
@@ -37,6 +37,7 @@ from bus.client.kafka.cluster import (
     wait_for_topics,
 )
 from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.kafka.site_role import SiteRole
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.alarms import Acknowledged
 from bus.contracts.commands import WatchCommand

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from bus.contracts import topics
+from bus.contracts.account_snapshot import SealedAccounts
 from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
 from bus.contracts.commands import WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
@@ -22,6 +23,7 @@ FOLDER = Path(__file__).parent / "schemas"
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_WATCHLIST: WatchCommand,
     topics.CONTROL_REGISTER: RegisterEntry,
+    topics.CONTROL_ACCOUNTS: SealedAccounts,
     topics.CONTROL_MIRROR_CONFIRMED: MirrorConfirmed,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,

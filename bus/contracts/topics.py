@@ -22,6 +22,7 @@ CONTROL_WATCHLIST = "control.watchlist"
 CONTROL_REGISTER = "control.register"
 CONTROL_STATISTICS = "control.statistics"
 CONTROL_VIDEO = "control.video"
+CONTROL_ACCOUNTS = "control.accounts"
 CONTROL_MIRROR_CONFIRMED = "control.mirror-confirmed"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
@@ -100,6 +101,8 @@ _ALL = (
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
           _STATE, True),
     Topic(CONTROL_VIDEO, Flow.CONTROL, "video-order/1", "the order id", 1, _ONE, -1, _STATE, True),
+    Topic(CONTROL_ACCOUNTS, Flow.CONTROL, "accounts/1", "one for all", 1,
+          "one sealed snapshot of all accounts", -1, _STATE, True),
     Topic(CONTROL_MIRROR_CONFIRMED, Flow.CONTROL, "mirror-confirmed/1", "both sites and partition",
           1, _ONE, DAY_MS, "the mirror repeats every value each minute; one of yesterday says "
           "nothing about now", True, DAY_MS // 24),

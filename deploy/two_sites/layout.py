@@ -79,6 +79,7 @@ def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
         "mirror.source_pictures_url": edge_url,
         "mirror.target_pictures_url": f"http://{HOST}:{b_edge}",
         "mirror.pictures_token": token,
+        "console.accounts_secret": secrets.token_urlsafe(32),
         "edge.mirror_tokens": json.dumps({"mirror": token}),
     }
     sites = []

@@ -19,6 +19,7 @@ import msgspec
 from bus.client.model import ConsumedRecord
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
 from bus.contracts.topics import (
+    CONTROL_ACCOUNTS,
     CONTROL_MIRROR_CONFIRMED,
     CONTROL_REGISTER,
     CONTROL_STATISTICS,
@@ -76,6 +77,7 @@ STATE = (
     StateKind("rules", CONTROL_WATCHLIST, Merge.NEWEST, _said_version),
     StateKind("register", CONTROL_REGISTER, Merge.NEWEST, _time),
     StateKind("statistics orders", CONTROL_STATISTICS, Merge.NEWEST, _time),
+    StateKind("accounts", CONTROL_ACCOUNTS, Merge.NEWEST, _said_version),
     StateKind("alarms", EVENT_ALARM, Merge.ONCE),
     StateKind("incidents", EVENT_INCIDENT, Merge.ONCE),
     StateKind("notified", EVENT_NOTIFIED, Merge.ONCE, after_fence=True),
@@ -100,7 +102,8 @@ NOT_CARRIED: Mapping[str, str] = MappingProxyType({
     "picture_copies": "each site copies them within its own picture store",
     "said_acknowledged": "which acknowledgements stand on this site's event.acknowledged",
     # Tables of the console's accounts, and of what people have acknowledged.
-    "accounts": "not yet: an account is made at both sites",
+    "accounts": "sealed on control.accounts, and filled from it at the secondary",
+    "carried_accounts": "which of this site's accounts are the other one's, and their version",
     "sessions": "a session is of one console",
     "links": "a link to set a password is of one console",
     "acknowledged": "filled from event.acknowledged at each site, and written to it",

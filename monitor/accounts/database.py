@@ -25,7 +25,7 @@ from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.old_files import OldFiles, old_files, read_old_files, rename_old_files
 from monitor.accounts.roles import AccountRole, parse_roles
 
-VERSION = 1
+VERSION = 2
 WRITE_TIMEOUT_S = 10.0  # a transaction lasts milliseconds; longer means that a process hangs in one
 # A reader waits only while another process recovers the file after a crash or closes it as the
 # last one; the console's event loop stands still meanwhile.
@@ -56,6 +56,10 @@ _VERSION_1 = (
     expires_at_ms INTEGER NOT NULL
 )""",
 )
+_VERSION_2 = """CREATE TABLE carried_accounts (
+    name TEXT PRIMARY KEY,  -- of an account that is another site's; '' for the snapshot itself
+    version INTEGER NOT NULL
+) WITHOUT ROWID"""
 # Serialises the creation of files within this process: closing a descriptor of a file drops the
 # locks that SQLite holds on it for the whole process.
 _creation = threading.Lock()
@@ -180,6 +184,7 @@ def _open(path: Path, data_path: Path, timeout_s: float) -> sqlite3.Connection:
         else:
             _use_wal(connection, timeout_s)  # a copy may have another mode
             _check_integrity(connection, path)
+            _upgrade(connection, path)
         connection.execute(f"PRAGMA busy_timeout = {round(timeout_s * 1000)}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")  # no page keeps a removed password's hash
@@ -242,8 +247,19 @@ def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
 def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise _damaged(path, "it holds tables of another program")
-    for statement in _VERSION_1:
+    for statement in (*_VERSION_1, _VERSION_2):
         connection.execute(statement)
+
+
+def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """A file of version 1 knows no other site."""
+    if _version_of(connection, path) == VERSION:
+        return
+    connection.execute(f"PRAGMA busy_timeout = {round(WRITE_TIMEOUT_S * 1000)}")
+    with immediate_transaction(connection):
+        if _version_of(connection, path) < VERSION:  # another process may have been first
+            connection.execute(_VERSION_2)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _insert(connection: sqlite3.Connection, old: OldFiles) -> None:

@@ -18,6 +18,11 @@ from monitor.accounts.roles import AccountRole, ConsolePrincipal, roles_text
 _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
+def is_account_name(name: str) -> bool:
+    """Whether an account may have it."""
+    return _NAME.fullmatch(name) is not None
+
+
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """One person. `password` is the line of `monitor.accounts.passwords`."""
 
@@ -43,7 +48,7 @@ class AccountStore:
 
     def add(self, name: str, password: str, roles: Iterable[AccountRole]) -> None:
         """Add a person. Raises `AccountError`, `WeakPassword`."""
-        if not _NAME.fullmatch(name):
+        if not is_account_name(name):
             raise AccountError("a name has 1 to 64 letters, digits or . _ @ -")
         text = roles_text(roles)
         if not text:

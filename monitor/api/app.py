@@ -83,6 +83,8 @@ def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncCon
         ]
         services.background.extend(work)
         services.register.start()
+        if services.site_accounts is not None:
+            services.site_accounts.start()
         try:
             yield
         finally:
@@ -90,6 +92,8 @@ def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncCon
                 task.cancel()
             await asyncio.wait(work)  # what they end with has been reported
             await asyncio.to_thread(services.register.close)
+            if services.site_accounts is not None:
+                await asyncio.to_thread(services.site_accounts.close)
             services.commands.close()
             services.records.close()
             services.alarms.close()

@@ -116,7 +116,14 @@ def unavailable_parts(services: ConsoleServices) -> dict[str, str]:
         "records": services.records.unavailable,
         "operations": services.alarms.unavailable,
         "watch": services.watch.unavailable,
+        **_site_accounts(services),
     }
+
+
+def _site_accounts(services: ConsoleServices) -> dict[str, str]:
+    """Only where they are carried."""
+    carried = services.site_accounts
+    return {} if carried is None else {"accounts of both sites": carried.problem}
 
 
 async def backlogs(services: ConsoleServices, snapshot: BusOverview) -> list[BacklogRow]:

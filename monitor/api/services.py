@@ -16,8 +16,10 @@ from bus.settings import BusSettings, SiteSettings
 from bus.tasks import RequestFailures
 from bus.wall_clock import now_ms
 from ingest.store.port import RecordReader
+from monitor.accounts.carried import CarriedAccounts
 from monitor.accounts.login_limiter import LoginLimiter
 from monitor.accounts.sessions import SessionStore
+from monitor.accounts.site_accounts import SiteAccounts
 from monitor.accounts.store import AccountStore
 from monitor.api.account_writes import AccountWrites
 from monitor.api.auth import PasswordCheck
@@ -74,6 +76,7 @@ class ConsoleServices:
     read_processes: ReadProcesses
     watch: WatchSign
     read_incidents: ReadIncidents
+    site_accounts: SiteAccounts | None
     secret: str
     failures: RequestFailures = field(default_factory=RequestFailures)
     background: list[asyncio.Task[None]] = field(default_factory=list)
@@ -151,8 +154,17 @@ def build_services(
         read_processes=read_processes,
         watch=WatchSign(read_watch),
         read_incidents=read_incidents,
+        site_accounts=_site_accounts(bus, console, account_store),
         secret=_secret(data_path / "console" / "secret"),
     )
+
+
+def _site_accounts(
+    bus: BusSettings, console: ConsoleSettings, store: AccountStore
+) -> SiteAccounts | None:
+    if not console.accounts_secret:
+        return None
+    return SiteAccounts(bus, console.accounts_secret, CarriedAccounts(store.database))
 
 
 def _secret(path: Path) -> str:

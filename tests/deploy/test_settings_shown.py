@@ -52,7 +52,7 @@ def test_no_secret_is_printed(tmp_path: Path, as_json: bool) -> None:
     tables: dict[str, list[str]] = {}
     for name, table in secret_settings().items():
         room, _, key = name.partition(".")
-        secret = f'"http://host/{NOT_TO_BE_READ}"'
+        secret = f'"http://host/{NOT_TO_BE_READ}/long-enough-to-derive-a-key-from"'
         value = f"{{server-1 = {secret}}}" if table else secret
         tables.setdefault(room, []).append(f"{key} = {value}")
     tables["pictures"] = [f'url = "s3://me:{NOT_TO_BE_READ}@host/pictures"']

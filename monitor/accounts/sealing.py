@@ -1,0 +1,80 @@
+"""Seals accounts with a key that both sites have, so that they can cross the bus.
+
+In: rows of accounts, a secret. Out: `SealedAccounts`, or the rows again. AES-256-GCM, the key by
+HKDF-SHA-256 (RFC 5869) from the secret: it has to be long, nothing slows down who guesses. Never: a
+row of a snapshot that was altered, or of another version than it says.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from bus.contracts.account_snapshot import SealedAccounts
+
+MAX_ACCOUNTS = 10_000
+NONCE_BYTES = 12
+_PURPOSE = b"databus accounts 1"
+
+
+class AccountRow(NamedTuple):
+    """As in the file: roles separated by commas, a line of `monitor.accounts.passwords`."""
+
+    name: str
+    roles: str
+    password: str
+
+
+_ROWS = msgspec.json.Decoder(
+    Annotated[list[tuple[str, str, str]], msgspec.Meta(max_length=MAX_ACCOUNTS)]
+)
+
+
+class SealingError(Exception):
+    """A snapshot that cannot be opened; the text says what to look at."""
+
+
+class AccountSealing:
+    """With one secret."""
+
+    def __init__(self, secret: str) -> None:
+        derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=_PURPOSE)
+        self._cipher = AESGCM(derived.derive(secret.encode()))
+
+    def seal(self, rows: Sequence[AccountRow], version: int) -> SealedAccounts:
+        """All accounts, in one piece."""
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._cipher.encrypt(nonce, msgspec.json.encode(list(rows)), _bound_to(version))
+        return SealedAccounts(version=version, nonce=_text(nonce), sealed=_text(sealed))
+
+    def open(self, found: SealedAccounts) -> list[AccountRow]:
+        """Raises SealingError."""
+        try:
+            nonce = base64.b64decode(found.nonce, validate=True)
+            sealed = base64.b64decode(found.sealed, validate=True)
+            plain = self._cipher.decrypt(nonce, sealed, _bound_to(found.version))
+            return [AccountRow(*row) for row in _ROWS.decode(plain)]
+        except InvalidTag:
+            raise SealingError(
+                "it was sealed with another key, or altered: console.accounts_secret has to be the "
+                "same at both sites"
+            ) from None
+        except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+            raise SealingError(f"it is no snapshot of accounts: {error}") from None
+
+
+def _bound_to(version: int) -> bytes:
+    return _PURPOSE + b" " + str(version).encode()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

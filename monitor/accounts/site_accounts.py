@@ -1,0 +1,154 @@
+"""Accounts of the primary site are those of the other one, too: a thread of the console.
+
+In: the accounts' file, `control.accounts`, a secret that both sites have. Out: a snapshot on the
+topic whenever the primary's accounts have changed; at the secondary the newest one in the file.
+Never: anything sent without the secret; two reasons told for one snapshot that cannot be opened.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import closing
+
+import msgspec
+
+from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.errors import DeliveryError
+from bus.client.kafka.producer import DeliveryReport, Producer
+from bus.client.kafka.site_role import SiteRole
+from bus.client.model import TopicPartition
+from bus.contracts.account_snapshot import SNAPSHOT_KEY, SealedAccounts, decode_snapshot
+from bus.contracts.headers import SCHEMA
+from bus.contracts.topics import CONTROL_ACCOUNTS, TOPICS
+from bus.errors import BusError
+from bus.settings import BusSettings
+from bus.wall_clock import now_ms
+from monitor.accounts.carried import CarriedAccounts
+from monitor.accounts.errors import AccountsUnavailable
+from monitor.accounts.sealing import AccountRow, AccountSealing, SealingError
+
+log = logging.getLogger(__name__)
+
+CLIENT_ID = "console-accounts"
+POLL_S = 1.0
+RETRY_S = 5.0
+TIMEOUT_S = 10.0
+MAX_POLLED = 100
+_PLACE = TopicPartition(CONTROL_ACCOUNTS, 0)
+
+
+class SiteAccounts:
+    """`start`, `close`. Invariant: `_newest` is the newest snapshot of the topic as far as it was
+    read, whoever wrote it."""
+
+    def __init__(self, bus: BusSettings, secret: str, accounts: CarriedAccounts) -> None:
+        self._bus = bus
+        self._sealing = AccountSealing(secret)
+        self._accounts = accounts
+        self._newest: SealedAccounts | None = None
+        self._refused = -1
+        self.problem = ""
+        """Why the two sites' accounts may differ; empty: nothing is known."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="site accounts", daemon=True)
+
+    def start(self) -> SiteAccounts:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """End."""
+        self._stopping.set()
+        self._thread.join(TIMEOUT_S)
+
+    def _run(self) -> None:
+        with closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as role:
+            while not self._stopping.is_set():
+                try:
+                    self._follow(role)
+                except (BusError, AccountsUnavailable) as error:
+                    log.info("accounts are carried later: %s", error)
+                    self.problem = str(error)
+                    self._stopping.wait(RETRY_S)
+
+    def _follow(self, role: SiteRole) -> None:
+        """Read the topic, and write to it or from it. Raises BusError, AccountsUnavailable."""
+        with Consumer(self._bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topic:
+            if _PLACE not in topic.partitions_of_all([CONTROL_ACCOUNTS]):
+                self._stopping.wait(RETRY_S)
+                return
+            self._newest = None
+            topic.assign({_PLACE: 0})
+            while not self._stopping.is_set():
+                for record in topic.poll(MAX_POLLED, POLL_S):
+                    self._read(decode_snapshot(record.value))
+                if topic.at_end and role.is_known:
+                    is_secondary = role.secondary_since_ms is not None
+                    (self._write if is_secondary else self._publish)()
+
+    def _read(self, found: SealedAccounts | None) -> None:
+        if found is not None and (self._newest is None or found.version > self._newest.version):
+            self._newest = found
+
+    # -- at the primary ---------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        """What has changed since the newest snapshot. Raises BusError, AccountsUnavailable."""
+        rows = self._accounts.rows()
+        if rows == self._known():
+            self.problem = ""
+            return
+        before = self._newest.version if self._newest is not None else -1
+        version = max(now_ms(), before + 1, self._accounts.version() + 1)
+        snapshot = self._sealing.seal(rows, version)
+        failed: list[DeliveryError] = []
+
+        def on_delivery(outcome: DeliveryReport) -> None:
+            if isinstance(outcome, DeliveryError):
+                failed.append(outcome)
+
+        overrides = {"linger.ms": 0, "message.timeout.ms": int(TIMEOUT_S * 1000)}
+        producer = Producer(self._bus, client_id=CLIENT_ID, overrides=overrides)
+        producer.send(
+            CONTROL_ACCOUNTS, msgspec.json.encode(snapshot), key=SNAPSHOT_KEY,
+            headers=[(SCHEMA, TOPICS[CONTROL_ACCOUNTS].schema.encode())], on_delivery=on_delivery,
+        )  # fmt: skip
+        if producer.close(TIMEOUT_S) or failed:
+            why = str(failed[0]) if failed else "no answer"
+            self.problem = f"{CONTROL_ACCOUNTS}: {why}"
+            self._stopping.wait(RETRY_S)
+            return
+        self._accounts.note_version(version)
+        self._newest = snapshot
+        self.problem = ""
+        log.info("console: %d accounts are on %s", len(rows), CONTROL_ACCOUNTS)
+
+    def _known(self) -> list[AccountRow] | None:
+        if self._newest is None:
+            return None
+        try:
+            return self._sealing.open(self._newest)
+        except SealingError:
+            return None  # of another key: that of this site counts from now on
+
+    # -- at the secondary -------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Raises AccountsUnavailable."""
+        newest = self._newest
+        if newest is None or newest.version <= self._accounts.version():
+            return
+        try:
+            is_written = self._accounts.write(self._sealing.open(newest), newest.version)
+        except (SealingError, ValueError) as error:
+            if self._refused != newest.version:
+                log.error("the other site's accounts are not taken: %s", error)
+            self._refused = newest.version
+            self.problem = f"the other site's accounts are not taken: {error}"
+            return
+        self.problem = ""
+        if is_written:
+            log.info("console: the other site's accounts are here, as of %d", newest.version)
+

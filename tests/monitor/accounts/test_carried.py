@@ -1,0 +1,100 @@
+"""The secondary has the primary's accounts beside its own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from monitor.accounts.carried import CarriedAccounts
+from monitor.accounts.roles import AccountRole
+from monitor.accounts.sealing import AccountRow
+from monitor.accounts.store import AccountStore
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[AccountStore]:
+    opened = AccountStore(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def primary(tmp_path: Path) -> Iterator[AccountStore]:
+    opened = AccountStore(tmp_path / "primary")
+    yield opened
+    opened.close()
+
+
+def names(store: AccountStore) -> list[str]:
+    return sorted(account.name for account in store.accounts())
+
+
+def rows(store: AccountStore) -> list[AccountRow]:
+    return CarriedAccounts(store.database).rows()
+
+
+def test_who_logs_in_at_the_primary_logs_in_here_with_the_same_password(
+    store: AccountStore, primary: AccountStore
+):
+    primary.add("wang", PASSWORD, [AccountRole.OPERATIONS])
+    store.add("own", PASSWORD, [AccountRole.OPERATIONS])
+    carried = CarriedAccounts(store.database)
+    assert carried.write(rows(primary), 5)
+    found = store.verify("wang", PASSWORD)
+    assert found is not None
+    assert found.roles == {AccountRole.OPERATIONS}
+    assert names(store) == ["own", "wang"]
+
+
+def test_who_is_removed_there_is_removed_here_and_this_site_s_own_stay(
+    store: AccountStore, primary: AccountStore
+):
+    primary.add("wang", PASSWORD, [AccountRole.OPERATIONS])
+    primary.add("li", PASSWORD, [AccountRole.OPERATIONS])
+    store.add("own", PASSWORD, [AccountRole.OPERATIONS])
+    carried = CarriedAccounts(store.database)
+    carried.write(rows(primary), 5)
+    primary.remove("li")
+    assert carried.write(rows(primary), 6)
+    assert names(store) == ["own", "wang"]
+
+
+def test_an_older_snapshot_changes_nothing(store: AccountStore):
+    carried = CarriedAccounts(store.database)
+    assert carried.write([AccountRow("wang", "operations", "x")], 6)
+    assert not carried.write([], 6)
+    assert not carried.write([], 5)
+    assert names(store) == ["wang"]
+    carried.note_version(9)
+    assert not carried.write([], 8)
+    assert carried.version() == 9
+
+
+@pytest.mark.parametrize("row", [("", "operations"), ("a b", "operations"), ("a", "king"), ("a" * 65, "operations")])
+def test_a_row_that_no_console_writes_refuses_the_whole_snapshot(
+    store: AccountStore, row: tuple[str, str]
+):
+    with pytest.raises(ValueError):
+        CarriedAccounts(store.database).write([AccountRow("wang", "operations", "x"), AccountRow(*row, "x")], 5)
+    assert names(store) == []
+
+
+def test_a_file_of_version_1_gets_the_table(tmp_path: Path):
+    store = AccountStore(tmp_path)
+    store.add("wang", PASSWORD, [AccountRole.OPERATIONS])
+    store.close()
+    with closing(sqlite3.connect(store.database.path)) as db:
+        db.executescript("DROP TABLE carried_accounts; PRAGMA user_version = 1")
+    again = AccountStore(tmp_path)
+    assert names(again) == ["wang"]
+    carried = CarriedAccounts(again.database)
+    assert carried.version() == -1
+    assert carried.write([AccountRow("li", "operations", "x")], 1)
+    assert names(again) == ["li", "wang"]
+    again.close()
