@@ -60,10 +60,11 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         """Refuse proxies that cannot be."""
         check_trusted_proxies(self.trusted_proxies)
-        if self.accounts_secret and len(self.accounts_secret) < MIN_SECRET:
+        length = len(self.accounts_secret)
+        if 0 < length < MIN_SECRET:
             raise ValueError(
-                f"accounts_secret has {len(self.accounts_secret)} characters; {MIN_SECRET} at least, for "
-                "instance of: openssl rand -base64 32"
+                f"accounts_secret has {length} characters; {MIN_SECRET} at least, for instance of:"
+                " openssl rand -base64 32"
             )
         if self.other_site_pictures and not re.match(r"https?://[^/]", self.other_site_pictures):
             raise ValueError('other_site_pictures is an edge\'s address: "http://host:port"')
