@@ -7,7 +7,6 @@ something does. Never: a password on the command line.
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import datetime, tzinfo
 from typing import Annotated
 
@@ -19,11 +18,11 @@ from rich.text import Text
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen
 from bus.wall_clock import now_ms
+from dr_mirror.console_password import PASSWORD, console_password
 from dr_mirror.copy.site_counts import CountsUnavailable, compare_counts, console_client
 from dr_mirror.plan.counts import CountDifference, settled_hours
 from dr_mirror.plan.states import Language
 
-PASSWORD = "DATABUS_CONSOLE_PASSWORD"
 _COLUMNS = ("hour", "kind", "camera", "server", "number", "source", "target")
 _TEXTS: dict[Language, dict[str, str]] = {
     "en": {
@@ -53,9 +52,7 @@ def counts(
     """Compare what both sites counted of each device and hour; exit status 1: something differs."""
     site = ctx.obj.site
     texts = _TEXTS[site.language]
-    password = os.environ.get(PASSWORD) or typer.prompt(
-        texts["password"].format(user=user), hide_input=True
-    )
+    password = console_password(texts["password"].format(user=user))
     try:
         compared, found = asyncio.run(
             _compare(source_console, target_console, user, password, hours)

@@ -9,7 +9,13 @@ from __future__ import annotations
 import httpx
 import msgspec
 
-from dr_mirror.plan.counts import CountDifference, HourCounts, differing_counts
+from dr_mirror.plan.counts import (
+    CountDifference,
+    DeviceLack,
+    HourCounts,
+    differing_counts,
+    lacking_devices,
+)
 
 PATH = "/api/quality/hour"
 TIMEOUT_S = 30.0
@@ -52,6 +58,11 @@ async def compare_counts(
         compared += max(len(theirs.rows), len(ours.rows))
         found += differing_counts(theirs, ours)
     return compared, found
+
+
+async def lacking_at(console: httpx.AsyncClient, hours: list[int]) -> list[DeviceLack]:
+    """The devices of which a site lacks records. Raises CountsUnavailable."""
+    return lacking_devices([await counts_of(console, hour_ms) for hour_ms in hours])
 
 
 def console_client(url: str, user: str, password: str) -> httpx.AsyncClient:

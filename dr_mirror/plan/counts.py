@@ -15,6 +15,8 @@ from bus.domain.times import HOUR_MS
 SETTLED_MS = 600_000
 """An hour is compared this long after its end: records come late, at the second site later
 still."""
+MAX_HOURS = 3
+"""Around a switch."""
 NUMBERS = ("sent", "arrived", "valid", "stored")
 """What senders have told, what was on the bus, what was valid, what is in the store."""
 
@@ -55,6 +57,43 @@ class CountDifference(msgspec.Struct, frozen=True, kw_only=True):
     number: str
     source: int
     target: int
+
+
+class DeviceLack(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of which a site lacks records, by what its sender has counted in an hour."""
+
+    hour_ms: int
+    kind: str
+    camera_ip: str
+    recognizer_ip: str
+    sent: int
+    arrived: int
+
+    @property
+    def lacking(self) -> int:
+        """Records that were sent and are not at the site."""
+        return self.sent - self.arrived
+
+
+def lacking_devices(hours: Iterable[HourCounts]) -> list[DeviceLack]:
+    """Those that have sent more than arrived, the most lacking first."""
+    found = [
+        DeviceLack(
+            hour_ms=hour.hour_ms, kind=kind, camera_ip=camera, recognizer_ip=server,
+            sent=counts["sent"], arrived=counts["arrived"],
+        )
+        for hour in hours
+        for (kind, camera, server), counts in _by_device(hour.rows).items()
+        if counts["sent"] > counts["arrived"]
+    ]  # fmt: skip
+    return sorted(found, key=lambda one: (-one.lacking, one.hour_ms, one.kind, one.camera_ip))
+
+
+def hours_around(at_ms: int, now_ms: int) -> list[int]:
+    """From the hour before a moment to the present one, ascending; `MAX_HOURS` at most, the first
+    ones: what a switch has lost was sent before it."""
+    first = at_ms // HOUR_MS * HOUR_MS - HOUR_MS
+    return list(range(first, now_ms + 1, HOUR_MS))[:MAX_HOURS]
 
 
 def settled_hours(now_ms: int, hours: int) -> list[int]:

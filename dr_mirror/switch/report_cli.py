@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen
+from bus.wall_clock import now_ms
+from dr_mirror.console_password import PASSWORD, console_password
+from dr_mirror.copy.site_counts import CountsUnavailable, console_client, lacking_at
+from dr_mirror.plan.counts import DeviceLack, hours_around
 from dr_mirror.plan.edges import SwitchLoss, switch_loss
 from dr_mirror.plan.states import Language
 from dr_mirror.plan.switch_report import (
@@ -37,6 +43,12 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "missing, of what was heard of: {missing}",
         "perhaps_there": "Of these up to {count} may be at the new primary all the same: an edge "
         "sent them there as new, not having heard that the lost site had them.",
+        "cameras": "Cameras of which the new primary lacks records, by what their senders have "
+        "counted; numbers of the present hour still grow",
+        "no_camera": "By what their senders have counted, no camera lacks a record there.",
+        "hour": "hour from", "kind": "kind", "camera": "camera", "server": "server",
+        "sent": "sent", "arrived": "arrived", "lacking": "lacking",
+        "password": "Password of {user} at that console",
         "not_heard": "The edge {edge} has not said what it sent again; it is asked again.",
     },
     "zh": {
@@ -48,12 +60,25 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "在已获知的范围内仍缺失:{missing}",
         "perhaps_there": "其中至多 {count} 条可能已在新主站点:"
         "接入端未收到失联站点的确认,已作为新记录发送。",
+        "cameras": "按发送方计数,新主站点缺少记录的设备;当前小时的数字仍会增长",
+        "no_camera": "按发送方计数,没有设备缺少记录。",
+        "hour": "小时起", "kind": "类别", "camera": "设备", "server": "识别服务器",
+        "sent": "已发送", "arrived": "已到达", "lacking": "缺少",
+        "password": "{user} 在该控制台的密码",
         "not_heard": "接入端 {edge} 尚未报告重发的记录;将再次询问。",
     },
 }  # fmt: skip
 
 
-def report(ctx: typer.Context, as_json: AsJson = False) -> None:
+@report_errors
+def report(
+    ctx: typer.Context,
+    console: Annotated[
+        str, typer.Option(help="Of the new primary: which cameras lack records there, is asked.")
+    ] = "",
+    user: Annotated[str, typer.Option(help=f"Who may look there; password: ${PASSWORD}.")] = "",
+    as_json: AsJson = False,
+) -> None:
     """What the newest switch of the primary has done, and what is missing by it as far as it is
     known now: edges that have moved are asked what they sent again."""
     newest = newest_report(reports_folder(ctx.obj.site))
@@ -67,18 +92,63 @@ def report(ctx: typer.Context, as_json: AsJson = False) -> None:
         typer.echo(f"{newest.path}: {error}", err=True)
         raise typer.Exit(1) from None
     missing = switch_loss(statements)
+    language = ctx.obj.site.language
+    cameras = _cameras(console, user, statements, language) if console else None
     if as_json:
-        print_json({
+        found: dict[str, Any] = {
             "statements": [msgspec.to_builtins(one) for one in statements],
             "missing": msgspec.to_builtins(missing), "edges_not_heard": left,
-        })  # fmt: skip
+        }  # fmt: skip
+        if cameras is not None:
+            found["cameras"] = [_plain(one) for one in cameras]
+        print_json(found)
         return
-    language = ctx.obj.site.language
     for one in statements:
         typer.echo(" ".join(filter(None, [f"{one.kind}:", one.source, one.epoch])))
         show_statement(one, language)
     if missing is not None:
         _show_missing(missing, left, language)
+    if cameras is not None:
+        _show_cameras(cameras, language)
+
+
+def _cameras(
+    url: str, user: str, statements: list[SwitchStatement], language: Language
+) -> list[DeviceLack]:
+    """Those of which the new primary lacks records of the hours around the switch. Exit status 1
+    where its console does not say."""
+    hours = hours_around(min(one.at_ms for one in statements), now_ms())
+    password = console_password(_TEXTS[language]["password"].format(user=user))
+
+    async def ask() -> list[DeviceLack]:
+        async with console_client(url, user, password) as client:
+            return await lacking_at(client, hours)
+
+    try:
+        return asyncio.run(ask())
+    except CountsUnavailable as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+def _plain(one: DeviceLack) -> dict[str, object]:
+    return {**msgspec.to_builtins(one), "lacking": one.lacking}
+
+
+def _show_cameras(found: list[DeviceLack], language: Language) -> None:
+    texts = _TEXTS[language]
+    if not found:
+        typer.echo(texts["no_camera"])
+        return
+    columns = ("hour", "kind", "camera", "server", "sent", "arrived", "lacking")
+    table = Table(
+        *(texts[each] for each in columns), title=texts["cameras"], title_justify="left"
+    )
+    for one in found:
+        cells = (local_time(one.hour_ms), one.kind, one.camera_ip, one.recognizer_ip,
+                 str(one.sent), str(one.arrived), str(one.lacking))  # fmt: skip
+        table.add_row(*map(Text, cells))
+    screen().print(table)
 
 
 def _show_missing(missing: SwitchLoss, left: list[str], language: Language) -> None:

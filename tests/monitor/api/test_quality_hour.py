@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dr_mirror.copy.site_counts import CountsUnavailable, compare_counts, counts_of
+from dr_mirror.copy.site_counts import CountsUnavailable, compare_counts, counts_of, lacking_at
 from dr_mirror.plan.counts import (
     HOUR_MS,
     SETTLED_MS,
     DeviceCount,
     HourCounts,
     differing_counts,
+    hours_around,
+    lacking_devices,
     settled_hours,
 )
 from monitor.api.services import ConsoleServices
@@ -52,6 +54,28 @@ def test_every_number_that_differs_is_named_and_no_other(
                 assert said.get((kind, camera, number)) == (sides if sides[0] != sides[1] else None)
 
 
+@given(DEVICES, DEVICES)
+def test_a_device_lacks_what_its_sender_has_counted_and_the_site_has_not(
+    one: list[DeviceCount], other: list[DeviceCount]
+) -> None:
+    """By hour; a device that has more than was counted hides no other's lack."""
+    found = lacking_devices([HourCounts(0, 9, tuple(one)), HourCounts(HOUR_MS, 9, tuple(other))])
+    wanted = {
+        (hour_ms, row.kind, row.camera_ip): row.sent - row.arrived
+        for hour_ms, rows in ((0, one), (HOUR_MS, other))
+        for row in rows
+        if row.sent > row.arrived
+    }
+    assert {(each.hour_ms, each.kind, each.camera_ip): each.lacking for each in found} == wanted
+    assert [each.lacking for each in found] == sorted(wanted.values(), reverse=True)
+
+
+def test_the_hours_around_a_switch_begin_before_it_and_are_few() -> None:
+    switch_ms = 1_000 * HOUR_MS + 5
+    assert hours_around(switch_ms, switch_ms) == [999 * HOUR_MS, 1_000 * HOUR_MS]
+    assert hours_around(switch_ms, switch_ms + 50 * HOUR_MS)[-1] == 1_001 * HOUR_MS
+
+
 def test_only_hours_that_are_over_for_a_while_are_compared() -> None:
     """Records come late."""
     now_ms = 1_000 * HOUR_MS + SETTLED_MS
@@ -78,6 +102,8 @@ async def test_an_hour_of_a_console_holds_every_device_and_is_equal_to_itself(
     assert {(one.camera_ip, one.number, one.source, one.target) for one in found} == {
         (PLANTED, "sent", 0, 13), (PLANTED, "arrived", 0, 9), (PLANTED, "valid", 0, 6), (PLANTED, "stored", 0, 3),
     }  # fmt: skip
+    lacking = {one.camera_ip: one.lacking for one in await lacking_at(client, [hour_ms])}
+    assert lacking[PLANTED] == 4
 
 
 async def test_a_console_that_does_not_answer_or_refuses_is_named(
