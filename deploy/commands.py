@@ -125,10 +125,17 @@ def demo(
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
     folder = settings.site.data_path
     if sites > 1:
+        if brokers is not None or kill_broker_at or spark_workers or region_servers:
+            raise OperatorError(
+                "--sites 2 has three brokers and one Spark driver at each site; leave out"
+                " --brokers, --kill-broker-at, --spark-workers and --region-servers"
+            )
         from deploy.two_sites.demo import TIME_S, demo_sites
 
         run = demo_sites(settings, seconds or TIME_S, port, planned=planned, as_json=as_json)
         raise typer.Exit(tasks.run(run))
+    if planned:
+        raise OperatorError("--planned is about a switch between two sites: --sites 2 --planned")
     if brokers is None and (kill_broker_at or controller is not ControllerKind.KRAFT):
         raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
     wanted = None if brokers is None else plan(

@@ -107,9 +107,9 @@ class OperationsStore:
                 (command.rule_id, command.op, msgspec.json.encode(command)),
             )
         for incident in changes.incidents:
-            self._put_incident(incident, changes, notify=changes.shadow_since_ms is None)
+            self._put_incident(incident, changes, is_own=True)
         for incident in changes.foreign_incidents:
-            self._put_incident(incident, changes, notify=False)
+            self._put_incident(incident, changes, is_own=False)
         new = [alarm for alarm in changes.alarms if self._put_alarm(alarm)]
         for alarm in new:
             self._notify(alarm, changes)
@@ -130,11 +130,14 @@ class OperationsStore:
 
     def notify_left_in_shadow(self, since_ms: int, now_ms: int) -> int:
         """This site has become the one that notifies: what it decided before and nobody is known to
-        have sent. How many alarms; at most `AT_ONCE` at once."""
+        have sent, and its incidents that are open still. How many alarms; at most `AT_ONCE` at
+        once."""
         with self._transaction() as db:
             found = shadow.left_in_shadow(db, since_ms, AT_ONCE)
             for alarm in found:
                 self._add_notice(alarm, now_ms)
+            for incident in shadow.open_in_shadow(db):
+                self.notices.add_incident(db, incident, msgspec.json.encode(incident), now_ms)
             return len(found)
 
     def forget_shadow(self, since_ms: int) -> None:
@@ -201,7 +204,7 @@ class OperationsStore:
         add_untold(self._db, alarm.alarm_id)
 
     def _put_incident(
-        self, incident: Incident, changes: BatchChanges, *, notify: bool
+        self, incident: Incident, changes: BatchChanges, *, is_own: bool
     ) -> None:
         """A closed incident stays closed when messages are repeated. One that its own process has
         notified is stored only."""
@@ -214,8 +217,11 @@ class OperationsStore:
             (incident.incident_id, incident.state, body, incident.closed_at_ms),
         )
         changed_at_ms = incident.closed_at_ms or incident.opened_at_ms
-        is_news = changed.rowcount and changed_at_ms >= changes.notify_since_ms
-        if is_news and notify and not incident.notified_by:
+        if not changed.rowcount or not is_own or incident.notified_by:
+            return
+        if changes.shadow_since_ms is not None:
+            shadow.keep_incident(self._db, incident)
+        elif changed_at_ms >= changes.notify_since_ms:
             self.notices.add_incident(self._db, incident, body, changes.now_ms)
 
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:

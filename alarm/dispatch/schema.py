@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from alarm.dispatch.picture_queue import PICTURE_COPIES
-from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4
+from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4, SHADOW_INCIDENTS
 from alarm.dispatch.untold import UNTOLD_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
@@ -15,7 +15,7 @@ VERSION = 5
 SAID_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
 """
-_SAID = UNTOLD_ALARMS + SAID_ACKNOWLEDGED
+_SINCE_5 = UNTOLD_ALARMS + SAID_ACKNOWLEDGED + SHADOW_INCIDENTS
 
 _TABLES = f"""
 CREATE TABLE positions (
@@ -47,7 +47,7 @@ CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed'
 {NOTICES}
 {PICTURE_COPIES}
 {SHADOW_ALARMS}
-{_SAID}
+{_SINCE_5}
 """
 _FROM_1 = f"""
 ALTER TABLE notices RENAME TO notices_1;
@@ -77,10 +77,10 @@ def prepare(connection: sqlite3.Connection) -> None:
         raise StoreError(f"the operations store has version {found}, this program knows {VERSION}")
     change = {
         0: _TABLES,
-        1: _FROM_1 + _FROM_2 + SHADOW_ALARMS + _SAID,
-        2: _FROM_2 + SHADOW_ALARMS + _SAID,
-        3: SHADOW_ALARMS + _SAID,
-        4: SHADOW_ALARMS_FROM_4 + _SAID,
+        1: _FROM_1 + _FROM_2 + SHADOW_ALARMS + _SINCE_5,
+        2: _FROM_2 + SHADOW_ALARMS + _SINCE_5,
+        3: SHADOW_ALARMS + _SINCE_5,
+        4: SHADOW_ALARMS_FROM_4 + _SINCE_5,
     }.get(found)
     if change is not None:
         connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from bus.contracts.alarms import Alarm
+from bus.contracts.alarms import Alarm, Incident
 
 SHADOW_ALARMS = """
 CREATE TABLE shadow_alarms (
@@ -22,6 +22,10 @@ CREATE TABLE shadow_alarms (
 CREATE INDEX shadow_alarms_at ON shadow_alarms (at_ms);
 """
 """`told`: the other site has notified it. It may say so before the alarm itself comes here."""
+SHADOW_INCIDENTS = """
+CREATE TABLE shadow_incidents (incident_id TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+"""Opened here while the other site notified; each is open still."""
 SHADOW_ALARMS_FROM_4 = f"""
 ALTER TABLE shadow_alarms RENAME TO shadow_alarms_4;
 {SHADOW_ALARMS}
@@ -48,6 +52,25 @@ def mark_told(db: sqlite3.Connection, alarm_ids: Iterable[str], now_ms: int) -> 
         " ON CONFLICT (alarm_id) DO UPDATE SET at_ms = excluded.at_ms, told = 1",
         [(alarm_id, now_ms) for alarm_id in alarm_ids],
     )
+
+
+def keep_incident(db: sqlite3.Connection, incident: Incident) -> None:
+    """Opened or closed here while the other site notifies."""
+    if incident.state == "open":
+        sql = "INSERT OR IGNORE INTO shadow_incidents VALUES (?)"
+    else:
+        sql = "DELETE FROM shadow_incidents WHERE incident_id = ?"
+    db.execute(sql, (incident.incident_id,))
+
+
+def open_in_shadow(db: sqlite3.Connection) -> list[Incident]:
+    """Those that are open still, oldest first; they are no longer kept."""
+    rows = db.execute(
+        "SELECT body FROM shadow_incidents JOIN incidents USING (incident_id)"
+        " WHERE state = 'open' ORDER BY id"
+    ).fetchall()
+    db.execute("DELETE FROM shadow_incidents")
+    return [msgspec.json.decode(body, type=Incident) for (body,) in rows]
 
 
 def forget(db: sqlite3.Connection, since_ms: int) -> None:

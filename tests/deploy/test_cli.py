@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from deploy.cli import command_of, global_first
+from deploy.commands import mount
+from deploy.errors import OperatorError
+from deploy.settings import load
 
 
 @pytest.mark.parametrize(
@@ -36,3 +43,25 @@ def test_the_verb_is_the_first_word_that_belongs_to_no_option(words: list[str], 
 def test_general_options_may_stand_behind_the_verb(words: list[str], ordered: list[str]):
     """An operator adds them where he thinks of them; a verb's own options stay its own."""
     assert global_first(words) == ordered
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--sites", "2", "--brokers", "3"], "--sites 2"),
+        (["--sites", "2", "--spark-workers", "2"], "--sites 2"),
+        (["--planned"], "--planned"),
+        (["--kill-broker-at", "40s"], "--brokers 3"),
+    ],
+)
+def test_options_of_the_demo_that_do_not_go_together_are_refused_before_anything_starts(
+    words: list[str], named: str, tmp_path: Path
+):
+    """Regression: some were passed over without a word."""
+    app = typer.Typer()
+    mount(app)
+    settings = load(environment={}, flags=[f"site.data_dir={tmp_path / 'data'}"])
+    done = CliRunner().invoke(app, ["demo", *words], obj=settings)
+    assert isinstance(done.exception, OperatorError) or done.exit_code == 1
+    assert named in f"{done.exception} {done.output}"
+    assert not (tmp_path / "data").exists()

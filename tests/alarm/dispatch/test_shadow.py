@@ -51,7 +51,7 @@ def test_what_is_decided_in_shadow_is_stored_and_notified_to_nobody(
     )
     assert subjects(operations) == []
     assert operations.notify_left_in_shadow(0, 5) == 1
-    [notice] = operations.notices.due("log", 1 << 40, 100)
+    notice, _ = operations.notices.due("log", 1 << 40, 100)
     assert notice.subject == "r:1"
     assert msgspec.json.decode(notice.body, type=Alarm).perhaps_sent_before
     assert "may have sent this before" in notice_text(notice.body, "en", ZONE).text
@@ -85,6 +85,27 @@ def test_what_the_lost_site_has_raised_and_not_notified_is_notified_here(
     operations.apply(BatchChanges(alarms=[alarm(30)], shadow_since_ms=0))
     assert operations.notify_left_in_shadow(0, 40) == 1
     assert subjects(operations) == ["r:30"]
+
+
+def test_an_incident_that_is_open_when_the_site_takes_over_is_notified_then_and_its_end_as_ever(
+    operations: OperationsStore,
+) -> None:
+    """One that began and ended in shadow is told nobody, nor is the other site's."""
+    ended, foreign = (
+        msgspec.structs.replace(incident("open"), incident_id=name) for name in ("ended", "theirs")
+    )
+    end = msgspec.structs.replace(ended, state="closed", closed_at_ms=9)
+    operations.apply(
+        BatchChanges(
+            incidents=[incident("open"), ended, end], foreign_incidents=[foreign], shadow_since_ms=0
+        )
+    )
+    operations.notify_left_in_shadow(0, 5)
+    opened = incident("open").incident_id
+    assert subjects(operations) == [f"{opened}:open"]
+    operations.notify_left_in_shadow(0, 6)
+    operations.apply(BatchChanges(incidents=[incident("closed")], now_ms=9))
+    assert subjects(operations) == [f"{opened}:open", f"{opened}:closed"]
 
 
 def test_what_this_site_has_notified_itself_it_does_not_repeat(operations: OperationsStore) -> None:
@@ -121,7 +142,7 @@ def test_a_store_of_the_version_before_gets_the_table(tmp_path: Path) -> None:
     OperationsStore(path).close()
     with sqlite3.connect(path) as db:
         db.executescript(
-            "DROP TABLE shadow_alarms; DROP TABLE untold_alarms; DROP TABLE said_acknowledged;"
+            "DROP TABLE shadow_alarms; DROP TABLE untold_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
             " PRAGMA user_version = 3"
         )
     store = OperationsStore(path)
@@ -139,7 +160,7 @@ def test_what_a_store_of_version_4_kept_in_shadow_is_still_left(tmp_path: Path) 
     store.close()
     with sqlite3.connect(path) as db:
         db.executescript(
-            "DROP TABLE untold_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged;"
+            "DROP TABLE untold_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
             "CREATE TABLE shadow_alarms (alarm_id TEXT PRIMARY KEY, raised_at_ms INTEGER NOT NULL)"
             " WITHOUT ROWID; INSERT INTO shadow_alarms VALUES ('r:1', 1); PRAGMA user_version = 4"
         )
