@@ -23,6 +23,7 @@ from bus.settings import SiteSettings
 from bus.tasks import spawn, watch
 from bus.wall_clock import now_ms
 from dr_mirror.copy.edge_watch import EdgeWatch
+from dr_mirror.copy.instance_group import InstanceGroup
 from dr_mirror.copy.mirror import Mirror
 from dr_mirror.copy.picture_link import PictureLink
 from dr_mirror.copy.picture_replicator import PictureReplicator, picture_routes
@@ -34,7 +35,7 @@ from dr_mirror.plan.pictures import PicturePolicy, PictureStatus
 from dr_mirror.plan.report import LagCurve, MirrorReport
 from dr_mirror.plan.site_epoch import SiteEpochs
 from dr_mirror.plan.sites import SitesError
-from dr_mirror.plan.status import MirrorStatus, with_edges
+from dr_mirror.plan.status import MirrorStatus, is_fenced, with_edges
 from dr_mirror.settings import MirrorSettings
 from dr_mirror.status_file import (
     pictures_path,
@@ -76,6 +77,14 @@ class StatusPage:
         self._curve.add(status)
         self._report = self._curve.report(status)
 
+    async def wait_until_fenced(self, since_ms: int) -> None:
+        """Return once a status since then says that a newer instance copies."""
+        while True:
+            status = self._report.status if self._report is not None else None
+            if status is not None and status.at_ms >= since_ms and is_fenced(status):
+                return
+            await asyncio.sleep(STATUS_S)
+
     def json(self) -> str:
         """The report; `null` before both clusters have answered."""
         return msgspec.json.encode(self._report).decode()
@@ -95,7 +104,10 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
         settings.metrics_host, settings.metrics_port, metrics.registry, {b"/status": shown.json}
     )
     edges = EdgeWatch(settings.edge_urls)
-    main = loop.create_task(_copy_always(site, settings, shown, edges), name="mirror")
+    work = partial(_copy_always, site, settings, shown, edges)
+    main = loop.create_task(
+        _work_by_turns(settings, shown, work) if settings.standby else work(), name="mirror"
+    )
     # Apart from copying, which waits for both clusters: edges are asked while one is dead.
     asking = [
         spawn(edges.run(), name="edges"),
@@ -111,6 +123,22 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
         await asyncio.gather(*asking, return_exceptions=True)
         with suppress(asyncio.CancelledError):
             await main
+
+
+async def _work_by_turns(
+    settings: MirrorSettings, shown: StatusPage, work: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Copy when no other instance does. What ends a turn is a newer generation: an instance that
+    only cannot reach the group goes on."""
+    group, turn = InstanceGroup(settings.target_bootstrap_servers).start(), 0
+    try:
+        while True:
+            log.info("mirror: this instance stands by")
+            turn = await group.wait_for_turn(turn)
+            log.warning("mirror: it is this instance's turn")
+            await _until_first(work(), shown.wait_until_fenced(now_ms()))
+    finally:
+        await asyncio.to_thread(group.close)
 
 
 async def _copy_always(
@@ -145,7 +173,7 @@ async def _copy_always(
             completed = partial(_completed, edges, carrier, watch_sites, pictures)
             copying = _copy(site, mirror, shown, completed)
             try:
-                await _until_switch(copying, watch_sites.wait_for_switch(epochs))
+                await _until_first(copying, watch_sites.wait_for_switch(epochs))
             finally:
                 pictures.free_link()
                 carrier.stop()  # its last pass goes on beside the mirror the other way
@@ -196,21 +224,22 @@ class PictureCopying:
             self._copier.stop()
 
 
-async def _until_switch(
-    copy: Coroutine[Any, Any, None], switched: Coroutine[Any, Any, None]
+async def _until_first(
+    work: Coroutine[Any, Any, None], ending: Coroutine[Any, Any, None]
 ) -> None:
+    """Work until it fails, or what ends it has come."""
     loop = asyncio.get_running_loop()
-    copying = loop.create_task(copy, name="copying and reporting")
-    switching = loop.create_task(switched, name="site epochs")
+    working = loop.create_task(work, name="mirror work")
+    waiting = loop.create_task(ending, name="end of work")
     try:
-        await asyncio.wait((copying, switching), return_when=asyncio.FIRST_COMPLETED)
-        for task in (copying, switching):
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+        for task in (working, waiting):
             if task.done():
                 task.result()
     finally:
-        for task in (copying, switching):
+        for task in (working, waiting):
             task.cancel()
-        await asyncio.gather(copying, switching, return_exceptions=True)
+        await asyncio.gather(working, waiting, return_exceptions=True)
 
 
 def _completed(

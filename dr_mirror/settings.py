@@ -68,6 +68,8 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     source_pictures_url: PicturesUrl = ""  # an edge of site A that serves its pictures
     target_pictures_url: PicturesUrl = ""  # an edge of site B that takes them
     pictures_token: Secret = ""  # one of the [edge] mirror_tokens of both
+    # several mirrors with these settings: one copies, the others wait until it is gone
+    standby: bool = False
     metrics_host: str = "127.0.0.1"
     metrics_port: PageOfMetrics = 8660
 

@@ -35,6 +35,7 @@ from bus.client.kafka.cluster import (
 )
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.send_all import KeyedValue, send_all
+from bus.client.kafka.standby_group import MEMBERSHIP, SESSION_TIMEOUT_S
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SCHEMA, SITE
@@ -53,15 +54,7 @@ log = logging.getLogger(__name__)
 POLL_TIMEOUT_S = 0.1  # how long a stop may wait for the consumer; another one takes over meanwhile
 CATCH_UP_S = 2.0  # how often it is read what others have raised: who takes over reads no more
 RETRY_S = 0.2
-SESSION_TIMEOUT_S = 6.0  # the least that Kafka's brokers allow (group.min.session.timeout.ms)
 MEMBER_FOR_S = SESSION_TIMEOUT_S - DELIVERY_TIMEOUT_S
-_MEMBERSHIP = {
-    "session.timeout.ms": int(SESSION_TIMEOUT_S * 1000),
-    "heartbeat.interval.ms": 200,  # how soon one that stands by learns that another has left
-    # One that joins does not take the partition from the one that works.
-    "partition.assignment.strategy": "cooperative-sticky",
-    "socket.timeout.ms": 5_000,  # a coordinator that stands still is left after this
-}
 ANSWER_S = 5.0  # of the group: a commit that takes longer proves nothing, and a stop waits for it
 
 
@@ -121,7 +114,7 @@ class AlarmWorker:
             ) as self._alarms,
             Consumer(
                 self._bus, client_id=DISPATCHER, group=DISPATCHER, timeout_s=ANSWER_S,
-                overrides=_MEMBERSHIP,
+                overrides=MEMBERSHIP,
             ) as self._consumer,
         ):
             self._work()

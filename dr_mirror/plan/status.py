@@ -159,6 +159,12 @@ def mirror_status(
     )
 
 
+def is_fenced(status: MirrorStatus) -> bool:
+    """Whether another instance, of a newer generation, copies."""
+    states = {one.state for one in status.partitions} | {one.state for one in status.topics}
+    return MirrorState.FENCED.value in states
+
+
 def with_edges(status: MirrorStatus, edges: tuple[EdgeStatus, ...]) -> MirrorStatus:
     """What edges keep, beside it."""
     rpo_s = rpo_through_edges_s(status.rpo_s, edges, status.at_ms)
