@@ -8,15 +8,13 @@ target's topics are read again, and what is there is compared instead of copied.
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
 from bus.client.model import TopicPartition
-from bus.lock_file import hold_lock_file
-from bus.sqlite_transaction import immediate_transaction
+from dr_mirror.copy.one_writer_file import OneWriterFile
 from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.pictures import (
     MAX_SHOWN,
@@ -30,7 +28,6 @@ from dr_mirror.plan.pictures import (
 )
 
 VERSION = 1
-BUSY_S = 2.0
 MAX_WAITING = 500_000
 """Beyond it topics are read no further: their records wait, nothing is dropped."""
 MAX_KEPT = 1_000_000
@@ -73,39 +70,23 @@ class PictureFile:
 
     def __init__(self, path: Path) -> None:
         """Raises PictureFileError."""
-        self._path = path
-        self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock_file = hold_lock_file(path.with_name(path.name + ".lock"))
-        except BlockingIOError:
-            raise PictureFileError(f"{path} is written by another mirror") from None
-        except OSError as error:
-            raise PictureFileError(f"{path}: {error}") from None
-        try:
-            with self._errors():
-                self._db = sqlite3.connect(
-                    path, isolation_level=None, check_same_thread=False, timeout=BUSY_S
-                )
-                self._prepare()
-        except PictureFileError:
-            self._lock_file.close()
-            raise
+        self._file = OneWriterFile(
+            path, _TABLES, VERSION, PictureFileError,
+            "what is at the target is compared instead of copied",
+        )  # fmt: skip
 
     def close(self) -> None:
         """Close it; another mirror may open it."""
-        with self._lock:
-            self._db.close()
-            self._lock_file.close()
+        self._file.close()
 
     # -- what is to be copied ---------------------------------------------------------------
 
     def positions(self, cluster_id: str) -> dict[TopicPartition, int]:
         """The next offset of each partition of that cluster that was read. Raises
         PictureFileError."""
-        with self._lock, self._errors():
-            rows = self._db.execute(
+        with self._file.reading() as db:
+            rows = db.execute(
                 "SELECT topic, partition, next_offset FROM positions WHERE cluster_id = ?",
                 (cluster_id,),
             )
@@ -117,15 +98,15 @@ class PictureFile:
     ) -> None:  # fmt: skip
         """These are to be copied, unless they were; that cluster's topics are read up to there.
         Raises PictureFileError."""
-        with self._transaction():
-            added = self._db.executemany(
+        with self._transaction() as db:
+            added = db.executemany(
                 "INSERT OR IGNORE INTO waiting (name, first_ms, attempts, next_ms)"
                 " SELECT ?1, ?2, 0, ?2 WHERE NOT EXISTS (SELECT 1 FROM kept WHERE name = ?1)"
                 " AND NOT EXISTS (SELECT 1 FROM given_up WHERE name = ?1)",
                 ((name, now_ms) for name in names),
             )
             self._changed("waiting", max(added.rowcount, 0))
-            self._db.executemany(
+            db.executemany(
                 "INSERT OR REPLACE INTO positions (cluster_id, topic, partition, next_offset)"
                 " VALUES (?, ?, ?, ?)",
                 ((cluster_id, *place, at) for place, at in positions.items()),
@@ -133,13 +114,13 @@ class PictureFile:
 
     def has_room(self) -> bool:
         """Whether more may wait. Raises PictureFileError."""
-        with self._lock, self._errors():
-            return self._count("waiting") < MAX_WAITING
+        with self._file.reading() as db:
+            return self._count(db, "waiting") < MAX_WAITING
 
     def due(self, now_ms: int, limit: int) -> list[WaitingPicture]:
         """Those whose turn it is, the longest due first. Raises PictureFileError."""
-        with self._lock, self._errors():
-            rows = self._db.execute(
+        with self._file.reading() as db:
+            rows = db.execute(
                 "SELECT name, first_ms, attempts FROM waiting WHERE next_ms <= ?"
                 " ORDER BY next_ms LIMIT ?",
                 (now_ms, limit),
@@ -151,57 +132,52 @@ class PictureFile:
         now_ms: int,
     ) -> None:  # fmt: skip
         """What trying came to. Raises PictureFileError."""
-        with self._transaction():
+        with self._transaction() as db:
             for waiting, found in tried:
                 if found.outcome is CopyOutcome.AWAY:
                     continue  # it is nothing of the picture's
                 if found.outcome.is_done:
-                    self._keep(found, pace, now_ms)
+                    self._keep(db, found, pace, now_ms)
                     continue
                 again_ms = next_try_ms(waiting, found.outcome, now_ms)
                 if again_ms is None:
-                    self._give_up(found, now_ms)
+                    self._give_up(db, found, now_ms)
                 else:
-                    self._db.execute(
+                    db.execute(
                         "UPDATE waiting SET attempts = attempts + 1, next_ms = ? WHERE name = ?",
                         (again_ms, found.name),
                     )
-            self._prune()
+            self._prune(db)
 
-    def _keep(self, found: TriedPicture, pace: ProofPace, now_ms: int) -> None:
+    def _keep(
+        self, db: sqlite3.Connection, found: TriedPicture, pace: ProofPace, now_ms: int
+    ) -> None:
         kept = KeptPicture(found.name, found.digest, now_ms)
-        self._db.execute("DELETE FROM waiting WHERE name = ?", (found.name,))
+        db.execute("DELETE FROM waiting WHERE name = ?", (found.name,))
         self._changed("waiting", -1)
         self._changed("kept", 1)
-        self._db.execute(
+        db.execute(
             "INSERT OR REPLACE INTO kept (name, digest, at_ms, next_ms, compared_ms, differs)"
             " VALUES (?, ?, ?, ?, ?, 0)",
             (*kept, next_comparison_ms(kept, pace, now_ms), now_ms),
         )
-        self._total(found.outcome, found.size)
+        _total(db, found.outcome, found.size)
 
-    def _give_up(self, found: TriedPicture, now_ms: int) -> None:
-        self._db.execute("DELETE FROM waiting WHERE name = ?", (found.name,))
+    def _give_up(self, db: sqlite3.Connection, found: TriedPicture, now_ms: int) -> None:
+        db.execute("DELETE FROM waiting WHERE name = ?", (found.name,))
         self._changed("waiting", -1)
         self._changed("given_up", 1)
-        self._db.execute(
+        db.execute(
             "INSERT OR REPLACE INTO given_up (name, outcome, detail, at_ms) VALUES (?, ?, ?, ?)",
             (found.name, found.outcome.value, found.detail, now_ms),
         )
-        self._total(found.outcome, 0)
+        _total(db, found.outcome, 0)
 
-    def _total(self, outcome: CopyOutcome, size: int) -> None:
-        self._db.execute(
-            "INSERT INTO totals (outcome, pictures, bytes) VALUES (?1, 1, ?2) ON CONFLICT (outcome)"
-            " DO UPDATE SET pictures = pictures + 1, bytes = bytes + ?2",
-            (outcome.value, size),
-        )
-
-    def _prune(self) -> None:
+    def _prune(self, db: sqlite3.Connection) -> None:
         for table, most in (("kept", MAX_KEPT), ("given_up", MAX_GIVEN_UP)):
-            over = self._count(table) - most
+            over = self._count(db, table) - most
             if over > 0:
-                self._db.execute(
+                db.execute(
                     f"DELETE FROM {table} WHERE name IN"
                     f" (SELECT name FROM {table} ORDER BY at_ms LIMIT ?)",
                     (over,),
@@ -212,8 +188,8 @@ class PictureFile:
 
     def to_compare(self, now_ms: int, limit: int) -> list[KeptPicture]:
         """Those whose turn it is, the longest due first. Raises PictureFileError."""
-        with self._lock, self._errors():
-            rows = self._db.execute(
+        with self._file.reading() as db:
+            rows = db.execute(
                 "SELECT name, digest, at_ms FROM kept WHERE next_ms <= ? ORDER BY next_ms LIMIT ?",
                 (now_ms, limit),
             )
@@ -225,15 +201,15 @@ class PictureFile:
     ) -> None:  # fmt: skip
         """What comparing came to; of one that is gone nothing is known any more. Raises
         PictureFileError."""
-        with self._transaction():
+        with self._transaction() as db:
             for picture, check in found:
                 if check is PictureCheck.AWAY:
                     continue
                 if check is PictureCheck.GONE:
-                    self._db.execute("DELETE FROM kept WHERE name = ?", (picture.name,))
+                    db.execute("DELETE FROM kept WHERE name = ?", (picture.name,))
                     self._changed("kept", -1)
                     continue
-                self._db.execute(
+                db.execute(
                     "UPDATE kept SET next_ms = ?, compared_ms = ?, differs = ? WHERE name = ?",
                     (
                         next_comparison_ms(picture, pace, now_ms), now_ms,
@@ -245,28 +221,28 @@ class PictureFile:
 
     def totals(self) -> dict[str, tuple[int, int]]:
         """Pictures and bytes by outcome, since the file was made. Raises PictureFileError."""
-        with self._lock, self._errors():
-            rows = self._db.execute("SELECT outcome, pictures, bytes FROM totals")
+        with self._file.reading() as db:
+            rows = db.execute("SELECT outcome, pictures, bytes FROM totals")
             return {outcome: (pictures, size) for outcome, pictures, size in rows}
 
     def waiting(self) -> tuple[int, int]:
         """How many wait, and since when the first of them does; -1: none. Raises
         PictureFileError."""
-        with self._lock, self._errors():
-            first = self._db.execute("SELECT min(first_ms) FROM waiting").fetchone()[0]
-            return self._count("waiting"), -1 if first is None else int(first)
+        with self._file.reading() as db:
+            first = db.execute("SELECT min(first_ms) FROM waiting").fetchone()[0]
+            return self._count(db, "waiting"), -1 if first is None else int(first)
 
     def kept(self) -> tuple[int, int]:
         """How many are compared again, and when the one was that waits longest; -1: none. Raises
         PictureFileError."""
-        with self._lock, self._errors():
-            first = self._db.execute("SELECT min(compared_ms) FROM kept").fetchone()[0]
-            return self._count("kept"), -1 if first is None else int(first)
+        with self._file.reading() as db:
+            first = db.execute("SELECT min(compared_ms) FROM kept").fetchone()[0]
+            return self._count(db, "kept"), -1 if first is None else int(first)
 
     def differing(self) -> list[str]:
         """Some that are not at the target what was copied. Raises PictureFileError."""
-        with self._lock, self._errors():
-            rows = self._db.execute(
+        with self._file.reading() as db:
+            rows = db.execute(
                 "SELECT name FROM kept WHERE differs ORDER BY name LIMIT ?", (MAX_SHOWN,)
             )
             return [name for (name,) in rows]
@@ -276,17 +252,17 @@ class PictureFile:
         PictureFileError."""
         wanted = [one.value for one in outcomes]
         marks = ", ".join("?" * len(wanted))
-        with self._lock, self._errors():
-            rows = self._db.execute(
+        with self._file.reading() as db:
+            rows = db.execute(
                 f"SELECT name, detail FROM given_up WHERE outcome IN ({marks})"
                 " ORDER BY at_ms DESC LIMIT ?",
                 (*wanted, MAX_SHOWN),
             )
             return [(name, detail) for name, detail in rows]
 
-    def _count(self, table: str) -> int:
+    def _count(self, db: sqlite3.Connection, table: str) -> int:
         if table not in self._counts:
-            found = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()
+            found = db.execute(f"SELECT count(*) FROM {table}").fetchone()
             self._counts[table] = int(found[0])
         return self._counts[table]
 
@@ -294,32 +270,19 @@ class PictureFile:
         if table in self._counts:
             self._counts[table] += by
 
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        self._db.execute("PRAGMA cache_size = -1024")  # a megabyte: copying needs the memory
-        found = int(self._db.execute("PRAGMA user_version").fetchone()[0])
-        if found > VERSION:
-            raise PictureFileError(
-                f"{self._path} has version {found}, this program knows {VERSION}; move it away, and"
-                " what is at the target is compared instead of copied"
-            )
-        if found == 0:
-            self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
-
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock, self._errors():
-            try:
-                with immediate_transaction(self._db):
-                    yield
-            except BaseException:
-                self._counts.clear()
-                raise
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            yield
-        except sqlite3.Error as error:
-            raise PictureFileError(f"{self._path}: {error}") from None
+            with self._file.transaction() as db:
+                yield db
+        except BaseException:
+            self._counts.clear()
+            raise
+
+
+def _total(db: sqlite3.Connection, outcome: CopyOutcome, size: int) -> None:
+    db.execute(
+        "INSERT INTO totals (outcome, pictures, bytes) VALUES (?1, 1, ?2) ON CONFLICT (outcome)"
+        " DO UPDATE SET pictures = pictures + 1, bytes = bytes + ?2",
+        (outcome.value, size),
+    )

@@ -12,21 +12,17 @@ target holds the block.
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from bus.client.model import TopicPartition
-from bus.lock_file import hold_lock_file
 from bus.records.block_digest import BlockDigest
-from bus.sqlite_transaction import immediate_transaction
+from dr_mirror.copy.one_writer_file import OneWriterFile
 from dr_mirror.plan.partition_proof import PartitionProof
 
 VERSION = 1
-BUSY_S = 2.0
 MAX_RECORDS = 1_000_000
 """A week of 1,600 records/s in blocks of 1,000; about 100 MB. Beyond it the oldest proofs go
 first."""
@@ -57,44 +53,31 @@ class ReconciliationFile:
 
     def __init__(self, path: Path) -> None:
         """Raises ReconciliationFileError."""
-        self._path = path
-        self._lock = threading.Lock()
         self._written = 0
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock_file = hold_lock_file(path.with_name(path.name + ".lock"))
-        except BlockingIOError:
-            raise ReconciliationFileError(f"{path} is written by another mirror") from None
-        except OSError as error:
-            raise ReconciliationFileError(f"{path}: {error}") from None
-        with self._errors():
-            self._db = sqlite3.connect(
-                path, isolation_level=None, check_same_thread=False, timeout=BUSY_S
-            )
-            self._prepare()
+        self._file = OneWriterFile(
+            path, _TABLES, VERSION, ReconciliationFileError, "all is proven again"
+        )
 
     def close(self) -> None:
         """Close it; another mirror may open it."""
-        with self._lock:
-            self._db.close()
-            self._lock_file.close()
+        self._file.close()
 
     def proofs(self) -> list[PartitionProof]:
         """All partitions. Raises ReconciliationFileError."""
-        with self._lock, self._errors():
-            rows = self._db.execute("SELECT body FROM proofs").fetchall()
+        with self._file.reading() as db:
+            rows = db.execute("SELECT body FROM proofs").fetchall()
             return [msgspec.json.decode(body, type=PartitionProof) for (body,) in rows]
 
     def save(self, bodies: Iterable[tuple[TopicPartition, bytes, int]]) -> None:
         """Proofs as JSON with their log starts, below which records of blocks are dropped. Raises
         ReconciliationFileError."""
         saved = list(bodies)
-        with self._transaction():
-            self._db.executemany(
+        with self._file.transaction() as db:
+            db.executemany(
                 "INSERT OR REPLACE INTO proofs (topic, partition, body) VALUES (?, ?, ?)",
                 ((*place, body) for place, body, _ in saved),
             )
-            self._db.executemany(
+            db.executemany(
                 "DELETE FROM blocks WHERE topic = ? AND partition = ? AND first_offset < ?"
                 " AND end_offset <= ?",
                 ((*place, start, start) for place, _, start in saved),
@@ -102,9 +85,9 @@ class ReconciliationFile:
 
     def forget(self, partition: TopicPartition) -> None:
         """The target has another topic of this name by now. Raises ReconciliationFileError."""
-        with self._transaction():
+        with self._file.transaction() as db:
             for table in ("blocks", "proofs"):
-                self._db.execute(
+                db.execute(
                     f"DELETE FROM {table} WHERE topic = ? AND partition = ?", partition
                 )
 
@@ -112,8 +95,8 @@ class ReconciliationFile:
         self, partition: TopicPartition, blocks: Sequence[BlockDigest], brokers: str, now_ms: int
     ) -> None:
         """Blocks that were equal on these replicas. Raises ReconciliationFileError."""
-        with self._transaction():
-            self._db.executemany(
+        with self._file.transaction() as db:
+            db.executemany(
                 "INSERT OR REPLACE INTO blocks (topic, partition, first_offset, end_offset,"
                 " batches, records, size_bytes, digest, brokers, proven_ms)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -122,13 +105,13 @@ class ReconciliationFile:
             self._written += len(blocks)
             if self._written >= PRUNE_EVERY:
                 self._written = 0
-                self._prune()
+                _prune(db)
 
     def blocks(self, partition: TopicPartition, first: int, end: int) -> list[BlockDigest]:
         """What is recorded of the blocks that begin in [first, end). Raises
         ReconciliationFileError."""
-        with self._lock, self._errors():
-            rows = self._db.execute(
+        with self._file.reading() as db:
+            rows = db.execute(
                 "SELECT first_offset, end_offset, batches, records, size_bytes, digest FROM blocks"
                 " WHERE topic = ? AND partition = ? AND first_offset >= ? AND first_offset < ?"
                 " ORDER BY first_offset",
@@ -136,36 +119,12 @@ class ReconciliationFile:
             ).fetchall()
         return [BlockDigest(*row) for row in rows]
 
-    def _prune(self) -> None:
-        (count,) = self._db.execute("SELECT count(*) FROM blocks").fetchone()
-        if count > MAX_RECORDS:
-            self._db.execute(
-                "DELETE FROM blocks WHERE (topic, partition, first_offset) IN (SELECT topic,"
-                " partition, first_offset FROM blocks ORDER BY proven_ms LIMIT ?)",
-                (count - MAX_RECORDS,),
-            )
 
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        self._db.execute("PRAGMA cache_size = -1024")  # a megabyte: copying needs the memory
-        found = int(self._db.execute("PRAGMA user_version").fetchone()[0])
-        if found > VERSION:
-            raise ReconciliationFileError(
-                f"{self._path} has version {found}, this program knows {VERSION}; move it away, and"
-                " all is proven again"
-            )
-        if found == 0:
-            self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock, self._errors(), immediate_transaction(self._db):
-            yield
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, msgspec.MsgspecError) as error:
-            raise ReconciliationFileError(f"{self._path}: {error}") from None
+def _prune(db: sqlite3.Connection) -> None:
+    (count,) = db.execute("SELECT count(*) FROM blocks").fetchone()
+    if count > MAX_RECORDS:
+        db.execute(
+            "DELETE FROM blocks WHERE (topic, partition, first_offset) IN (SELECT topic,"
+            " partition, first_offset FROM blocks ORDER BY proven_ms LIMIT ?)",
+            (count - MAX_RECORDS,),
+        )

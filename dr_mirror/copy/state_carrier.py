@@ -71,6 +71,7 @@ class StateCarrier:
         self._statuses = {
             kind.topic: StateStatus(kind=kind.name, topic=kind.topic) for kind in STATE
         }
+        self._too_large: dict[str, str] = {}
         self._stopping = threading.Event()
         self._ends_at_s = 0.0
         self._thread = threading.Thread(target=self._run, name="state", daemon=True)
@@ -128,7 +129,7 @@ class StateCarrier:
                         _observe(known, record)
                     records = theirs.poll(MAX_POLLED, POLL_S)
                     self._send(producer, self._due(records, known))
-                    self._on_round(known, records, is_caught_up=theirs.at_end)
+                    self._on_round(known, is_caught_up=theirs.at_end)
                     if self._stopping.is_set() and theirs.at_end:
                         return
         finally:
@@ -140,7 +141,11 @@ class StateCarrier:
         target = Admin(self._target, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
         try:
             there = set(source.topic_names())
-            found = [kind.topic for kind in STATE if kind.topic in there]
+            found = [
+                kind.topic
+                for kind in STATE
+                if kind.topic in there and kind.topic not in self._too_large
+            ]
             target.ensure_topics([TOPICS[name] for name in found])
         finally:
             source.close()
@@ -223,27 +228,27 @@ class StateCarrier:
                 before, carried=before.carried + 1
             )
 
-    def _on_round(
-        self,
-        known: Mapping[str, NewestOfKeys],
-        records: list[ConsumedRecord],
-        *,
-        is_caught_up: bool,
-    ) -> None:
+    def _on_round(self, known: Mapping[str, NewestOfKeys], *, is_caught_up: bool) -> None:
+        """What was read is at the other site. Raises BusError for a topic that is too large, which
+        the next pass leaves out."""
         at_ms = now_ms()
         for topic, before in self._statuses.items():
             state = known.get(topic)
             if state is not None and len(state) > MAX_KEYS:
-                raise BusError(ErrorCode.POLICY_VIOLATION, f"{topic} has over {MAX_KEYS} keys")
+                self._too_large[topic] = f"{topic} has over {MAX_KEYS} keys"
+                raise BusError(ErrorCode.POLICY_VIOLATION, self._too_large[topic])
+            if topic in self._too_large:
+                continue
             newer = len(state.newer_there) if state is not None else 0
             self._statuses[topic] = msgspec.structs.replace(
                 before, problem="", newer_there=newer,
-                caught_up_ms=at_ms if is_caught_up and not records else before.caught_up_ms,
+                caught_up_ms=at_ms if is_caught_up else before.caught_up_ms,
             )  # fmt: skip
 
     def _on_problem(self, problem: str) -> None:
         for topic, before in self._statuses.items():
-            self._statuses[topic] = msgspec.structs.replace(before, problem=problem)
+            said = self._too_large.get(topic, problem)
+            self._statuses[topic] = msgspec.structs.replace(before, problem=said)
 
 
 def _observe(known: Mapping[str, NewestOfKeys], record: ConsumedRecord) -> None:

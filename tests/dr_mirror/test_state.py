@@ -24,6 +24,8 @@ from bus.contracts.topics import (
 )
 from bus.settings import BusSettings
 from deploy.testservers.databus_cluster import RunningCluster
+from dr_mirror.copy import state_carrier
+from dr_mirror.copy.state_carrier import StateCarrier
 from tests.dr_mirror.test_switch import both_sites
 from tests.dr_mirror.two_sites import wait_until
 
@@ -112,3 +114,34 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         sites.mirror.start()
         wait_until(lambda: newer_there() == 1, "the mirror carries again")
         assert [len(records(one, name)) for one in (a, b) for name in HERE] == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_topic_that_is_too_large_is_named_and_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules beyond the bound; register and alarms go on being carried."""
+    monkeypatch.setattr(state_carrier, "MAX_KEYS", 3)
+    monkeypatch.setattr(state_carrier, "RETRY_S", 0.2)
+    with both_sites(tmp_path) as sites:
+        sites.mirror.kill()
+        a, b = sites.clusters["A"], sites.clusters["B"]
+        admin = Admin(BusSettings(bootstrap_servers=a.bootstrap), client_id="test")
+        admin.ensure_topics([TOPICS[name] for name in HERE])
+        admin.close()
+        for number in range(5):
+            put(a, CONTROL_WATCHLIST, f"r{number}", rule(number, 1))
+        carrier = StateCarrier(a.bootstrap, b.bootstrap, a.cluster_id, lambda: None).start()
+        try:
+            put(a, EVENT_ALARM, "r1", rule(1, 1))
+            wait_until(lambda: len(records(b, EVENT_ALARM)) == 1, "the alarm is at B")
+            problems = {one.topic: one.problem for one in carrier.statuses if one.problem}
+            wait_until(
+                lambda: [one.topic for one in carrier.statuses if one.problem] == [CONTROL_WATCHLIST],
+                f"the rules are named, and nothing else: {problems}",
+            )
+            put(a, EVENT_ALARM, "r2", rule(2, 1))
+            wait_until(lambda: len(records(b, EVENT_ALARM)) == 2, "the next alarm is at B")
+        finally:
+            carrier.stop()
