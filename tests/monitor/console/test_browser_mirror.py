@@ -11,6 +11,7 @@ from console_city import fill_store
 
 from bus.metrics_server import MetricsServer
 from dr_mirror.metrics import MirrorMetrics
+from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus, ReplicaDifference, TopicProof
 from dr_mirror.plan.status import MirrorStatus, PartitionStatus, TopicStatus
 from dr_mirror.service import StatusPage
@@ -43,6 +44,11 @@ def a_status(at_ms: int, *, is_well: bool) -> MirrorStatus:
         topic="data.face", partition=1, broker=2, directory="/disk2/databus/logs", first_offset=41_200,
         end_offset=41_260, found_ms=at_ms - 40_000, detail="the batch differs",
     )  # fmt: skip
+    pictures = PictureStatus(
+        policy="hits", waiting=3, oldest_ms=at_ms - 9_000, unread_records=0, copied=4_812,
+        copied_bytes=961_000_000, compared=4_812, oldest_compared_ms=at_ms - 70_000,
+        differing=() if is_well else ("20261010/110110_1_0_0/own-7-vehicle.jpg",),
+    )  # fmt: skip
     states = [TopicStatus(topic=topic, state="copying", detail="") for topic in TOPICS]
     if not is_well:
         states.append(TopicStatus(topic="data.old", state="not_a_mirror", detail=""))
@@ -55,6 +61,7 @@ def a_status(at_ms: int, *, is_well: bool) -> MirrorStatus:
             topics=tuple(proofs), differences=() if is_well else (found,), bytes_per_s=2e6,
             not_compared={"meter.arrived": "compacted"},
         ),
+        pictures=pictures,
     )  # fmt: skip
 
 
@@ -99,6 +106,8 @@ def test_the_page_of_the_mirror_says_how_far_it_is_and_what_to_do(
         == page.locator("text=处理办法 >> visible=false").count()
     )
     page.wait_for_selector("text=A-cluster")
+    page.wait_for_selector("text=待复制 3")
+    page.wait_for_selector("text=仅告警图片")
     page.wait_for_selector(".ag-row >> text=data.vehicle")
     page.wait_for_timeout(500)
     shoot(page, console, "mirror-well")
@@ -116,6 +125,7 @@ def test_the_page_of_the_mirror_says_how_far_it_is_and_what_to_do(
     page.goto(console.url + "/mirror")
     page.wait_for_selector("text=its disk is at fault")
     page.wait_for_selector("text=41,200–41,259")
+    page.wait_for_selector("text=own-7-vehicle.jpg")
     assert page.evaluate(WIDER) <= 0
     page.wait_for_timeout(500)
     shoot(page, console, "mirror-narrow")
