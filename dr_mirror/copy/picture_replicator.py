@@ -12,11 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.errors import BusError
@@ -52,6 +54,7 @@ TIMEOUT_S = 10.0
 AGAIN_S = 30.0
 """A topic, or partitions, may come."""
 STATUS_S = 1.0
+ENDS_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class PictureReplicator:
         self._status = PictureStatus(policy=route.policy.value)
         self._problem = ""
         self._unread = -1
-        self._looked_s = 0.0
+        self._looked_s = self._ends_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
 
@@ -150,17 +153,22 @@ class PictureReplicator:
     def _follow(self, file: PictureFile, pool: ThreadPoolExecutor) -> None:
         """Read topics and copy, for a while. Raises BusError, PictureFileError."""
         bus = BusSettings(bootstrap_servers=self._route.target)
-        with Consumer(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topics:
+        with (
+            Consumer(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topics,
+            # Over the consumer's connection a question waits behind its fetch, half a second each.
+            closing(Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)) as admin,
+        ):
             places = topics.partitions_of_all(self._route.policy.topics)
             read = file.positions(self._route.target_cluster_id)
             topics.assign({place: read.get(place, BEGINNING) for place in places})
-            until_s = time.monotonic() + AGAIN_S
+            until_s, is_busy = time.monotonic() + AGAIN_S, False
             while not self._stopping.is_set() and time.monotonic() < until_s:
-                records = topics.poll(MAX_POLLED, POLL_S) if places and file.has_room() else []
+                wait_s = 0.0 if is_busy else POLL_S
+                records = topics.poll(MAX_POLLED, wait_s) if places and file.has_room() else []
                 self._add(file, records)
                 is_busy = self._copy(file, pool) or bool(records)
                 self._compare(file, pool)
-                self._look(file, topics, places)
+                self._look(file, admin, places)
                 if not is_busy:
                     self._stopping.wait(IDLE_S)
 
@@ -206,12 +214,16 @@ class PictureReplicator:
 
     # -- how it stands ----------------------------------------------------------------------
 
-    def _look(self, file: PictureFile, topics: Consumer, places: Iterable[TopicPartition]) -> None:
-        if time.monotonic() - self._looked_s < STATUS_S:
+    def _look(self, file: PictureFile, admin: Admin, places: set[TopicPartition]) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s < STATUS_S:
             return
-        self._looked_s = time.monotonic()
-        read = file.positions(self._route.target_cluster_id)
-        self._unread = _unread({place: topics.bounds(place) for place in places}, read)
+        self._looked_s = now_s
+        if now_s - self._ends_s >= ENDS_S:
+            self._ends_s = now_s
+            read = file.positions(self._route.target_cluster_id)
+            starts, ends = admin.start_offsets(places), admin.end_offsets(places)
+            self._unread = _unread(starts, ends, read)
         totals = file.totals()
         copied, size = totals.get(CopyOutcome.COPIED.value, (0, 0))
         (waiting, oldest_ms), (compared, oldest_compared_ms) = file.waiting(), file.kept()
@@ -229,7 +241,11 @@ class PictureReplicator:
 
 
 def _unread(
-    bounds: Mapping[TopicPartition, tuple[int, int]], read: Mapping[TopicPartition, int]
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    read: Mapping[TopicPartition, int],
 ) -> int:
     """Records of topics whose pictures are not known yet."""
-    return sum(max(0, end - max(first, read.get(at, 0))) for at, (first, end) in bounds.items())
+    return sum(
+        max(0, end - max(starts.get(at, 0), read.get(at, 0))) for at, end in ends.items()
+    )
