@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 ARCHIVE_TIMEOUT_S = 25.0  # takes 6 s; the supervisor gives this role 45 s to stop in all
 M_ARENA_MAX = -8  # of glibc's malloc.h
+M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES = -3, 1 << 16
 PR_SET_PDEATHSIG = 1  # Linux: tell a process when its parent dies
 log = logging.getLogger(__name__)
 
@@ -236,7 +237,10 @@ def _one_malloc_arena() -> None:
     """A dozen threads that mostly wait: glibc would keep free memory for each of them."""
     if sys.platform.startswith("linux"):
         with contextlib.suppress(AttributeError):  # another C library has no such function
-            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+            libc = ctypes.CDLL(None)
+            libc.mallopt(M_ARENA_MAX, 1)
+            # As it begins: it would grow with each large buffer that is freed, and keep them all.
+            libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
 
 
 def _watch(settings: Settings) -> int:

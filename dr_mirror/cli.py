@@ -20,7 +20,8 @@ from bus.cli.show import AsJson, print_json, screen, size_text
 from bus.wall_clock import now_ms
 from dr_mirror.copy.verify import PartitionComparison, verify
 from dr_mirror.counts_cli import counts
-from dr_mirror.plan.pictures import PicturePolicy, PictureStatus
+from dr_mirror.plan.picture_policy import PicturePolicy
+from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus
 from dr_mirror.plan.report import states_of
 from dr_mirror.plan.states import Language, MirrorState

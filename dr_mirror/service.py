@@ -31,7 +31,8 @@ from dr_mirror.copy.site_watch import SiteWatch, directed, waits_for_rejoin
 from dr_mirror.copy.state_carrier import StateCarrier
 from dr_mirror.metrics import MirrorMetrics
 from dr_mirror.plan.pace import LinkLimit
-from dr_mirror.plan.pictures import PicturePolicy, PictureStatus
+from dr_mirror.plan.picture_policy import PicturePolicy
+from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.report import LagCurve, MirrorReport
 from dr_mirror.plan.site_epoch import SiteEpochs
 from dr_mirror.plan.sites import SitesError

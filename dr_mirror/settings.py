@@ -11,7 +11,7 @@ import msgspec
 
 from bus.settings import NotNegative, PageOfMetrics, Positive, Secret
 from dr_mirror.plan.partition_proof import ProofPace
-from dr_mirror.plan.pictures import PicturePolicy
+from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.selection import BLACK_LIST, WHITE_LIST, SelectionError, TopicSelection
 
 Streams = Annotated[int, msgspec.Meta(ge=1, le=16)]

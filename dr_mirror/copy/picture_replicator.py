@@ -27,10 +27,10 @@ from bus.wall_clock import now_ms
 from dr_mirror.copy.picture_edges import PictureEdges
 from dr_mirror.copy.picture_file import PictureFile, PictureFileError
 from dr_mirror.plan.partition_proof import ProofPace
+from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.pictures import (
     CopyOutcome,
     PictureCheck,
-    PicturePolicy,
     PictureStatus,
     TriedPicture,
     picture_names,

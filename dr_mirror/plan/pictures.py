@@ -13,8 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 from bus.contracts.pictures import name_in_address, picture_addresses
-from bus.contracts.topics import DATA_TOPICS, DAY_MS, EVENT_ALARM
+from bus.contracts.topics import DAY_MS, EVENT_ALARM
 from dr_mirror.plan.partition_proof import ProofPace
+from dr_mirror.plan.picture_policy import PicturePolicy
 
 MAX_PICTURES = 8
 """Of one record: the contracts know three addresses in one."""
@@ -22,22 +23,6 @@ FIRST_RETRY_MS, LAST_RETRY_MS = 5_000, 600_000
 GIVE_UP_MS = DAY_MS
 """An edge whose picture store was away brings a picture later than its record."""
 MAX_SHOWN = 20
-
-
-class PicturePolicy(StrEnum):
-    """Which pictures of records come to the other site; `HITS`: of alarms only."""
-
-    NONE = "none"
-    HITS = "hits"
-    ALL = "all"
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Whose records say what is copied. Alarms are those of both sites: the other one decides
-        in shadow."""
-        if self is PicturePolicy.NONE:
-            return ()
-        return (EVENT_ALARM,) if self is PicturePolicy.HITS else (*DATA_TOPICS, EVENT_ALARM)
 
 
 class _Alarmed(msgspec.Struct):

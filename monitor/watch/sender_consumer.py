@@ -29,8 +29,8 @@ SKIP_BEHIND = 5_000  # records behind a partition's end: who sends now is asked,
 _OVERRIDES = {
     "enable.partition.eof": False,
     # Of sixty megabytes in all: after a pause of forty seconds 2 MiB a partition made twelve.
-    "queued.max.messages.kbytes": 512,
-    "queued.min.messages": 500,
+    "queued.max.messages.kbytes": 256,
+    "queued.min.messages": 200,
     "fetch.message.max.bytes": 1 << 17,
     "fetch.max.bytes": 1 << 20,
     "fetch.min.bytes": 1 << 16,  # two answers a second, not one for each record

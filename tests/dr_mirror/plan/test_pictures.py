@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from bus.contracts.pictures import is_safe_name
 from bus.contracts.topics import DATA_TOPICS, DATA_VEHICLE, EVENT_ALARM
 from dr_mirror.plan.partition_proof import ProofPace
+from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.pictures import (
     GIVE_UP_MS,
     LAST_RETRY_MS,
     MAX_PICTURES,
     CopyOutcome,
     KeptPicture,
-    PicturePolicy,
     WaitingPicture,
     next_comparison_ms,
     next_try_ms,

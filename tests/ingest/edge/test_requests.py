@@ -132,6 +132,7 @@ def test_every_route_names_its_operation() -> None:
     assert {(method, path): operation.value for method, path, _, operation in ROUTES} == {
         ("POST", "/v1/records/{kind}"): "send",
         ("POST", "/v1/counters"): "send",
+        ("PUT", "/pictures/{name:path}"): "copy",
         ("PUT", "/v1/pictures/{name}"): "send",
         ("GET", "/pictures/{name:path}"): "read",
         ("GET", "/healthz"): "probe",
