@@ -12,7 +12,9 @@ from msgspec import Meta
 
 SNAPSHOT_KEY = "accounts"
 """The record's key: the topic is compacted to the newest."""
-_Base64 = Annotated[str, Meta(max_length=1_000_000)]
+MAX_SEALED_CHARS = 1_000_000
+"""A record of it fits into a batch of the brokers' default size: some 4,000 accounts."""
+_Base64 = Annotated[str, Meta(max_length=MAX_SEALED_CHARS)]
 
 
 class SealedAccounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,7 +104,7 @@ NOT_CARRIED: Mapping[str, str] = MappingProxyType({
     "said_acknowledged": "which acknowledgements stand on this site's event.acknowledged",
     # Tables of the console's accounts, and of what people have acknowledged.
     "accounts": "sealed on control.accounts, and filled from it at the secondary",
-    "carried_accounts": "which of this site's accounts are the other one's, and their version",
+    "carried_accounts": "which accounts were in a snapshot, and its version",
     "sessions": "a session is of one console",
     "links": "a link to set a password is of one console",
     "acknowledged": "filled from event.acknowledged at each site, and written to it",

@@ -1,7 +1,7 @@
 """Accounts as another site has them: written as a whole, in one transaction.
 
 In: rows of a snapshot, its version. Out: the accounts of both sites in the file. Never: an older
-snapshot after a newer one; an account of this site's own deleted because the other one lacks it.
+snapshot after a newer one; an account deleted that was in no snapshot before, taken or published.
 """
 
 from __future__ import annotations
@@ -37,9 +37,16 @@ class CarriedAccounts:
         return int(found[0][0]) if found else -1
 
     def note_version(self, version: int) -> None:
-        """This site has published it."""
+        """This site publishes it now."""
         with self._database.transaction() as db:
             _put(db, [(VERSION_ROW, version)])
+
+    def note_published(self, rows: Iterable[AccountRow], version: int) -> None:
+        """It is on the topic: from now on these accounts are both sites', and one that a later
+        primary removes is removed here."""
+        with self._database.transaction() as db:
+            db.execute("DELETE FROM carried_accounts")
+            _put(db, [(VERSION_ROW, version), *((row.name, version) for row in rows)])
 
     def write(self, rows: Sequence[AccountRow], version: int) -> bool:
         """What the other site has; False where a newer one is here. Raises ValueError for a row

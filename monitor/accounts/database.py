@@ -57,7 +57,7 @@ _VERSION_1 = (
 )""",
 )
 _VERSION_2 = """CREATE TABLE carried_accounts (
-    name TEXT PRIMARY KEY,  -- of an account that is another site's; '' for the snapshot itself
+    name TEXT PRIMARY KEY,  -- of an account that was in a snapshot; '' for the newest one itself
     version INTEGER NOT NULL
 ) WITHOUT ROWID"""
 # Serialises the creation of files within this process: closing a descriptor of a file drops the

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from bus.contracts.account_snapshot import SealedAccounts
+from bus.contracts.account_snapshot import MAX_SEALED_CHARS, SealedAccounts
 
 MAX_ACCOUNTS = 10_000
 NONCE_BYTES = 12
@@ -40,7 +40,7 @@ _ROWS = msgspec.json.Decoder(
 
 
 class SealingError(Exception):
-    """A snapshot that cannot be opened; the text says what to look at."""
+    """A snapshot that cannot be opened, or not be made; the text says what to look at."""
 
 
 class AccountSealing:
@@ -51,10 +51,18 @@ class AccountSealing:
         self._cipher = AESGCM(derived.derive(secret.encode()))
 
     def seal(self, rows: Sequence[AccountRow], version: int) -> SealedAccounts:
-        """All accounts, in one piece."""
+        """All accounts, in one piece. Raises SealingError for more than `open` takes."""
+        if len(rows) > MAX_ACCOUNTS:
+            raise SealingError(f"{len(rows)} accounts; {MAX_ACCOUNTS} at most are carried")
         nonce = os.urandom(NONCE_BYTES)
         sealed = self._cipher.encrypt(nonce, msgspec.json.encode(list(rows)), _bound_to(version))
-        return SealedAccounts(version=version, nonce=_text(nonce), sealed=_text(sealed))
+        text = _text(sealed)
+        if len(text) > MAX_SEALED_CHARS:
+            raise SealingError(
+                f"{len(rows)} accounts are {len(text)} characters on the bus;"
+                f" {MAX_SEALED_CHARS} at most are carried"
+            )
+        return SealedAccounts(version=version, nonce=_text(nonce), sealed=text)
 
     def open(self, found: SealedAccounts) -> list[AccountRow]:
         """Raises SealingError."""

@@ -1,8 +1,9 @@
 """Accounts of the primary site are those of the other one, too: a thread of the console.
 
-In: the accounts' file, `control.accounts`, a secret that both sites have. Out: a snapshot on the
-topic whenever the primary's accounts have changed; at the secondary the newest one in the file.
-Never: anything sent without the secret; two reasons told for one snapshot that cannot be opened.
+In: the accounts' file, `control.accounts`, a secret that both sites have. Out: the newest snapshot
+in the file; at the primary, another one on the topic whenever its accounts have changed. Never:
+anything sent without the secret, or before a newer snapshot of another console is in the file; two
+reasons told for one snapshot that cannot be opened.
 """
 
 from __future__ import annotations
@@ -86,23 +87,56 @@ class SiteAccounts:
                     self._read(decode_snapshot(record.value))
                 if topic.at_end and role.is_known:
                     is_secondary = role.secondary_since_ms is not None
-                    (self._write if is_secondary else self._publish)()
+                    (self._follow_primary if is_secondary else self._publish)()
 
     def _read(self, found: SealedAccounts | None) -> None:
         if found is not None and (self._newest is None or found.version > self._newest.version):
             self._newest = found
 
+    def _take_newest(self) -> str:
+        """Write the newest snapshot if the file is older. Returns why it is refused; empty: it is
+        not. Raises AccountsUnavailable."""
+        newest = self._newest
+        if newest is None or newest.version <= self._accounts.version():
+            return ""
+        try:
+            before = {row.name for row in self._accounts.rows()}
+            if self._accounts.write(self._sealing.open(newest), newest.version):
+                gone = sorted(before - {row.name for row in self._accounts.rows()})
+                log.info("console: the other site's accounts are here, as of %d", newest.version)
+                if gone:
+                    log.warning("console: removed, as at the other site: %s", ", ".join(gone))
+        except (SealingError, ValueError) as error:
+            if self._refused != newest.version:
+                log.error("the other site's accounts are not taken: %s", error)
+            self._refused = newest.version
+            return str(error)
+        return ""
+
     # -- at the primary ---------------------------------------------------------------------
 
     def _publish(self) -> None:
-        """What has changed since the newest snapshot. Raises BusError, AccountsUnavailable."""
+        """What has changed since the newest snapshot. Raises BusError, AccountsUnavailable.
+
+        A snapshot newer than the file is taken first: a lost primary's, of which this console was
+        not up to hear, or this site's own before its file was lost. One that cannot be opened is
+        replaced: this site's key counts.
+        """
+        self._take_newest()
         rows = self._accounts.rows()
         if rows == self._known():
             self.problem = ""
             return
         before = self._newest.version if self._newest is not None else -1
         version = max(now_ms(), before + 1, self._accounts.version() + 1)
-        snapshot = self._sealing.seal(rows, version)
+        try:
+            snapshot = self._sealing.seal(rows, version)
+        except SealingError as error:
+            self.problem = str(error)
+            return
+        # Before it is sent: after a crash in between it is known as this console's own, and does
+        # not undo what was changed since.
+        self._accounts.note_version(version)
         failed: list[DeliveryError] = []
 
         def on_delivery(outcome: DeliveryReport) -> None:
@@ -120,7 +154,7 @@ class SiteAccounts:
             self.problem = f"{CONTROL_ACCOUNTS}: {why}"
             self._stopping.wait(RETRY_S)
             return
-        self._accounts.note_version(version)
+        self._accounts.note_published(rows, version)
         self._newest = snapshot
         self.problem = ""
         log.info("console: %d accounts are on %s", len(rows), CONTROL_ACCOUNTS)
@@ -135,20 +169,7 @@ class SiteAccounts:
 
     # -- at the secondary -------------------------------------------------------------------
 
-    def _write(self) -> None:
+    def _follow_primary(self) -> None:
         """Raises AccountsUnavailable."""
-        newest = self._newest
-        if newest is None or newest.version <= self._accounts.version():
-            return
-        try:
-            is_written = self._accounts.write(self._sealing.open(newest), newest.version)
-        except (SealingError, ValueError) as error:
-            if self._refused != newest.version:
-                log.error("the other site's accounts are not taken: %s", error)
-            self._refused = newest.version
-            self.problem = f"the other site's accounts are not taken: {error}"
-            return
-        self.problem = ""
-        if is_written:
-            log.info("console: the other site's accounts are here, as of %d", newest.version)
-
+        why = self._take_newest()
+        self.problem = f"the other site's accounts are not taken: {why}" if why else ""

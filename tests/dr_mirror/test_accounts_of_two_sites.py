@@ -73,5 +73,9 @@ def test_accounts_follow_the_primary_through_a_switch_and_another_key_opens_none
                 at_b.add("zhao", PASSWORD, [AccountRole.OPERATIONS])
                 wait_until(lambda: may_log_in(at_a, "zhao"), "B's account is at A")
                 assert may_log_in(at_a, "own"), "B is the primary: its own are A's now"
+                new = "another password, as good"
+                assert may_log_in(at_a, "wang", new)
+                at_b.remove("wang")
+                wait_until(lambda: not may_log_in(at_a, "wang", new), "nor is he at A, who was A's")
         for store in (at_a, at_b):
             store.close()

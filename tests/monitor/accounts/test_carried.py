@@ -65,6 +65,20 @@ def test_who_is_removed_there_is_removed_here_and_this_site_s_own_stay(
     assert names(store) == ["own", "wang"]
 
 
+def test_who_is_removed_at_the_new_primary_is_removed_at_the_former_one(
+    store: AccountStore, primary: AccountStore
+):
+    """Before, the former primary kept the account, and gave it back when it was primary again."""
+    for name in ("wang", "li"):
+        primary.add(name, PASSWORD, [AccountRole.OPERATIONS])
+    former, taking_over = (CarriedAccounts(one.database) for one in (primary, store))
+    former.note_published(former.rows(), 5)
+    taking_over.write(former.rows(), 5)
+    store.remove("li")
+    assert former.write(taking_over.rows(), 6)
+    assert names(primary) == ["wang"]
+
+
 def test_an_older_snapshot_changes_nothing(store: AccountStore):
     carried = CarriedAccounts(store.database)
     assert carried.write([AccountRow("wang", "operations", "x")], 6)

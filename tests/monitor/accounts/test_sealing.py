@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.contracts.account_snapshot import SealedAccounts, decode_snapshot
-from monitor.accounts.sealing import AccountRow, AccountSealing, SealingError
+from monitor.accounts.sealing import MAX_ACCOUNTS, AccountRow, AccountSealing, SealingError
 
 SECRET = "a long secret that both sites have"
 ROWS = [AccountRow("wang", "admin", "scrypt$line"), AccountRow("li", "watch", "scrypt$other")]
@@ -51,6 +51,14 @@ def test_another_key_and_another_version_open_nothing():
         AccountSealing(SECRET + "x").open(sealed)
     with pytest.raises(SealingError, match="altered"):
         AccountSealing(SECRET).open(msgspec.structs.replace(sealed, version=2))
+
+
+@pytest.mark.parametrize(("count", "line"), [(MAX_ACCOUNTS + 1, ""), (10, "x" * 100_000)])
+def test_what_the_other_site_could_not_open_is_not_sealed(count: int, line: str):
+    """Before, it was published again and again, or read by nobody."""
+    rows = [AccountRow(f"n{each}", "operations", line) for each in range(count)]
+    with pytest.raises(SealingError, match="at most"):
+        AccountSealing(SECRET).seal(rows, 1)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
