@@ -24,7 +24,7 @@ from ingest.store.port import (
     RecordStore,
     StoreBatch,
 )
-from ingest.store.positions import replaced_topics, valid_positions
+from ingest.store.positions import epoch_marks, replaced_topics, valid_positions
 from spark_apps.cell_publisher import CellPublisher
 from spark_apps.cuts import CutWatch, go_back
 from spark_apps.group_positions import GroupPositions
@@ -49,12 +49,16 @@ class StoreWriter:
     """
 
     def __init__(self, store: RecordStore, stopping: threading.Event) -> None:
-        self.store = store
+        self._store = store
         self._stopping = stopping
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
         """As the port's `apply`."""
-        return retry(partial(self.store.apply, batch, positions), self._stopping, "store")
+        return retry(partial(self._store.apply, batch, positions), self._stopping, "store")
+
+    def set_positions(self, positions: Sequence[Position]) -> None:
+        """As the port's `set_positions`."""
+        retry(partial(self._store.set_positions, positions), self._stopping, "store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +155,16 @@ class Context:
 
     def stored_positions(self, application: str) -> dict[TopicAndPartition, int]:
         """An application's positions in the store, as far as they still mean something."""
-        read = partial(self.store.reader.positions, application)
-        found = list(retry(read, self.stopping, "store"))
+        found = self._positions(application)
         if self._cuts is not None and self._cuts.known:
-            reader, store = self.store.reader, self.store.writer.store
-            found = go_back(reader, store, found, self._cuts.known, self.stopping)
+            marks = self._positions(epoch_marks(application))
+            found = go_back(self.store.writer, found, marks, self._cuts.known)
         self.replaced |= {(application, topic) for topic in replaced_topics(found, self.cluster)}
         return valid_positions(found, self.cluster)
+
+    def _positions(self, application: str) -> list[Position]:
+        read = partial(self.store.reader.positions, application)
+        return list(retry(read, self.stopping, "store"))
 
     def lost_records(self, query: str) -> LostRecords:
         """What a query loses; told by `do_periodic_work`."""
@@ -198,5 +205,7 @@ class Context:
         self.publisher.close()
         for group in self.groups:
             group.close()
+        if self._cuts is not None:
+            self._cuts.close()
         if self.has_store:
             self.store.reader.close()

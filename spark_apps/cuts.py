@@ -9,19 +9,16 @@ begins at the cut.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
-from functools import partial
+from typing import Protocol
 
 from bus.client.kafka.admin import Admin
 from bus.contracts.mirror_cuts import CUTS_KEY, TopicCuts, parse_cuts
 from bus.errors import BusError
 from bus.settings import BusSettings
-from ingest.store.port import Position, RecordReader, RecordStore
-from ingest.store.positions import CUTS, set_back
-from spark_apps.retry import retry
+from ingest.store.port import Position
+from ingest.store.positions import set_back
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +31,26 @@ class LogsWereCut(Exception):
     """Topics of this driver have other records than those it has read; the text names them."""
 
 
+class PositionWriter(Protocol):
+    """Of a record store what is needed to go back."""
+
+    def set_positions(self, positions: Sequence[Position]) -> None:
+        """See `ingest.store.port.RecordStore`."""
+
+
 class CutWatch:
     """The cuts of some topics. Invariant: `known` is what the driver began with."""
 
     def __init__(self, bus: BusSettings, topics: Iterable[str]) -> None:
-        self._bus = bus
+        """Raises BusError."""
+        self._admin = Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
         self._topics = sorted(topics)
         self._asked_s = time.monotonic()
-        self.known = read_cuts(bus, self._topics)
+        self.known = read_cuts(self._admin, self._topics)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._admin.close()
 
     def check(self) -> None:
         """Every few seconds, ask again. Raises LogsWereCut."""
@@ -49,7 +58,7 @@ class CutWatch:
             return
         self._asked_s = time.monotonic()
         try:
-            now = read_cuts(self._bus, self._topics)
+            now = read_cuts(self._admin, self._topics)
         except BusError as error:
             log.info("it is not known just now whether logs were cut: %s", error)
             return
@@ -61,12 +70,10 @@ class CutWatch:
             )
 
 
-def read_cuts(bus: BusSettings, topics: Sequence[str]) -> Mapping[str, tuple[TopicCuts, ...]]:
+def read_cuts(admin: Admin, topics: Sequence[str]) -> Mapping[str, tuple[TopicCuts, ...]]:
     """Those of topics that have any. Raises BusError."""
-    with closing(Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)) as admin:
-        found = admin.all_topic_configs(topics)
     cuts = {}
-    for name, values in found.items():
+    for name, values in admin.all_topic_configs(topics).items():
         try:
             parsed = parse_cuts(values.get(CUTS_KEY, ""))
         except ValueError as error:
@@ -78,20 +85,18 @@ def read_cuts(bus: BusSettings, topics: Sequence[str]) -> Mapping[str, tuple[Top
 
 
 def go_back(
-    reader: RecordReader,
-    store: RecordStore,
+    store: PositionWriter,
     stored: Sequence[Position],
+    marks: Sequence[Position],
     cuts: Mapping[str, Sequence[TopicCuts]],
-    stopping: threading.Event,
 ) -> list[Position]:
-    """The positions as they stand now: behind a cut they are set back in the store, once for each
-    site epoch. Rows stay. Raises StoreError."""
-    seen = retry(partial(reader.positions, CUTS), stopping, "store")
-    changes = set_back(stored, seen, cuts)
+    """The positions of an application as they stand now: behind a cut they are set back in the
+    store, once for each site epoch. `marks`: those of `epoch_marks`. Rows stay. Raises StoreError.
+    """
+    changes = set_back(stored, marks, cuts)
     if not changes:
         return list(stored)
-    marks = [each for position, mark, _ in changes for each in (position, mark)]
-    retry(partial(store.set_positions, marks), stopping, "store")
+    store.set_positions([each for position, mark, _ in changes for each in (position, mark)])
     before = {(p.topic, p.partition): p.end_offset for p in stored}
     for position, mark, cut in changes:
         was = before[position.topic, position.partition]

@@ -40,16 +40,17 @@ def valid_positions(
     }
 
 
-CUTS = "site-epoch"
-"""The application under whose name a store keeps, as an end offset, up to which site epoch it has
-gone back for a partition."""
+def epoch_marks(application: str) -> str:
+    """The name under which a store keeps, as end offsets, up to which site epoch an application has
+    gone back in each partition."""
+    return f"site-epoch/{application}"
 
 
 def set_back(
     stored: Iterable[Position], seen: Iterable[Position], cuts: Mapping[str, Sequence[TopicCuts]]
 ) -> list[tuple[Position, Position, LogCut]]:
-    """Positions that are to go back because the log behind them is another one by now: the new one,
-    that of `CUTS` beside it, and the cut. `seen`: those of `CUTS`; `cuts`: by topic."""
+    """Positions of one application that are to go back because the log behind them is another one
+    by now: the new one, its mark beside it, and the cut. `seen`: the marks; `cuts`: by topic."""
     known = {(p.cluster_id, p.topic_id, p.partition): p.end_offset for p in seen}
     found = []
     for position in stored:
@@ -62,7 +63,9 @@ def set_back(
         newest = max(each.epoch for each in of_topic if each.is_done)
         found.append((
             msgspec.structs.replace(position, end_offset=end),
-            msgspec.structs.replace(position, application=CUTS, end_offset=newest),
+            msgspec.structs.replace(
+                position, application=epoch_marks(position.application), end_offset=newest
+            ),
             cut,
         ))  # fmt: skip
     return found

@@ -5,7 +5,6 @@ In: a cluster, a topic. Out: ids of rows. Its positions go back as a driver's do
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from deploy.testservers.databus_cluster import RunningCluster
 from deploy.two_sites.collect import stored_ids
 from ingest.store import open_store
 from ingest.store.port import Position, RecordStore, StoreBatch
-from ingest.store.positions import valid_positions
+from ingest.store.positions import epoch_marks, valid_positions
 from spark_apps.cuts import go_back, read_cuts
 from tests.ingest.store.made import row
 
@@ -38,8 +37,10 @@ class StoringSite:
         """From the stored positions to the ends; the ids of all rows."""
         with closing(open_store(self._url, "write")) as store:
             cluster, ends = self._cluster()
-            cuts = read_cuts(self._bus, [self._topic])
-            kept = go_back(store, store, store.positions(APPLICATION), cuts, threading.Event())
+            with closing(Admin(self._bus, client_id="test")) as admin:
+                cuts = read_cuts(admin, [self._topic])
+            marks = store.positions(epoch_marks(APPLICATION))
+            kept = go_back(store, store.positions(APPLICATION), marks, cuts)
             begins = valid_positions(kept, cluster)
             with Consumer(self._bus, client_id="test") as consumer:
                 places = {place: begins.get(tuple(place), 0) for place in ends}

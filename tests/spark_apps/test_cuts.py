@@ -16,7 +16,7 @@ from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker, start_broker
 from spark_apps import cuts
-from spark_apps.cuts import CutWatch, LogsWereCut, read_cuts
+from spark_apps.cuts import CutWatch, LogsWereCut
 
 BOTH = (DATA_VEHICLE, DATA_FACE)
 
@@ -50,6 +50,7 @@ def test_a_cut_since_the_start_ends_the_driver_and_one_before_is_known(
     say(broker, DATA_VEHICLE, "7~:1=5-6")
     with pytest.raises(LogsWereCut, match=r"data\.vehicle were cut"):
         watch.check()
+    watch.close()
 
 
 @pytest.mark.slow
@@ -59,8 +60,8 @@ def test_what_is_no_cut_and_a_bus_that_is_away_keep_a_driver_as_it_is(
     monkeypatch.setattr(cuts, "EVERY_S", 0.0)
     monkeypatch.setattr(cuts, "TIMEOUT_S", 1.0)
     say(broker, DATA_VEHICLE, "somebody's hand")
-    bus = BusSettings(bootstrap_servers=broker.bootstrap)
-    assert read_cuts(bus, BOTH) == {}
-    watch = CutWatch(bus, BOTH)
+    watch = CutWatch(BusSettings(bootstrap_servers=broker.bootstrap), BOTH)
+    assert watch.known == {}
     broker.kill()
     watch.check()
+    watch.close()
