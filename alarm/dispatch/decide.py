@@ -8,7 +8,7 @@ clock, the once-only check (`raised_alarms`, and the store's by the alarm's id).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -56,19 +56,18 @@ def decide(messages: Iterable[ConsumedRecord], rules: RuleSet, now_ms: int) -> D
 def raised(messages: Iterable[ConsumedRecord]) -> Decisions:
     """What was decided before: the alarms and incidents of their topics, and who was told."""
     decisions = Decisions([], [], [], [], [])
+    kinds: dict[str, tuple[msgspec.json.Decoder[Any], list[Any]]] = {
+        EVENT_ALARM: (_ALARMS, decisions.alarms),
+        EVENT_INCIDENT: (_INCIDENTS, decisions.incidents),
+        EVENT_NOTIFIED: (_NOTIFIED, decisions.notified),
+        EVENT_ACKNOWLEDGED: (_ACKNOWLEDGED, decisions.acknowledged),
+    }
     for message in messages:
-        if message.topic == EVENT_ALARM:
-            alarm = _read(message, _ALARMS.decode, decisions)
-            decisions.alarms.extend([alarm] if alarm is not None else [])
-        elif message.topic == EVENT_INCIDENT:
-            incident = _read(message, _INCIDENTS.decode, decisions)
-            decisions.incidents.extend([incident] if incident is not None else [])
-        elif message.topic == EVENT_NOTIFIED:
-            notified = _read(message, _NOTIFIED.decode, decisions)
-            decisions.notified.extend([notified] if notified is not None else [])
-        elif message.topic == EVENT_ACKNOWLEDGED:
-            taken = _read(message, _ACKNOWLEDGED.decode, decisions)
-            decisions.acknowledged.extend([taken] if taken is not None else [])
+        if message.topic in kinds:
+            decoder, found = kinds[message.topic]
+            event = _read(message, decoder.decode, decisions)
+            if event is not None:
+                found.append(event)
     return decisions
 
 

@@ -19,7 +19,7 @@ from alarm.dispatch import shadow
 from alarm.dispatch.picture_queue import PictureQueue
 from alarm.dispatch.retention import forget
 from alarm.dispatch.schema import prepare
-from alarm.dispatch.untold import NewlyTold, add_untold, remove_untold
+from alarm.dispatch.unnotified import NewlyNotified, add_unnotified, remove_unnotified
 from bus.contracts.alarms import Acknowledged, Alarm, Incident, Notified
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_key
@@ -59,7 +59,7 @@ class OperationsStore:
         self._path = path
         self._lock = threading.Lock()
         self.notices = NoticeTable(self._transaction, plan)
-        self._newly_told = NewlyTold(plan.escalations)
+        self._newly_notified = NewlyNotified(plan.escalations)
         self._lock_file = _only_writer(path)
         with sqlite_errors(path):
             self._db = sqlite3.connect(
@@ -118,8 +118,8 @@ class OperationsStore:
         shadow.keep(
             self._db, [one for one in changes.foreign_alarms if one.raised_at_ms >= since_ms]
         )
-        told = [one.alarm_id for one in changes.foreign_notified]
-        shadow.mark_told(self._db, told, changes.now_ms)
+        notified = [one.alarm_id for one in changes.foreign_notified]
+        shadow.mark_notified(self._db, notified, changes.now_ms)
         self._mark_acknowledged_said(changes.acknowledged)
         self._db.executemany(
             "INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition,"
@@ -140,28 +140,28 @@ class OperationsStore:
                 self.notices.add_incident(db, incident, msgspec.json.encode(incident), now_ms)
             return len(found)
 
-    def forget_shadow(self, since_ms: int) -> None:
-        """What was raised before would be notified to nobody."""
+    def forget_site_state(self, raised_since_ms: int, acknowledged_since_ms: int) -> None:
+        """Alarms raised before would be notified to nobody, and nobody asks any more who has
+        acknowledged what before."""
         with self._transaction() as db:
-            shadow.forget(db, since_ms)
+            shadow.forget(db, raised_since_ms)
+            db.execute("DELETE FROM said_acknowledged WHERE at_ms < ?", (acknowledged_since_ms,))
 
-    def newly_told(self, now_ms: int) -> list[Notified]:
+    def newly_notified(self, now_ms: int) -> list[Notified]:
         """Alarms of which nobody is still to be told at once, and `event.notified` does not say so
         yet; some of them."""
         with self._lock, sqlite_errors(self._path):
-            return self._newly_told.find(self._db, now_ms)
+            return self._newly_notified.find(self._db, now_ms)
 
     def mark_said(self, said: Sequence[Notified]) -> None:
         """`event.notified` says it of these."""
         if said:
             with self._transaction() as db:
-                remove_untold(db, said)
+                remove_unnotified(db, said)
 
-    def said_acknowledged(self, since_ms: int) -> set[str]:
-        """Ids of acknowledgements that stand on their topic; those before are forgotten."""
-        with self._transaction() as db:
-            db.execute("DELETE FROM said_acknowledged WHERE at_ms < ?", (since_ms,))
-            return {name for (name,) in db.execute("SELECT id FROM said_acknowledged")}
+    def said_acknowledged(self) -> set[str]:
+        """Ids of acknowledgements that stand on their topic."""
+        return {name for (name,) in self._rows("SELECT id FROM said_acknowledged")}
 
     def mark_acknowledged_said(self, said: Sequence[Acknowledged]) -> None:
         """These stand there."""
@@ -201,7 +201,7 @@ class OperationsStore:
         """Without the record: who gets one asks for it by the alarm's id."""
         notice = msgspec.json.encode(msgspec.structs.replace(alarm, record=""))
         self.notices.add(self._db, alarm.alarm_id, notice, alarm.severity, now_ms)
-        add_untold(self._db, alarm.alarm_id)
+        add_unnotified(self._db, alarm.alarm_id)
 
     def _put_incident(
         self, incident: Incident, changes: BatchChanges, *, is_own: bool

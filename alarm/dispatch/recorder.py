@@ -244,16 +244,16 @@ class OperationsRecorder:
         if time.monotonic() < self._say_at_s:
             return
         self._say_at_s, now_ms = time.monotonic() + SAY_S, wall_clock.now_ms()
-        told = operations.newly_told(now_ms)
-        if told:
-            said = events.publish(EVENT_NOTIFIED, [(one.alarm_id, one) for one in told])
+        notified = operations.newly_notified(now_ms)
+        if notified:
+            said = events.publish(EVENT_NOTIFIED, [(one.alarm_id, one) for one in notified])
             operations.mark_said(said)
         try:
-            taken = self._acknowledged.all()
+            taken = self._acknowledged.since(now_ms - KEEP_MS)
         except AcknowledgementsUnavailable as error:
             log.warning("the other site hears later who has taken what in hand: %s", error)
             return
-        known = operations.said_acknowledged(now_ms - KEEP_MS) if taken else set()
+        known = operations.said_acknowledged() if taken else set()
         new = [(one.id, one) for one in taken if one.id not in known]
         if new:
             operations.mark_acknowledged_said(events.publish(EVENT_ACKNOWLEDGED, new))
@@ -287,7 +287,7 @@ class OperationsRecorder:
         if time.monotonic() < self._forget_at_s:
             return
         now_ms = wall_clock.now_ms()
-        operations.forget_shadow(now_ms - self._notices.give_up_ms)
+        operations.forget_site_state(now_ms - self._notices.give_up_ms, now_ms - KEEP_MS)
         if operations.forget(self._keep, now_ms) < SLICE:
             self._forget_at_s = time.monotonic() + FORGET_S
 

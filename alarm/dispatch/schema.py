@@ -6,7 +6,7 @@ import sqlite3
 
 from alarm.dispatch.picture_queue import PICTURE_COPIES
 from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4, SHADOW_INCIDENTS
-from alarm.dispatch.untold import UNTOLD_ALARMS
+from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
@@ -15,7 +15,7 @@ VERSION = 5
 SAID_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
 """
-_SINCE_5 = UNTOLD_ALARMS + SAID_ACKNOWLEDGED + SHADOW_INCIDENTS
+_SINCE_5 = UNNOTIFIED_ALARMS + SAID_ACKNOWLEDGED + SHADOW_INCIDENTS
 
 _TABLES = f"""
 CREATE TABLE positions (

@@ -17,11 +17,11 @@ from bus.contracts.alarms import Alarm, Incident
 
 SHADOW_ALARMS = """
 CREATE TABLE shadow_alarms (
-    alarm_id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL, told INTEGER NOT NULL
+    alarm_id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL, notified INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX shadow_alarms_at ON shadow_alarms (at_ms);
 """
-"""`told`: the other site has notified it. It may say so before the alarm itself comes here."""
+"""`notified`: the other site has notified it. It may say so before the alarm itself comes here."""
 SHADOW_INCIDENTS = """
 CREATE TABLE shadow_incidents (incident_id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
@@ -45,11 +45,11 @@ def keep(db: sqlite3.Connection, alarms: Iterable[Alarm]) -> None:
     )
 
 
-def mark_told(db: sqlite3.Connection, alarm_ids: Iterable[str], now_ms: int) -> None:
+def mark_notified(db: sqlite3.Connection, alarm_ids: Iterable[str], now_ms: int) -> None:
     """The other site has notified these."""
     db.executemany(
         "INSERT INTO shadow_alarms VALUES (?, ?, 1)"
-        " ON CONFLICT (alarm_id) DO UPDATE SET at_ms = excluded.at_ms, told = 1",
+        " ON CONFLICT (alarm_id) DO UPDATE SET at_ms = excluded.at_ms, notified = 1",
         [(alarm_id, now_ms) for alarm_id in alarm_ids],
     )
 
@@ -84,7 +84,7 @@ def left_in_shadow(db: sqlite3.Connection, since_ms: int, limit: int) -> list[Al
     forget(db, since_ms)
     rows = db.execute(
         "SELECT alarm_id, body FROM shadow_alarms JOIN alarms USING (alarm_id)"
-        " WHERE NOT told ORDER BY at_ms LIMIT ?",
+        " WHERE NOT notified ORDER BY at_ms LIMIT ?",
         (limit,),
     ).fetchall()
     db.executemany("DELETE FROM shadow_alarms WHERE alarm_id = ?", [(name,) for name, _ in rows])

@@ -54,3 +54,10 @@ def picture_addresses(record: bytes | str, *more: str) -> list[str]:
         if isinstance(value, str) and PICTURES_PREFIX in value
     )
     return list(found)
+
+
+def picture_names(record: bytes | str, *more: str) -> list[str]:
+    """The same by their names, each once."""
+    names = dict.fromkeys(map(name_in_address, picture_addresses(record, *more)))
+    names.pop("", None)
+    return list(names)

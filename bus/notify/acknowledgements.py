@@ -69,13 +69,16 @@ class Acknowledgements:
             raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error
         return str(rows[0][0]) if rows else ""
 
-    def all(self) -> list[Acknowledged]:
-        """Those of the last `KEEP_MS`, oldest first."""
+    def since(self, since_ms: int) -> list[Acknowledged]:
+        """Those made since then, oldest first."""
         if not self._path.exists():
             return []
         try:
             with closing(self._connect(self._path)) as db:
-                rows = db.execute("SELECT id, by_whom, at_ms FROM acknowledged ORDER BY at_ms")
+                rows = db.execute(
+                    "SELECT id, by_whom, at_ms FROM acknowledged WHERE at_ms >= ? ORDER BY at_ms",
+                    (since_ms,),
+                )
                 return [Acknowledged(id=name, by_whom=who, at_ms=at) for name, who, at in rows]
         except sqlite3.Error as error:
             raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
-from bus.contracts.pictures import name_in_address, picture_addresses
+from bus.contracts.pictures import picture_names
 from deploy.reconcile import collect
 from deploy.reconcile.balance import Reconciliation
 from deploy.reconcile.open_stores import open_operations, open_records, picture_reader
@@ -87,8 +87,7 @@ def _alarmed_pictures(site: Settings) -> set[str]:
         while True:
             alarms, cursor = reader.alarms(page=PageRequest(limit=PAGE, cursor=cursor))
             for alarm in alarms:
-                addresses = picture_addresses(alarm.record, alarm.picture_url)
-                found |= {name for each in addresses if (name := name_in_address(each))}
+                found.update(picture_names(alarm.record, alarm.picture_url))
             if not cursor:
                 return found
 

@@ -6,13 +6,12 @@ Never: a host of a record's; a picture that is given up without its reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from bus.contracts.pictures import name_in_address, picture_addresses
+from bus.contracts.pictures import picture_names as names_in_record
 from bus.contracts.topics import DAY_MS, EVENT_ALARM
 from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.picture_policy import PicturePolicy
@@ -40,18 +39,12 @@ def picture_names(topic: str, value: bytes | None) -> list[str]:
     if value is None:
         return []
     if topic != EVENT_ALARM:
-        return _names(picture_addresses(value))
+        return names_in_record(value)[:MAX_PICTURES]
     try:
         alarm = _ALARMED.decode(value)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return []
-    return _names(picture_addresses(alarm.record, alarm.picture_url))
-
-
-def _names(addresses: Iterable[str]) -> list[str]:
-    found = dict.fromkeys(map(name_in_address, addresses))
-    found.pop("", None)
-    return list(found)[:MAX_PICTURES]
+    return names_in_record(alarm.record, alarm.picture_url)[:MAX_PICTURES]
 
 
 class CopyOutcome(StrEnum):

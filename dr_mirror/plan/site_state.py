@@ -97,7 +97,7 @@ NOT_CARRIED: Mapping[str, str] = MappingProxyType({
     "incidents": "filled from event.incident at each site",
     "shadow_alarms": "what this site would have to notify if it became the primary now",
     "shadow_incidents": "what this site would have to notify of its own if it became the primary",
-    "untold_alarms": "what this site has to notify itself; event.notified says when it has",
+    "unnotified_alarms": "what this site has to notify itself; event.notified says when it has",
     "outbox": "of an earlier version",
     "notices": "each site notifies its own people, with its own addresses",
     "picture_copies": "each site copies them within its own picture store",

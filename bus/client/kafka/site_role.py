@@ -36,7 +36,7 @@ class SiteRole:
     @property
     def secondary_since_ms(self) -> int | None:
         """Since when this site's data are another one's, by our clock; 0: since before we asked.
-        None: they are its own. What was raised before is notified here."""
+        None: they are its own."""
         return self._secondary_since_ms
 
     def start(self) -> SiteRole:

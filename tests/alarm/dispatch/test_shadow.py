@@ -118,7 +118,7 @@ def test_what_this_site_has_notified_itself_it_does_not_repeat(operations: Opera
 def test_what_is_kept_in_shadow_is_bounded_by_its_age(operations: OperationsStore) -> None:
     operations.apply(BatchChanges(foreign_notified=told(1), shadow_since_ms=0, now_ms=10))
     operations.apply(BatchChanges(foreign_alarms=[alarm(1), alarm(30)], shadow_since_ms=0))
-    operations.forget_shadow(20)
+    operations.forget_site_state(20, 0)
     assert operations.notify_left_in_shadow(0, 40) == 1
     assert subjects(operations) == ["r:30"]
 
@@ -142,7 +142,7 @@ def test_a_store_of_the_version_before_gets_the_table(tmp_path: Path) -> None:
     OperationsStore(path).close()
     with sqlite3.connect(path) as db:
         db.executescript(
-            "DROP TABLE shadow_alarms; DROP TABLE untold_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
+            "DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
             " PRAGMA user_version = 3"
         )
     store = OperationsStore(path)
@@ -160,7 +160,7 @@ def test_what_a_store_of_version_4_kept_in_shadow_is_still_left(tmp_path: Path) 
     store.close()
     with sqlite3.connect(path) as db:
         db.executescript(
-            "DROP TABLE untold_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
+            "DROP TABLE unnotified_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
             "CREATE TABLE shadow_alarms (alarm_id TEXT PRIMARY KEY, raised_at_ms INTEGER NOT NULL)"
             " WITHOUT ROWID; INSERT INTO shadow_alarms VALUES ('r:1', 1); PRAGMA user_version = 4"
         )
@@ -217,5 +217,5 @@ async def test_a_dispatcher_in_shadow_notifies_when_its_site_takes_over_and_only
 
 def left_in_shadow(world: DispatchWorld) -> list[str]:
     with sqlite3.connect(world.path) as db:
-        rows = db.execute("SELECT alarm_id FROM shadow_alarms WHERE NOT told")
+        rows = db.execute("SELECT alarm_id FROM shadow_alarms WHERE NOT notified")
         return [name for (name,) in rows]

@@ -116,3 +116,14 @@ def test_the_command_says_who_has_it_in_hand(
                           text=True, timeout=60, check=True)  # fmt: skip
     assert "r:1 is acknowledged by Wang" in done.stdout
     assert acknowledgements.who("r:1") == "Wang"
+
+
+def test_what_was_acknowledged_before_is_not_among_what_was_since(
+    acknowledgements: Acknowledgements,
+) -> None:
+    """Regression: what is older than the memory of what was published came again every second."""
+    assert acknowledgements.since(0) == []
+    acknowledgements.add("old", "Wang", NOW_MS)
+    acknowledgements.add("new", "Li", NOW_MS + 5)
+    assert [one.id for one in acknowledgements.since(0)] == ["old", "new"]
+    assert [one.id for one in acknowledgements.since(NOW_MS + 1)] == ["new"]

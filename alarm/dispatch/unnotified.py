@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 
 from bus.contracts.alarms import Notified
 
-UNTOLD_ALARMS = """
-CREATE TABLE untold_alarms (id INTEGER PRIMARY KEY, alarm_id TEXT NOT NULL UNIQUE);
+UNNOTIFIED_ALARMS = """
+CREATE TABLE unnotified_alarms (id INTEGER PRIMARY KEY, alarm_id TEXT NOT NULL UNIQUE);
 """
 LOOKED_AT = 1_000
 """Alarms in one look: with a mail server away for hours there may be many that wait."""
 
 
-class NewlyTold:
+class NewlyNotified:
     """Which alarms have been notified since. Invariant: all alarms up to `_seen_id` were looked at
     since the look that began at the first one."""
 
@@ -30,7 +30,7 @@ class NewlyTold:
     def find(self, db: sqlite3.Connection, now_ms: int) -> list[Notified]:
         """Of the next `LOOKED_AT` alarms those that are notified, or were given up."""
         rows = db.execute(
-            "SELECT id, alarm_id FROM untold_alarms WHERE id > ? ORDER BY id LIMIT ?",
+            "SELECT id, alarm_id FROM unnotified_alarms WHERE id > ? ORDER BY id LIMIT ?",
             (self._seen_id, LOOKED_AT),
         ).fetchall()
         self._seen_id = rows[-1][0] if len(rows) == LOOKED_AT else 0
@@ -50,11 +50,12 @@ class NewlyTold:
         }
 
 
-def add_untold(db: sqlite3.Connection, alarm_id: str) -> None:
+def add_unnotified(db: sqlite3.Connection, alarm_id: str) -> None:
     """It is to be notified from here, within a transaction."""
-    db.execute("INSERT OR IGNORE INTO untold_alarms (alarm_id) VALUES (?)", (alarm_id,))
+    db.execute("INSERT OR IGNORE INTO unnotified_alarms (alarm_id) VALUES (?)", (alarm_id,))
 
 
-def remove_untold(db: sqlite3.Connection, said: Iterable[Notified]) -> None:
+def remove_unnotified(db: sqlite3.Connection, said: Iterable[Notified]) -> None:
     """The bus knows of these, within a transaction."""
-    db.executemany("DELETE FROM untold_alarms WHERE alarm_id = ?", [(o.alarm_id,) for o in said])
+    ids = [(one.alarm_id,) for one in said]
+    db.executemany("DELETE FROM unnotified_alarms WHERE alarm_id = ?", ids)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alarm.dispatch import untold
+from alarm.dispatch import unnotified
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from bus.client.kafka.consumer import Consumer
 from bus.client.model import TopicPartition
@@ -39,36 +39,36 @@ def test_an_alarm_is_called_notified_when_each_notifier_has_sent_it_or_given_it_
 ) -> None:
     """Who is told only without an acknowledgement is not waited for."""
     operations.apply(BatchChanges(alarms=[alarm(1)]))
-    assert operations.newly_told(5) == []
+    assert operations.newly_notified(5) == []
     settle(operations, "log", "sent")
-    assert operations.newly_told(5) == []
+    assert operations.newly_notified(5) == []
     settle(operations, "mail", "given up: no route")
-    [said] = operations.newly_told(5)
+    [said] = operations.newly_notified(5)
     assert (said.alarm_id, said.outcomes) == ("r:1", {"log": "sent", "mail": "given up: no route"})
-    assert operations.newly_told(6) != [], "it is said again until the bus has it"
+    assert operations.newly_notified(6) != [], "it is said again until the bus has it"
     operations.mark_said([said])
-    assert operations.newly_told(7) == []
+    assert operations.newly_notified(7) == []
 
 
 def test_an_alarm_of_another_site_is_not_called_notified_here(operations: OperationsStore) -> None:
     operations.apply(BatchChanges(foreign_alarms=[alarm(1)], alarms=[alarm(2)], shadow_since_ms=0))
     settle(operations, "log", "sent")
-    assert operations.newly_told(5) == []
+    assert operations.newly_notified(5) == []
 
 
 def test_those_behind_a_thousand_that_wait_are_found_and_these_later(
     operations: OperationsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(untold, "LOOKED_AT", 3)
+    monkeypatch.setattr(unnotified, "LOOKED_AT", 3)
     operations.apply(BatchChanges(alarms=[alarm(number) for number in range(1, 9)]))
     settle(operations, "log", "sent")
     waiting = operations.notices.due("mail", 1 << 40, 100)
     for notice in waiting[5:]:
         operations.notices.mark_done(notice, "sent")
-    looks = [[one.alarm_id for one in operations.newly_told(5)] for _ in range(3)]
+    looks = [[one.alarm_id for one in operations.newly_notified(5)] for _ in range(3)]
     assert looks == [[], ["r:6"], ["r:7", "r:8"]]
     settle(operations, "mail", "sent")
-    assert [one.alarm_id for one in operations.newly_told(5)] == ["r:1", "r:2", "r:3"]
+    assert [one.alarm_id for one in operations.newly_notified(5)] == ["r:1", "r:2", "r:3"]
 
 
 @pytest.fixture
