@@ -140,13 +140,9 @@ class Edge:
         if not data:
             return _problem(400, "empty", "the picture has no bytes", "图片内容为空。")
         path = f"{self._day()}/put/{safe(caller.name)}/{name}"
-        there = await self.picture_writer.read(path)
-        if there is not None and there != data:
-            return _problem(
-                409, "exists", "another picture has this name", "同名的另一张图片已存在。"
-            )
-        if there is None and not await self.picture_writer.write(path, data):
-            return _unavailable("the picture store is away and the waiting folder is full")
+        is_new = await self._keep_picture(path, data)
+        if isinstance(is_new, Response):
+            return is_new
         warnings = warning_items(0, picture_faults(name, data, self.settings.max_picture_bytes))
         return _json({"url": self.picture_writer.store.url(path), "warnings": warnings}, 201)
 
@@ -164,7 +160,7 @@ class Edge:
     async def copy_picture(self, request: Request, caller: Caller) -> Response:
         """`PUT /pictures/…`: the mirror brings a picture of the other site under its name there.
 
-        201: kept; 200: it was here. Never another picture in place of one that is here.
+        201: kept; 200: it was here.
         """
         name = request.path_params["name"]
         if not is_safe_name(name) or not is_original(name):
@@ -175,6 +171,14 @@ class Edge:
         if not data or said is None or said != await asyncio.to_thread(digest_of, data):
             text = f"the bytes are not those of the header {REPR_DIGEST}"
             return _problem(400, "bad-digest", text, "图片内容与摘要不符。")
+        is_new = await self._keep_picture(name, data)
+        if isinstance(is_new, Response):
+            return is_new
+        return _json({"digest": digest_header(said)}, 201 if is_new else 200)
+
+    async def _keep_picture(self, name: str, data: bytes) -> bool | Response:
+        """Whether it is new; or why it is not kept. Never another picture in place of one that is
+        here."""
         there = await self.picture_writer.read(name)
         if there is not None and there != data:
             return _problem(
@@ -182,7 +186,7 @@ class Edge:
             )
         if there is None and not await self.picture_writer.write(name, data):
             return _unavailable("the picture store is away and the waiting folder is full")
-        return _json({"digest": digest_header(said)}, 201 if there is None else 200)
+        return there is None
 
     async def healthz(self, request: Request, caller: Caller) -> Response:
         """200 as long as records can be taken and are being carried."""
