@@ -7,9 +7,35 @@ from collections import defaultdict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus
 from dr_mirror.plan.states import MirrorState
 from dr_mirror.plan.status import MirrorStatus, PartitionStatus
+
+
+class PictureMetrics:
+    """Of the pictures that it copies."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._pictures = Gauge(
+            "databus_mirror_pictures", "Pictures: waiting to be copied, copied, given up, other at "
+            "the target, compared again, differing from what was copied.", ["state"],
+            registry=registry)
+        self._oldest = Gauge(
+            "databus_mirror_oldest_picture_seconds",
+            "How long the picture that waits longest does; 0: none does.",
+            registry=registry)  # fmt: skip
+
+    def show(self, found: PictureStatus, now_ms: int) -> None:
+        """The newest status."""
+        for state, count in (
+            ("waiting", found.waiting), ("copied", found.copied), ("given_up", found.given_up),
+            ("other", len(found.other)), ("compared", found.compared),
+            ("differing", len(found.differing)),
+        ):  # fmt: skip
+            self._pictures.labels(state).set(count)
+        waits_ms = now_ms - found.oldest_ms if found.oldest_ms >= 0 else 0
+        self._oldest.set(max(waits_ms, 0) / 1000)
 
 
 class MirrorMetrics:
@@ -73,11 +99,7 @@ class MirrorMetrics:
             "databus_mirror_compared_bytes", "Bytes of replicas read to be compared.",
             registry=self.registry)
         self._compared_before = 0, 0
-        self._pictures = self._gauge(
-            "pictures", "Pictures: waiting to be copied, copied, given up, other at the target, "
-            "compared again, differing from what was copied.", ["state"])
-        self._oldest_picture = self._gauge(
-            "oldest_picture_seconds", "How long the picture that waits longest does; 0: none does.")
+        self._pictures = PictureMetrics(self.registry)
         self._copied: dict[tuple[str, int], tuple[int, int]] = {}  # fmt: skip
 
     def show(self, status: MirrorStatus) -> None:
@@ -105,18 +127,7 @@ class MirrorMetrics:
         self._rebuilt = status.rebuilt_batches
 
         self._show_proof(status.proof)
-        self._show_pictures(status)
-
-    def _show_pictures(self, status: MirrorStatus) -> None:
-        found = status.pictures
-        for state, count in (
-            ("waiting", found.waiting), ("copied", found.copied), ("given_up", found.given_up),
-            ("other", len(found.other)), ("compared", found.compared),
-            ("differing", len(found.differing)),
-        ):  # fmt: skip
-            self._pictures.labels(state).set(count)
-        waits_ms = status.at_ms - found.oldest_ms if found.oldest_ms >= 0 else 0
-        self._oldest_picture.set(max(waits_ms, 0) / 1000)
+        self._pictures.show(status.pictures, status.at_ms)
 
     def _show_proof(self, proof: ProofStatus) -> None:
         for gauge in (self._complete_to, self._blocks, self._oldest, self._differences):

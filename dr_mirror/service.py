@@ -26,7 +26,7 @@ from dr_mirror.copy.edge_watch import EdgeWatch
 from dr_mirror.copy.instance_group import InstanceGroup
 from dr_mirror.copy.mirror import Mirror
 from dr_mirror.copy.picture_link import PictureLink
-from dr_mirror.copy.picture_replicator import PictureReplicator, picture_routes
+from dr_mirror.copy.picture_replicator import PictureReplicator
 from dr_mirror.copy.site_watch import SiteWatch, directed, waits_for_rejoin
 from dr_mirror.copy.state_carrier import StateCarrier
 from dr_mirror.metrics import MirrorMetrics
@@ -159,14 +159,13 @@ async def _copy_always(
                 )  # fmt: skip
                 await watch_sites.wait_for_switch(epochs)
                 continue
-            kept = reconciliation_path(site)
-            if epochs.copied_from != epochs.clusters.source:
-                kept = kept.with_name(f"back-{kept.name}")  # it is about other brokers
-            now = directed(settings, epochs)
-            mirror = Mirror(now, kept)
+            source = epochs.copied_from
+            is_back = source != epochs.clusters.source
+            now = directed(settings, epochs.clusters, source)
+            mirror = Mirror(now, reconciliation_path(site, is_back=is_back))
             carrier = StateCarrier(
-                now.source_bootstrap_servers, now.target_bootstrap_servers, epochs.copied_from,
-                partial(watch_sites.fenced_ms, epochs.copied_from),
+                now.source_bootstrap_servers, now.target_bootstrap_servers, source,
+                partial(watch_sites.fenced_ms, source),
             )  # fmt: skip
             if settings.is_state_carried:
                 carrier.start()
@@ -203,16 +202,15 @@ class PictureCopying:
         """From the primary on; after a forced switch, until the former primary has rejoined, from
         that one still."""
         self.stop()
-        settings = self._settings
-        if settings.pictures is PicturePolicy.NONE:
+        if self._settings.pictures is PicturePolicy.NONE:
             return
-        is_home = (epochs.copied_from == epochs.clusters.source) != waits_for_rejoin(epochs)
-        path = pictures_path(self._site)
-        if not is_home:
-            path = path.with_name(f"back-{path.name}")
-        route = picture_routes(settings, epochs.clusters)[0 if is_home else 1]
+        clusters, source = epochs.clusters, epochs.copied_from
+        if waits_for_rejoin(epochs):
+            source = clusters.other(source)
+        now = directed(self._settings, clusters, source)
+        path = pictures_path(self._site, is_back=source != clusters.source)
         self._link = PictureLink(asyncio.get_running_loop(), limit, lag_bytes)
-        self._copier = PictureReplicator(route, path, settings.proof_pace, self._link).start()
+        self._copier = PictureReplicator(now, clusters.other(source), path, self._link).start()
 
     def free_link(self) -> None:
         """No records come over it for now."""

@@ -26,14 +26,14 @@ def status_path(site: SiteSettings) -> Path:
     return site.data_path / "mirror" / "status.json"
 
 
-def reconciliation_path(site: SiteSettings) -> Path:
-    """Where it keeps what was compared."""
-    return site.data_path / "mirror" / "reconciliation.db"
+def reconciliation_path(site: SiteSettings, *, is_back: bool) -> Path:
+    """Where it keeps what was compared; on the way back that is about other brokers."""
+    return site.data_path / "mirror" / f"{'back-' if is_back else ''}reconciliation.db"
 
 
-def pictures_path(site: SiteSettings) -> Path:
-    """Where it keeps which pictures are to be copied, and what was."""
-    return site.data_path / "mirror" / "pictures.db"
+def pictures_path(site: SiteSettings, *, is_back: bool) -> Path:
+    """The same of which pictures are to be copied, and what was."""
+    return site.data_path / "mirror" / f"{'back-' if is_back else ''}pictures.db"
 
 
 def write_status(path: Path, status: MirrorStatus) -> None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -26,8 +25,6 @@ from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from dr_mirror.copy.picture_edges import PictureEdges
 from dr_mirror.copy.picture_file import PictureFile, PictureFileError
-from dr_mirror.plan.partition_proof import ProofPace
-from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.pictures import (
     CopyOutcome,
     PictureCheck,
@@ -35,7 +32,6 @@ from dr_mirror.plan.pictures import (
     TriedPicture,
     picture_names,
 )
-from dr_mirror.plan.site_epoch import SiteClusters
 from dr_mirror.settings import MirrorSettings
 
 log = logging.getLogger(__name__)
@@ -57,47 +53,27 @@ STATUS_S = 1.0
 ENDS_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class PictureRoute:
-    """From which edge to which, for which records. `target`: the brokers of the site that the
-    pictures come to, of the cluster `target_cluster_id`."""
-
-    policy: PicturePolicy
-    source_url: str
-    target_url: str
-    token: str
-    target: str
-    target_cluster_id: str
-
-
-def picture_routes(
-    settings: MirrorSettings, clusters: SiteClusters
-) -> tuple[PictureRoute, PictureRoute]:
-    """From the settings' source to their target, and back."""
-    urls = settings.source_pictures_url, settings.target_pictures_url
-    brokers = settings.source_bootstrap_servers, settings.target_bootstrap_servers
-    policy, token = settings.pictures, settings.pictures_token
-    return (
-        PictureRoute(policy, urls[0], urls[1], token, brokers[1], clusters.target),
-        PictureRoute(policy, urls[1], urls[0], token, brokers[0], clusters.source),
-    )
-
-
 class PictureReplicator:
     """One thread, one direction. Invariant: `status` is that of its last look, at most some
     seconds old while an edge answers slowly."""
 
     def __init__(
         self,
-        route: PictureRoute,
+        settings: MirrorSettings,
+        target_cluster_id: str,
         path: Path,
-        pace: ProofPace,
         on_link: Callable[[int], None],
     ) -> None:
-        """`path`: its file. `on_link(size)` returns when more may come over the link."""
-        self._route, self._path, self._pace = route, path, pace
-        self._edges = PictureEdges(route.source_url, route.target_url, route.token, on_link)
-        self._status = PictureStatus(policy=route.policy.value)
+        """`settings`: with the site that the pictures come from as the source; `target_cluster_id`:
+        of the other one. `path`: its file. `on_link(size)` returns when more may come over the
+        link."""
+        self._settings, self._target_cluster_id, self._path = settings, target_cluster_id, path
+        self._pace = settings.proof_pace
+        self._edges = PictureEdges(
+            settings.source_pictures_url, settings.target_pictures_url, settings.pictures_token,
+            on_link,
+        )  # fmt: skip
+        self._status = PictureStatus(policy=settings.pictures.value)
         self._problem = ""
         self._unread = -1
         self._looked_s = self._ends_s = 0.0
@@ -152,14 +128,14 @@ class PictureReplicator:
 
     def _follow(self, file: PictureFile, pool: ThreadPoolExecutor) -> None:
         """Read topics and copy, for a while. Raises BusError, PictureFileError."""
-        bus = BusSettings(bootstrap_servers=self._route.target)
+        bus = BusSettings(bootstrap_servers=self._settings.target_bootstrap_servers)
         with (
             Consumer(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topics,
             # Over the consumer's connection a question waits behind its fetch, half a second each.
             closing(Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)) as admin,
         ):
-            places = topics.partitions_of_all(self._route.policy.topics)
-            read = file.positions(self._route.target_cluster_id)
+            places = topics.partitions_of_all(self._settings.pictures.topics)
+            read = file.positions(self._target_cluster_id)
             topics.assign({place: read.get(place, BEGINNING) for place in places})
             until_s, is_busy = time.monotonic() + AGAIN_S, False
             while not self._stopping.is_set() and time.monotonic() < until_s:
@@ -179,7 +155,7 @@ class PictureReplicator:
             names.update(dict.fromkeys(picture_names(record.topic, record.value)))
             positions[TopicPartition(record.topic, record.partition)] = record.offset + 1
         if positions:
-            file.add(names, now_ms(), self._route.target_cluster_id, positions)
+            file.add(names, now_ms(), self._target_cluster_id, positions)
 
     def _copy(self, file: PictureFile, pool: ThreadPoolExecutor) -> bool:
         """A batch of what is due; whether anything came of it."""
@@ -221,7 +197,7 @@ class PictureReplicator:
         self._looked_s = now_s
         if now_s - self._ends_s >= ENDS_S:
             self._ends_s = now_s
-            read = file.positions(self._route.target_cluster_id)
+            read = file.positions(self._target_cluster_id)
             starts, ends = admin.start_offsets(places), admin.end_offsets(places)
             self._unread = _unread(starts, ends, read)
         totals = file.totals()
@@ -229,7 +205,7 @@ class PictureReplicator:
         (waiting, oldest_ms), (compared, oldest_compared_ms) = file.waiting(), file.kept()
         gone = (CopyOutcome.ABSENT, CopyOutcome.REFUSED)
         self._status = PictureStatus(
-            policy=self._route.policy.value, waiting=waiting, oldest_ms=oldest_ms,
+            policy=self._settings.pictures.value, waiting=waiting, oldest_ms=oldest_ms,
             unread_records=self._unread, copied=copied, copied_bytes=size,
             present=totals.get(CopyOutcome.PRESENT.value, (0, 0))[0],
             given_up=sum(totals.get(one.value, (0, 0))[0] for one in gone),

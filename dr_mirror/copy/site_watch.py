@@ -116,12 +116,16 @@ def waits_for_rejoin(epochs: SiteEpochs) -> bool:
     return newest is not None and newest.kind is EpochKind.FORCED
 
 
-def directed(settings: MirrorSettings, epochs: SiteEpochs) -> MirrorSettings:
-    """The settings with the primary as the source."""
-    if epochs.copied_from == epochs.clusters.source:
+def directed(
+    settings: MirrorSettings, clusters: SiteClusters, source: str
+) -> MirrorSettings:
+    """The settings with that cluster as the source."""
+    if source == clusters.source:
         return settings
     return msgspec.structs.replace(
         settings,
         source_bootstrap_servers=settings.target_bootstrap_servers,
         target_bootstrap_servers=settings.source_bootstrap_servers,
+        source_pictures_url=settings.target_pictures_url,
+        target_pictures_url=settings.source_pictures_url,
     )

@@ -21,7 +21,15 @@ from typing import Any
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
-from bus.contracts.mirror_cuts import CUTS_KEY, LogCut, all_done, cuts_text, parse_cuts, with_cut
+from bus.contracts.mirror_cuts import (
+    CUTS_KEY,
+    LogCut,
+    TopicCuts,
+    all_done,
+    cuts_text,
+    parse_cuts,
+    with_cut,
+)
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.errors import BusError, ErrorCode
 from bus.wall_clock import now_ms
@@ -222,26 +230,24 @@ class Rejoin:
         for `_finish_cuts`."""
         said: dict[str, dict[int, LogCut]] = {}
         for partition, end in ends.items():
-            least = max(end, claims[partition].log_start_offset)
-            if claims[partition].log_end_offset > least:
-                cut = LogCut(least, claims[partition].log_end_offset)
+            cut = LogCut(_cut_at(claims[partition], end), claims[partition].log_end_offset)
+            if cut.former_end > cut.cut:
                 said.setdefault(partition.topic, {})[partition.partition] = cut
-        changes: dict[str, ConfigChanges] = {}
-        for name, cuts in said.items():
-            before = parse_cuts(topics[name].configs.get(CUTS_KEY, ""))
-            text = cuts_text(with_cut(before, epoch.number, cuts))
-            changes[name] = [(CUTS_KEY, AlterConfigOp.SET, text)]
-        if changes:
-            retried(lambda: self._former.change(epoch, changes), self._limits.timeout_s)
+        self._write_cuts(epoch, {
+            name: with_cut(_cuts_of(topics[name]), epoch.number, cuts)
+            for name, cuts in said.items()
+        })  # fmt: skip
 
     def _finish_cuts(self, epoch: SiteEpoch, topics: dict[str, MirrorTopic]) -> None:
         """All is cut, and nothing copied yet: applications go back from now on."""
         held = self._former.topics()
-        cuts = {name: parse_cuts(held[name].configs.get(CUTS_KEY, "")) for name in topics}
+        cuts = {name: _cuts_of(held[name]) for name in topics}
+        begun = {name: all_done(one) for name, one in cuts.items() if one != all_done(one)}
+        self._write_cuts(epoch, begun)
+
+    def _write_cuts(self, epoch: SiteEpoch, cuts: dict[str, tuple[TopicCuts, ...]]) -> None:
         changes: dict[str, ConfigChanges] = {
-            name: [(CUTS_KEY, AlterConfigOp.SET, cuts_text(all_done(found)))]
-            for name, found in cuts.items()
-            if any(not each.is_done for each in found)
+            name: [(CUTS_KEY, AlterConfigOp.SET, cuts_text(one))] for name, one in cuts.items()
         }
         if changes:
             retried(lambda: self._former.change(epoch, changes), self._limits.timeout_s)
@@ -249,7 +255,7 @@ class Rejoin:
     def _cut(
         self, epoch: SiteEpoch, report: ReportFile, partition: TopicPartition, claim: Any, end: int
     ) -> None:
-        end = max(end, claim.log_start_offset)
+        end = _cut_at(claim, end)
         if claim.log_end_offset <= end:
             return
         name = f"{partition.topic}-{partition.partition}"
@@ -322,12 +328,21 @@ class Rejoin:
         ]  # fmt: skip
 
 
+def _cut_at(claim: Any, end: int) -> int:
+    """Where a log ends then: retention may have taken more than its tail."""
+    return max(end, int(claim.log_start_offset))
+
+
+def _cuts_of(topic: MirrorTopic) -> tuple[TopicCuts, ...]:
+    return parse_cuts(topic.configs.get(CUTS_KEY, ""))
+
+
 def _is_cut(ends: dict[TopicPartition, int], partition: TopicPartition, claim: Any) -> bool:
     """Whether every replica ends where it was cut. Raises SwitchUnfinished where the log goes
     on."""
     if not is_replicated(partition, claim):
         return False
-    least = max(ends[partition], claim.log_start_offset)
+    least = _cut_at(claim, ends[partition])
     if claim.log_end_offset > least:
         raise SwitchUnfinished(
             f"{partition.topic}-{partition.partition} ends at {claim.log_end_offset} behind the "

@@ -15,8 +15,7 @@ from contextlib import closing
 import msgspec
 
 from bus.client.kafka.consumer import Consumer
-from bus.client.kafka.errors import DeliveryError
-from bus.client.kafka.producer import DeliveryReport, Producer
+from bus.client.kafka.send_all import KeyedValue, send_all
 from bus.client.kafka.site_role import SiteRole
 from bus.client.model import TopicPartition
 from bus.contracts.account_snapshot import SNAPSHOT_KEY, SealedAccounts, decode_snapshot
@@ -137,23 +136,12 @@ class SiteAccounts:
         # Before it is sent: after a crash in between it is known as this console's own, and does
         # not undo what was changed since.
         self._accounts.note_version(version)
-        failed: list[DeliveryError] = []
-
-        def on_delivery(outcome: DeliveryReport) -> None:
-            if isinstance(outcome, DeliveryError):
-                failed.append(outcome)
-
-        overrides = {"linger.ms": 0, "message.timeout.ms": int(TIMEOUT_S * 1000)}
-        producer = Producer(self._bus, client_id=CLIENT_ID, overrides=overrides)
-        producer.send(
-            CONTROL_ACCOUNTS, msgspec.json.encode(snapshot), key=SNAPSHOT_KEY,
-            headers=[(SCHEMA, TOPICS[CONTROL_ACCOUNTS].schema.encode())], on_delivery=on_delivery,
+        send_all(
+            self._bus, CLIENT_ID, CONTROL_ACCOUNTS,
+            [KeyedValue(SNAPSHOT_KEY.encode(), msgspec.json.encode(snapshot))],
+            headers=[(SCHEMA, TOPICS[CONTROL_ACCOUNTS].schema)], timeout_s=TIMEOUT_S,
+            what="accounts",
         )  # fmt: skip
-        if producer.close(TIMEOUT_S) or failed:
-            why = str(failed[0]) if failed else "no answer"
-            self.problem = f"{CONTROL_ACCOUNTS}: {why}"
-            self._stopping.wait(RETRY_S)
-            return
         self._accounts.note_published(rows, version)
         self._newest = snapshot
         self.problem = ""

@@ -5,8 +5,6 @@ Real brokers and a real mirror; of the consoles the part that carries accounts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,28 +12,13 @@ import pytest
 from bus.client.kafka.admin import Admin
 from bus.contracts.topics import CONTROL_ACCOUNTS, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus_cluster import RunningCluster
-from monitor.accounts.carried import CarriedAccounts
 from monitor.accounts.roles import AccountRole
-from monitor.accounts.site_accounts import SiteAccounts
 from monitor.accounts.store import AccountStore
 from tests.dr_mirror.test_switch import both_sites
 from tests.dr_mirror.two_sites import wait_until
+from tests.monitor.accounts.running_accounts import carrying
 
-SECRET = "a long secret that both sites have"
 PASSWORD = "correct horse battery"
-
-
-@contextmanager
-def accounts_of(
-    cluster: RunningCluster, store: AccountStore, secret: str = SECRET
-) -> Iterator[SiteAccounts]:
-    bus = BusSettings(bootstrap_servers=cluster.bootstrap)
-    running = SiteAccounts(bus, secret, CarriedAccounts(store.database)).start()
-    try:
-        yield running
-    finally:
-        running.close()
 
 
 def may_log_in(store: AccountStore, name: str, password: str = PASSWORD) -> bool:
@@ -54,11 +37,11 @@ def test_accounts_follow_the_primary_through_a_switch_and_another_key_opens_none
         at_a, at_b = (AccountStore(tmp_path / f"console-{name}") for name in "AB")
         at_b.add("own", PASSWORD, [AccountRole.OPERATIONS])
         at_a.add("wang", PASSWORD, [AccountRole.OPERATIONS])
-        with accounts_of(a, at_a):
-            with accounts_of(b, at_b, "another secret, as long as that one") as wrong:
+        with carrying(a.bootstrap, at_a):
+            with carrying(b.bootstrap, at_b, "another secret, as long as that one") as wrong:
                 wait_until(lambda: "accounts_secret" in wrong.problem, "the key is named")
                 assert not may_log_in(at_b, "wang")
-            with accounts_of(b, at_b) as right:
+            with carrying(b.bootstrap, at_b) as right:
                 wait_until(lambda: may_log_in(at_b, "wang"), "the account is at B")
                 at_a.set_password("wang", "another password, as good")
                 wait_until(lambda: not may_log_in(at_b, "wang"), "the new password is at B")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,8 +19,8 @@ from monitor.accounts.site_accounts import SiteAccounts
 from monitor.accounts.store import AccountStore
 from tests.broker.mirror.client import create_mirrored
 from tests.dr_mirror.two_sites import wait_until
+from tests.monitor.accounts.running_accounts import carrying
 
-SECRET = "a long secret that both sites have"
 PASSWORD = "correct horse battery"
 
 
@@ -36,13 +36,8 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 @contextmanager
 def console(broker: RunningBroker, store: AccountStore) -> Iterator[SiteAccounts]:
-    bus = BusSettings(bootstrap_servers=broker.bootstrap)
-    running = SiteAccounts(bus, SECRET, CarriedAccounts(store.database)).start()
-    try:
+    with closing(store), carrying(broker.bootstrap, store) as running:
         yield running
-    finally:
-        running.close()
-        store.close()
 
 
 def names(store: AccountStore) -> set[str]:
