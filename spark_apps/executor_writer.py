@@ -30,7 +30,7 @@ from ingest.store.hbase.attempt import TouchedCells, write_cells, write_rows
 from ingest.store.hbase.keys import cell_kind, parts_of
 from ingest.store.hbase.ledger import Ledger
 from ingest.store.hbase.reader import HbaseReader
-from ingest.store.port import Position, StoreBatch
+from ingest.store.port import AttemptForgotten, Position, StoreBatch
 from ingest.store.totals import Total
 from spark_apps import worker_cache
 from spark_apps.arrow_rows import record_batch
@@ -131,16 +131,23 @@ def write_batch(
         finally:
             job.unpersist()
 
-    done = retry_job(begin_and_write, context.stopping, "a batch into the store")
-    if done is None:
-        return None
-    attempt, (sums, numbers, delays) = done
-    after = estimates.advanced(delays)
-    retry(partial(store.add_up, attempt, sums), context.stopping, "store")
-    commit = partial(store.commit, attempt, places, after.changed_since(estimates))
-    retry(commit, context.stopping, "store")
-    context.metrics.committed(numbers)
-    return after
+    while True:
+        done = retry_job(begin_and_write, context.stopping, "a batch into the store")
+        if done is None:
+            return None
+        attempt, (sums, numbers, delays) = done
+        after = estimates.advanced(delays)
+        retry(partial(store.add_up, attempt, sums), context.stopping, "store")
+        commit = partial(store.commit, attempt, places, after.changed_since(estimates))
+        try:
+            retry(commit, context.stopping, "store")
+        except AttemptForgotten as error:
+            if context.stopping.is_set():
+                raise
+            log.warning("%s; the same is written again under the same number", error)
+            continue
+        context.metrics.committed(numbers)
+        return after
 
 
 def write(

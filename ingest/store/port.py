@@ -39,6 +39,11 @@ class StoreUnavailable(StoreError):
     retriable = True
 
 
+class AttemptForgotten(StoreError):
+    """The store does not know any more that the attempt had begun: begin it again, which keeps its
+    number, and write all of it again."""
+
+
 class PositionsOverlap(StoreError):
     """The batch begins before, and ends after, what is stored: read again from `positions()`."""
 

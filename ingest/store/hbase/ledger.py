@@ -70,6 +70,19 @@ def begin_attempt(ledger: Ledger, now_ms: int, positions: Sequence[Position] = (
     return msgspec.structs.replace(ledger, begun=max(now_ms, ledger.begun + 1), pending=pending)
 
 
+def is_forgotten(ledger: Ledger, attempt: Ledger) -> bool:
+    """Whether the store is back where it was before this attempt of the same writer began.
+
+    A region server that stood still until its regions were given away may take a write when it goes
+    on, where the file system does not shut it out (HDFS does): the answer said that the attempt had
+    begun. What is under its number may not count before that, nor be counted as failed.
+    """
+    if ledger.begun >= attempt.begun:
+        return False
+    before = _abandon_attempt(ledger)
+    return attempt == msgspec.structs.replace(before, begun=attempt.begun, pending=attempt.pending)
+
+
 def with_positions(ledger: Ledger, positions: Sequence[Position]) -> Ledger:
     """These positions stand; what was under way has failed."""
     return msgspec.structs.replace(_abandon_attempt(ledger), ends=_ends(ledger, positions))

@@ -31,12 +31,20 @@ from ingest.store.hbase.ledger import (
     Ledger,
     begin_attempt,
     commit_attempt,
+    is_forgotten,
     open_writer,
     with_positions,
 )
 from ingest.store.hbase.pause import AttemptGate
 from ingest.store.hbase.reader import HbaseReader
-from ingest.store.port import Applied, Position, StoreBatch, StoreError, StoreUnavailable
+from ingest.store.port import (
+    Applied,
+    AttemptForgotten,
+    Position,
+    StoreBatch,
+    StoreError,
+    StoreUnavailable,
+)
 from ingest.store.positions import was_applied
 from ingest.store.quality_cells import accepted_by_kind
 
@@ -61,6 +69,7 @@ class HbaseStore(HbaseReader):
         self._lock = threading.Lock()
         self._name = uuid.uuid4().hex
         self._gate = AttemptGate(hbase)
+        self._begun: Ledger | None = None
         with hbase.session() as session:
             _ensure_tables(session, keep)
             ledger, written = columns.read_ledger(session)
@@ -87,12 +96,15 @@ class HbaseStore(HbaseReader):
         """See `StagedStore.begin`. Waits while somebody snapshots the tables (`pause`)."""
         self._gate.wait()
         with self._lock, self._hbase.session() as session:
-            ledger, written = self._own_ledger(session)
-            if was_applied(positions, ledger.end_offset):
+            stored, written = self._own_ledger(session)
+            if was_applied(positions, stored.end_offset):
                 return None
+            begun = self._begun
+            ledger = begun if begun is not None and is_forgotten(stored, begun) else stored
             attempt = begin_attempt(ledger, self._now_ms(), positions)
-            if attempt != ledger:
+            if attempt != stored:
                 _advance(session, written, attempt)
+            self._begun = attempt
             return attempt
 
     def add_up(self, attempt: Ledger, sums: Mapping[bytes, Mapping[str, int]]) -> None:
@@ -113,6 +125,8 @@ class HbaseStore(HbaseReader):
             ledger, written = self._own_ledger(session)
             if ledger.counts(attempt.begun):
                 return  # the answer to an earlier call was lost
+            if is_forgotten(ledger, attempt):
+                raise AttemptForgotten(f"{self._hbase.address}: attempt {attempt.begun} is unknown")
             if ledger != attempt:
                 raise StoreError(f"attempt {attempt.begun} was given up for {ledger.begun}")
             _advance(session, written, commit_attempt(attempt, positions))

@@ -12,9 +12,14 @@ import pytest
 from bus.contracts.meters import LatencyCell
 from deploy.testservers.hbase import Hbase
 from ingest.store import open_store
+from ingest.store.hbase import tables
+from ingest.store.hbase.attempt import write_rows
+from ingest.store.hbase.columns import HEAD, HEAD_ROW, read_ledger
+from ingest.store.hbase.connection import HbaseConnection
 from ingest.store.hbase.writer import HbaseStore
 from ingest.store.open import hbase_connection
 from ingest.store.port import (
+    AttemptForgotten,
     PageRequest,
     Query,
     RecordReader,
@@ -247,6 +252,52 @@ def test_a_commit_whose_answer_was_lost_is_made_again(hbase: Hbase) -> None:
         store.commit(left, [position(6, 4)], {"c": 2})
     assert store.clocks() == {"c": 1}, "what an attempt that was given up has left does not count"
     store.close()
+
+
+def test_an_attempt_that_the_store_has_forgotten_is_written_again_under_its_number(
+    hbase: Hbase,
+) -> None:
+    """What broke: a region server stood still for a minute with the beginning of an attempt in
+    hand, took it when it went on, said so, and had lost its regions; the driver then ended at the
+    commit, and what it had written under that number would have counted with the next one."""
+    connection, _ = hbase_connection(f"hbase://{hbase.address}/{new_name()}")
+    store = HbaseStore(connection)
+    store.apply(StoreBatch(rows=[row(1)]), [position(1, 0)])
+    before = ledger_text(connection)
+    attempt = store.begin([position(3, 1)])
+    assert attempt is not None
+    write_rows(connection, attempt, StoreBatch(rows=[row(2)]))
+    set_ledger_back(connection, before)
+    with pytest.raises(AttemptForgotten):
+        store.commit(attempt, [position(3, 1)])
+    assert store.begin([position(3, 1)]) == attempt
+    write_rows(connection, attempt, StoreBatch(rows=[row(2), row(3)]))
+    store.commit(attempt, [position(3, 1)])
+    found, _ = store.query(Query(), PageRequest())
+    assert sorted(one.record_id for one in found) == ["id-1", "id-2", "id-3"]
+
+    before = ledger_text(connection)
+    left = store.begin([position(9, 3)])
+    assert left is not None
+    set_ledger_back(connection, before)
+    other = store.begin([position(7, 3)])
+    assert other is not None
+    assert other.failed == (left.begun,), "other offsets: what is under that number never counts"
+    store.close()
+
+
+def ledger_text(connection: HbaseConnection) -> bytes:
+    with connection.session() as session:
+        _, written = read_ledger(session)
+    assert written is not None
+    return written
+
+
+def set_ledger_back(connection: HbaseConnection, before: bytes) -> None:
+    """As if the beginning of the newest attempt had never been written."""
+    with connection.session() as session:
+        _, written = read_ledger(session)
+        assert session.compare_and_put(tables.LEDGER, HEAD_ROW, HEAD, written, before)
 
 
 def test_no_server_is_told_at_the_first_call() -> None:

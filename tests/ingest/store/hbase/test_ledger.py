@@ -13,6 +13,7 @@ from ingest.store.hbase.ledger import (
     apply_change,
     begin_attempt,
     commit_attempt,
+    is_forgotten,
     open_writer,
     value,
 )
@@ -55,6 +56,18 @@ def test_another_batch_gives_the_number_up(other: list[Position]) -> None:
     taken = open_writer(left, "another")
     assert begin_attempt(taken, 2_000, [position(4, 0)]).begun == 2_000
     assert taken.failed == (1_000,)
+
+
+def test_an_attempt_is_forgotten_only_where_it_was_begun_from_what_the_store_says() -> None:
+    """Not where it is under way, was committed or given up, nor where another writer came."""
+    left = begin_attempt(Ledger(), 1_000, [position(4, 0)])
+    for before in (commit_attempt(left, [position(4, 0)]), left):
+        attempt = begin_attempt(before, 2_000, [position(9, 4)])
+        assert is_forgotten(before, attempt)
+        assert not is_forgotten(attempt, attempt)
+        assert not is_forgotten(commit_attempt(attempt, [position(9, 4)]), attempt)
+        assert not is_forgotten(begin_attempt(attempt, 3_000), attempt)
+        assert not is_forgotten(open_writer(before, "another"), attempt)
 
 
 def test_numbers_grow_although_the_clock_goes_back() -> None:
