@@ -25,14 +25,16 @@ class LogDirectories:
     def __init__(self, ask: AskDirectories) -> None:
         self._ask = ask
         self._known: dict[int, tuple[float, Mapping[TopicPartition, str]]] = {}
+        self._asking = asyncio.Lock()
 
     async def of(self, broker: int, partition: TopicPartition) -> str:
         """Empty: not known."""
-        at_s, found = self._known.get(broker, (-KEEP_S, {}))
-        if time.monotonic() - at_s >= KEEP_S:
-            try:
-                found = await asyncio.to_thread(self._ask, broker)
-            except BusError:
-                found = {}
-            self._known[broker] = time.monotonic(), found
+        async with self._asking:  # a connection serves one thread at a time
+            at_s, found = self._known.get(broker, (-KEEP_S, {}))
+            if time.monotonic() - at_s >= KEEP_S:
+                try:
+                    found = await asyncio.to_thread(self._ask, broker)
+                except BusError:
+                    found = {}
+                self._known[broker] = time.monotonic(), found
         return found.get(partition, "")

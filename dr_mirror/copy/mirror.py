@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from bus.client.model import PartitionDescription, TopicPartition
 from bus.client.wire.loop_ports import LoopClock, LoopConnector
@@ -41,6 +43,8 @@ from dr_mirror.plan.topics import ClusterPair, MirrorTopic, TopicPlan, plan_topi
 from dr_mirror.settings import MirrorSettings
 
 log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 CLIENT_ID = "databus-mirror"
 QUEUE_SHARE = 4
@@ -148,9 +152,8 @@ class Mirror:
 
     async def identify(self) -> None:
         """Ask both clusters who they are. Raises BusError, SitesError."""
-        source, target = await asyncio.gather(
-            asyncio.to_thread(_identity, self._source_admin),
-            asyncio.to_thread(_identity, self._target_admin),
+        source, target = await _both(
+            partial(_identity, self._source_admin), partial(_identity, self._target_admin)
         )
         if self._produced is not None:
             check_clusters(source[0].cluster_id, target[0].cluster_id)
@@ -215,9 +218,9 @@ class Mirror:
     async def _compare_topics(self) -> None:
         source, target = await self._views()
         selected = [name for name in source.topics if self._selection.selects(name)]
-        at_source, at_target = await asyncio.gather(
-            asyncio.to_thread(self._source_admin.with_configs, source, selected),
-            asyncio.to_thread(self._target_admin.with_configs, target, list(target.topics)),
+        at_source, at_target = await _both(
+            partial(self._source_admin.with_configs, source, selected),
+            partial(self._target_admin.with_configs, target, list(target.topics)),
         )
         if self._produced is not None:
             plans = await self._produced.plan(at_source, at_target, self._selection)
@@ -235,9 +238,7 @@ class Mirror:
             await asyncio.to_thread(self._marker.mark, copied, target_id)
 
     async def _views(self) -> tuple[ClusterView, ClusterView]:
-        source, target = await asyncio.gather(
-            asyncio.to_thread(self._source_admin.view), asyncio.to_thread(self._target_admin.view)
-        )
+        source, target = await _both(self._source_admin.view, self._target_admin.view)
         self._context.source.update(source.nodes)
         self._context.target.update(target.nodes)
         self._live_nodes = list(source.nodes), list(target.nodes)
@@ -458,6 +459,18 @@ class Mirror:
         self._source_admin.close()
         self._target_admin.close()
         self._proof_admin.close()
+
+
+async def _both(of_source: Callable[[], Answer], of_target: Callable[[], Answer]) -> list[Answer]:
+    """Ask both clusters at once. Raises BusError once both have answered or failed: a connection
+    serves one thread at a time, and the caller asks again."""
+    asked = (asyncio.to_thread(of_source), asyncio.to_thread(of_target))
+    answers: list[Answer] = []
+    for one in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(one, BaseException):
+            raise one
+        answers.append(one)
+    return answers
 
 
 def _identity(admin: ClusterAdmin) -> tuple[ClusterView, int | None]:

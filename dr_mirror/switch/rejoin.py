@@ -61,6 +61,7 @@ from dr_mirror.switch.steps import (
     check_serves_mirror,
     claim_all,
     is_replicated,
+    named,
     partitions_of,
 )
 from dr_mirror.switch.tail_file import TailFile
@@ -149,6 +150,17 @@ class Rejoin:
             for name, topic in former.items()
             if self._selection.selects(name) and self._is_open(primary.get(name))
         }
+        closed = sorted(
+            name
+            for name in former
+            if self._selection.selects(name) and self._is_a_copy(primary.get(name))
+        )
+        if closed:
+            raise SwitchUnfinished(
+                f"{self._primary.name} says that it still copies {named(closed)}: the broker that "
+                "answered is behind, or the forced switch was interrupted. Nothing was cut; run "
+                f"the same command again, or finish that one: --force --to {self._primary.name}"
+            )
         unknown = [
             Obstacle("it is compacted and no report says where the sites parted: free and delete "
                      f"it at {self._former.name}; the mirror copies it then", name)
@@ -174,6 +186,10 @@ class Rejoin:
 
     def _is_open(self, topic: MirrorTopic | None) -> bool:
         return topic is not None and not topic.configs.get(SOURCE_CLUSTER_KEY)
+
+    def _is_a_copy(self, topic: MirrorTopic | None) -> bool:
+        source = topic.configs.get(SOURCE_CLUSTER_KEY) if topic is not None else None
+        return source == self._former.cluster_id
 
     # -- 2. -------------------------------------------------------------------------------
 
