@@ -58,10 +58,11 @@ def topic_entries(
             text, source = _as_parsed(key, overrides[key.name]), Source.DYNAMIC_TOPIC
             synonyms.insert(0, Synonym(key.name, text, source))
         yield DescribedConfig(key, text, source, False, tuple(synonyms))
-    for name in overrides.keys() & SETTABLE_TOPIC_KEYS.keys() - TOPIC_KEYS.keys():
-        text, source = overrides[name], Source.DYNAMIC_TOPIC
-        own = (Synonym(name, text, source),)
-        yield DescribedConfig(SETTABLE_TOPIC_KEYS[name], text, source, False, own)
+    for name, key in SETTABLE_TOPIC_KEYS.items():
+        if name in overrides and name not in TOPIC_KEYS:
+            text, source = overrides[name], Source.DYNAMIC_TOPIC
+            own = (Synonym(name, text, source),)
+            yield DescribedConfig(key, text, source, False, own)
 
 
 def _as_parsed(key: ConfigKey, text: str | None) -> str | None:

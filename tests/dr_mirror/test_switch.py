@@ -431,6 +431,33 @@ def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_on
         assert "planned" in told.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_the_way_back_waits_while_a_topic_of_the_primary_is_still_called_a_copy(
+    tmp_path: Path, dice: random.Random
+):
+    """A forced switch was interrupted, or a broker is behind. What broke, found by simulation: the
+    way back found nothing to cut, and called the former primary rejoined and its report final."""
+    with both_sites(tmp_path) as sites:
+        a = sites.clusters["A"]
+        create(a, TOPIC, PARTITIONS)
+        send_records(a, 100)
+        sites.wait_until_copying("A")
+        force = ("--force", "--it-answers")
+        sites.switch_killed_after("B", dice.choice(["begun", "claimed"]), *force)
+        send_records(a, 50)
+        before = sites.ends("A")
+        refused = sites.switch("", "--back")
+        assert refused.returncode == 1
+        assert f"still copies {TOPIC}" in refused.stderr
+        assert sites.ends("A") == before
+        assert sites.switch("B", *force).returncode == 0
+        back = sites.switch("", "--back")
+        assert back.returncode == 0, back.stdout + back.stderr
+        sites.wait_until_copying("B")
+        sites.assert_equal()
+
+
 def leave_transaction_open(cluster: RunningCluster, source: str) -> None:
     """A topic as the mirror would have it whose source died within a transaction."""
     batch = build_batch(

@@ -1,4 +1,5 @@
-"""`python -m tests.simulation --seeds 1..300 --controller kraft`: worlds on seeds, from a terminal.
+"""`python -m tests.simulation --seeds 1..300 --controller kraft`: worlds on seeds, from a terminal;
+`--sites 2`: two clusters with a mirror between them.
 
 In: arguments. Out: a line per seed, all violations of a bad one; exit status 1 if one was bad.
 Never: a result that depends on anything but the commit and the seed.
@@ -12,9 +13,11 @@ import sys
 import time
 from multiprocessing import Pool
 
+from tests.simulation.site_story import SiteOutcome, TwoSitesRun
 from tests.simulation.story import Outcome, run_seed
 
 MOST_TOLD = 12
+TWO_SITES = "two sites"
 
 
 def parse_seeds(text: str) -> range:
@@ -23,11 +26,11 @@ def parse_seeds(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def summary(outcome: Outcome, seconds: float) -> str:
+def summary(outcome: Outcome | SiteOutcome, seconds: float) -> str:
     """One seed in a few lines."""
     state = "ok  " if not outcome.wrong else "BAD "
     lines = [
-        f"{state} {outcome.controller} seed {outcome.seed}  trace {outcome.digest}  "
+        f"{state} {kind_of(outcome)} seed {outcome.seed}  trace {outcome.digest}  "
         f"{outcome.acknowledged} acknowledged, {outcome.virtual_s:.0f} virtual s, "
         f"{outcome.steps} steps, {seconds:.1f} s"
     ]
@@ -37,20 +40,32 @@ def summary(outcome: Outcome, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def one(job: tuple[int, str, bool]) -> tuple[Outcome, float]:
+def kind_of(outcome: Outcome | SiteOutcome) -> str:
+    """Which kind of world it was."""
+    if isinstance(outcome, SiteOutcome):
+        return f"two sites, the first {outcome.fate.value},"
+    return outcome.controller
+
+
+def one(job: tuple[int, str, bool]) -> tuple[Outcome | SiteOutcome, float]:
     """Run one seed and time it."""
     seed, controller, trace = job
     begun = time.process_time()
-    outcome = run_seed(seed, controller, show=print if trace else None)
+    show = print if trace else None
+    outcome: Outcome | SiteOutcome
+    if controller == TWO_SITES:
+        outcome = TwoSitesRun(seed, show=show).run()
+    else:
+        outcome = run_seed(seed, controller, show=show)
     return outcome, time.process_time() - begun
 
 
 def run(seeds: range, controllers: list[str], *, jobs: int = 1, trace: bool = False) -> int:
     """Runs all seeds; returns how many were bad."""
     work = [(seed, controller, trace) for controller in controllers for seed in seeds]
-    bad: list[Outcome] = []
+    bad: list[Outcome | SiteOutcome] = []
 
-    def report(result: tuple[Outcome, float]) -> None:
+    def report(result: tuple[Outcome | SiteOutcome, float]) -> None:
         print(summary(*result), flush=True)
         if result[0].wrong:
             bad.append(result[0])
@@ -64,7 +79,8 @@ def run(seeds: range, controllers: list[str], *, jobs: int = 1, trace: bool = Fa
             report(one(job))
     print(f"{len(work) - len(bad)} of {len(work)} worlds were sound")
     for outcome in bad:
-        print(f"again: simulate --seed {outcome.seed} --controller {outcome.controller} --trace")
+        kind = "--sites 2" if isinstance(outcome, SiteOutcome) else f"--controller {outcome.controller}"
+        print(f"again: simulate --seed {outcome.seed} {kind} --trace")
     return len(bad)
 
 
@@ -74,6 +90,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="1..20", help="as 1..300")
     parser.add_argument("--seed", type=int, help="this one only")
     parser.add_argument("--controller", choices=("kraft", "zookeeper", "both"), default="both")
+    parser.add_argument("--sites", type=int, choices=(1, 2), default=1, help="2: with a mirror")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
     parser.add_argument("--jobs", type=int, default=1, help="worlds at a time")
     parser.add_argument("--log", default="CRITICAL", help="level of the brokers' own log")
@@ -82,6 +99,8 @@ def main() -> int:
     seeds = parse_seeds(given.seeds) if given.seed is None else range(given.seed, given.seed + 1)
     both = ["kraft", "zookeeper"]
     controllers = both if given.controller == "both" else [given.controller]
+    if given.sites == 2:
+        controllers = [TWO_SITES]
     return 1 if run(seeds, controllers, jobs=given.jobs, trace=given.trace) else 0
 
 

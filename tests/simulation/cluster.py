@@ -13,7 +13,7 @@ from broker.config.views import BrokerConfig
 from broker.controller.kraft.raft.roles import RaftRole
 from broker.server.broker import Broker
 from broker.settings import ProcessSettings
-from tests.simulation.machine import PORT, SimMachine, SimProcess
+from tests.simulation.machine import FIRST_SITE, PORT, Place, SimMachine, SimProcess
 from tests.simulation.processor import Costs, WorkingBroker
 from tests.simulation.world import SimWorld
 
@@ -63,9 +63,11 @@ class SimCluster:
         controller: str = "kraft",
         more: Mapping[str, str] | None = None,
         costs: Costs | None = None,
+        place: Place = FIRST_SITE,
     ) -> None:
         """`more`: properties of every broker; `costs`: the CPU time of its requests."""
         self.world = world
+        self.place = place
         self.costs = costs or Costs()
         self.common = PROPERTIES | dict(more or {})
         self.controller = controller
@@ -78,7 +80,7 @@ class SimCluster:
         self.voters = list(range(1, min(brokers, 3) + 1))
         self.machines: list[SimMachine] = []
         self.machines += [
-            SimMachine(world, node_id, self.properties, self._make)
+            SimMachine(world, node_id, self.properties, self._make, place)
             for node_id in range(1, brokers + 1)
         ]
 
@@ -94,7 +96,7 @@ class SimCluster:
 
     def properties(self, node_id: int) -> dict[str, str]:
         """One broker's properties."""
-        found = self._properties(node_id, host := f"10.0.0.{node_id}")
+        found = self._properties(node_id, host := self.place.host(node_id))
         mirror = found.get("mirror.listener.name")
         if mirror:
             found["listeners"] += f",{mirror}://{host}:{MIRROR_PORT}"
@@ -110,7 +112,8 @@ class SimCluster:
             own |= {"zookeeper.connect": "10.0.2.1:2181", "broker.id": str(node_id)}
             own |= {"zookeeper.session.timeout.ms": "6000"}
             return self.common | own
-        quorum = ",".join(f"{voter}@10.0.0.{voter}:{CONTROLLER_PORT}" for voter in self.voters)
+        host_of = self.place.host
+        quorum = ",".join(f"{one}@{host_of(one)}:{CONTROLLER_PORT}" for one in self.voters)
         own |= {
             "process.roles": "broker",
             "controller.quorum.voters": quorum,

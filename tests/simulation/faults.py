@@ -117,6 +117,10 @@ class Faults:
         """Repairs everything and starts all machines."""
         self.world.trace("all is healed")
         self.world.network.heal()
+        self.heal_machines()
+
+    def heal_machines(self) -> None:
+        """All but the network, which other clusters may use."""
         if self.cluster.ensemble is not None:
             self.cluster.ensemble.heal()
         for machine in self.cluster.machines:

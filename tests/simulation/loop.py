@@ -17,6 +17,7 @@ import contextvars
 import heapq
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 MOST_STEPS_WITHOUT_TIME = 300_000
@@ -133,6 +134,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         """There is one thread only."""
         return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Blocking code has no thread here: see `blocking`."""
+        from tests.simulation.blocking import begin
+
+        return begin(self, partial(func, *args))
 
     def bury(self) -> None:
         """A life has ended. Its tasks are kept to the end of the world: were they collected, their

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from broker.config.views import BrokerConfig
@@ -25,6 +26,22 @@ from tests.simulation.world import SimWorld
 PORT = 9092
 START_AGAIN_S = 1.0
 """A process that ends unexpectedly is restarted, as by systemd with this RestartSec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the machines of a cluster stand; two clusters in a world have no name in common."""
+
+    prefix: str
+    subnet: str
+
+    def host(self, node_id: int) -> str:
+        """A machine's address."""
+        return f"{self.subnet}.{node_id}"
+
+
+FIRST_SITE = Place("", "10.0.0")
+SECOND_SITE = Place("b-", "10.0.4")
 
 
 class SimProcess:
@@ -54,9 +71,10 @@ class SimMachine:
         node_id: int,
         properties: Callable[[int], Mapping[str, str]],
         make_broker: Callable[[SimMachine, SimProcess, BrokerConfig, ProcessSettings], Broker],
+        place: Place = FIRST_SITE,
     ) -> None:
         self.world, self.node_id = world, node_id
-        self.name, self.host = f"node{node_id}", f"10.0.0.{node_id}"
+        self.name, self.host = f"{place.prefix}node{node_id}", place.host(node_id)
         self.properties, self.make_broker = properties, make_broker
         self.wall_error_ms = self.most_ahead_ms = 0
         self.powered = True

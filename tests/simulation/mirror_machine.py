@@ -1,0 +1,170 @@
+"""The machine of a mirror, and the operator who commands a switch: real roles in a world.
+
+In: the settings of the role, commands. Out: what `databus run mirror` and `databus mirror switch`
+do, on simulated connections; their status, reports and tails lie in a real folder. Never: a
+clean-up after a kill; the next process finds what the last one left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from bus.errors import BusError
+from bus.settings import SiteSettings
+from dr_mirror import service
+from dr_mirror.copy.edge_watch import EdgeWatch
+from dr_mirror.copy.mirror import Mirror
+from dr_mirror.metrics import MirrorMetrics
+from dr_mirror.plan.switch_report import ReportError, SwitchStatement
+from dr_mirror.settings import MirrorSettings
+from dr_mirror.status_file import StatusUnavailable
+from dr_mirror.switch import cli
+from dr_mirror.switch.report_file import ReportFile, reports_folder
+from dr_mirror.switch.site_client import EpochRefused
+from dr_mirror.switch.steps import SwitchLimits, SwitchRefused, SwitchUnfinished
+from tests.simulation.blocking import PORTS, Ports
+from tests.simulation.clock import SimClock
+from tests.simulation.loop import ProcessLife
+from tests.simulation.network import ProcessNetwork
+from tests.simulation.world import SimWorld
+
+MIRROR_HOST, OPERATOR_HOST = "10.0.5.1", "10.0.5.2"
+RETRY_S = 2.0
+LIMITS = SwitchLimits(max_lag_s=30.0, timeout_s=20.0)
+PASSING = (
+    SwitchRefused, SwitchUnfinished, EpochRefused, StatusUnavailable, BusError, OSError, ReportError,
+)  # fmt: skip
+"""What a person answers by running the same command again."""
+
+class MirrorMachine:
+    """Invariant: at most one process of it runs; `mirror` is that of the newest."""
+
+    def __init__(self, world: SimWorld, settings: MirrorSettings, folder: Path) -> None:
+        self.world, self.settings = world, settings
+        self.site = SiteSettings(data_dir=str(folder), language="en")
+        self.mirror: Mirror | None = None
+        self._life: ProcessLife | None = None
+        self._starts = 0
+        self._made: list[Mirror] = []
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process runs (it may be paused)."""
+        return self._life is not None and not self._life.dead
+
+    def start(self) -> None:
+        """Starts a new process."""
+        if self.alive:
+            return
+        self._starts += 1
+        life = self._life = ProcessLife(f"mirror#{self._starts}")
+        life.deathbed += [self.world.loop.bury, lambda: self.world.network.process_died(life)]
+        self.world.trace(f"{life} starts")
+        clock = enter(self.world, life, MIRROR_HOST)
+        clock.spawn(self._main(life), name="mirror")
+
+    async def _main(self, life: ProcessLife) -> None:
+        shown, edges = service.StatusPage(MirrorMetrics()), EdgeWatch(())
+
+        def make(*args: Any) -> Mirror:
+            made = Mirror(*args)
+            self._made.append(made)
+            if self._life is life:
+                self.mirror = made
+            return made
+
+        with patch.object(service, "Mirror", make):
+            copying = service._copy_always(self.site, self.settings, shown, edges)
+            await copying
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._life is not None and self.alive:
+            self.world.trace(f"{self._life} is killed")
+            self._life.die()
+            self._free_files()
+            self.mirror = None
+
+    def _free_files(self) -> None:
+        """What the kernel does at a death: its lock on the file of comparisons ends."""
+        for made in self._made:
+            file = made._reconciler._file
+            if file is not None:
+                file.close()
+        self._made.clear()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self._life is not None and self.alive:
+            self.world.trace(f"{self._life} is paused")
+            self.world.loop.pause(self._life)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self._life is not None and self._life.paused:
+            self.world.loop.resume(self._life)
+
+class Operator:
+    """A person at the second site, with the mirror's settings and files."""
+
+    def __init__(self, world: SimWorld, machine: MirrorMachine) -> None:
+        self.world, self.machine = world, machine
+        self._life = ProcessLife("operator")
+        self._clock = enter(world, self._life, OPERATOR_HOST)
+        self.refusals: list[str] = []
+
+    async def switch(self, to: str) -> SwitchStatement:
+        """`mirror switch --to`, until it is done."""
+        return await self._until_done(f"--to {to}", lambda ctx: cli._switch(ctx, to, LIMITS, True))
+
+    async def force(self, to: str) -> SwitchStatement:
+        """`mirror switch --to --force --it-answers`, until it is done."""
+        return await self._until_done(
+            f"--force --to {to}", lambda ctx: cli._force(ctx, to, LIMITS, True, True)
+        )
+
+    async def bring_back(self) -> SwitchStatement:
+        """`mirror switch --back`, until it is done."""
+        return await self._until_done("--back", lambda ctx: cli._bring_back(ctx, LIMITS, True))
+
+    def report(self, number: int) -> ReportFile:
+        """What the switch of this site epoch has said."""
+        return ReportFile(reports_folder(self.machine.site), number)
+
+    async def _until_done(
+        self, what: str, command: Callable[[Any], SwitchStatement]
+    ) -> SwitchStatement:
+        while True:
+            task = self._clock.spawn(self._once(command), name=what)
+            done = await task
+            if isinstance(done, SwitchStatement):
+                self.world.trace(f"operator: {what} is done, site epoch {done.epoch}")
+                return done
+            self.world.trace(f"operator: {what}: {done}")
+            self.refusals.append(f"{what}: {done}")
+            await asyncio.sleep(RETRY_S)
+
+    async def _once(self, command: Callable[[Any], SwitchStatement]) -> SwitchStatement | str:
+        """The statement, or why there is none yet."""
+        closing: list[Callable[[], None]] = []
+        found = SimpleNamespace(mirror=self.machine.settings, site=self.machine.site)
+        context = SimpleNamespace(obj=found, call_on_close=closing.append)
+        try:
+            return await asyncio.to_thread(command, context)
+        except PASSING as error:
+            return f"{type(error).__name__}: {error}"
+        finally:
+            for close in closing:
+                close()
+
+def enter(world: SimWorld, life: ProcessLife, host: str) -> SimClock:
+    """Gives a process its ports; returns its clock, which spawns what runs in it."""
+    clock = SimClock(world.loop, life, world.dice_of(f"{life.name}/clock"))
+    ports = Ports(clock, ProcessNetwork(world.network, life, host))
+    life.context.run(PORTS.set, ports)
+    return clock

@@ -1,0 +1,82 @@
+"""Bugs to plant in a mirror and in a switch: each breaks one promise between two sites.
+
+In: a pytest monkeypatch. Out: a product that is wrong in one place. Never: used outside of tests of
+the checkers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from broker.handlers import k10001_mirror_append
+from dr_mirror.copy import mirror
+from dr_mirror.plan import forced
+from dr_mirror.switch import forced as forced_switch
+from dr_mirror.switch.tail_file import TailFile
+from tests.simulation.site_story import Fate
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def an_append_is_acknowledged_before_it_is_replicated(patch: pytest.MonkeyPatch) -> None:
+    """The target's leader alone has what the mirror calls copied."""
+    patch.setattr(k10001_mirror_append, "_is_done", lambda one: True)
+
+
+def a_connection_is_asked_from_two_threads(patch: pytest.MonkeyPatch) -> None:
+    """One question fails, the other goes on while both are asked again."""
+
+    async def both(*questions: Callable[[], Any]) -> list[Any]:
+        return await asyncio.gather(*(asyncio.to_thread(one) for one in questions))
+
+    patch.setattr(mirror, "_both", both)
+
+
+def the_tail_lacks_its_last_record(patch: pytest.MonkeyPatch) -> None:
+    """A former primary's own record is in no file, and its log is cut."""
+    add = TailFile.add
+
+    def without_the_last(self: TailFile, batches: Any, position: int) -> None:
+        add(self, batches, position)
+        self._file.seek(0)
+        lines = self._file.read().splitlines(keepends=True)
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(b"".join(lines[:-1]))
+
+    begin = TailFile.__init__
+
+    def readable(self: TailFile, *args: Any) -> None:
+        begin(self, *args)
+        self._file.close()
+        self._file = self._fresh.open("wb+")
+
+    patch.setattr(TailFile, "__init__", readable)
+    patch.setattr(TailFile, "add", without_the_last)
+
+
+def more_was_heard_than_there_was(patch: pytest.MonkeyPatch) -> None:
+    """The report of a forced switch calls records missing that never were."""
+    said = forced.heard_partitions
+
+    def too_much(*args: Any) -> Any:
+        return [replace(one, heard_end=one.heard_end + 1_000) for one in said(*args)]
+
+    patch.setattr(forced_switch, "heard_partitions", too_much)
+
+
+PLANTS: dict[str, tuple[Plant, Fate]] = {
+    plant.__name__: (plant, fate)
+    for plant, fate in (
+        (an_append_is_acknowledged_before_it_is_replicated, Fate.STAYS),
+        (a_connection_is_asked_from_two_threads, Fate.STAYS),
+        (the_tail_lacks_its_last_record, Fate.DIES),
+        (more_was_heard_than_there_was, Fate.DIES),
+    )
+}
+"""By name: the plant, and what must become of the first site for it to matter."""
