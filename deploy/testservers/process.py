@@ -19,21 +19,21 @@ from deploy.setup.java import ensure_java
 READY_TIMEOUT_S = 60  # three seconds on an idle machine; two cores full of tests are slower
 STOP_TIMEOUT_S = 15
 POLL_S = 0.1
+_DICE = random.SystemRandom()
+"""Tests that run side by side may have the same seed."""
 
 
 def free_port() -> int:
     """A free TCP port; the loser of a race for it fails at its start."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_range(1)
 
 
 def free_range(size: int) -> int:
-    """The first of so many consecutive ports that are free now, below those that the system gives
-    out; the loser of a race for one fails at its start."""
+    """The first of so many consecutive ports that are free now; the loser of a race for one fails
+    at its start. Below those that the system gives out: a client that looks for a server that was
+    killed must not find a socket that Spark's JVM has opened for its own Python meanwhile."""
     while True:
-        first = random.randrange(20_000, 32_000 - size)
+        first = _DICE.randrange(20_000, 32_000 - size)
         if all(_is_free(first + number) for number in range(size)):
             return first
 
