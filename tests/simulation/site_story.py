@@ -113,7 +113,7 @@ class SiteWorld:
         return replace(around, record=self.record, complain=self.complain)
 
 
-class Site:
+class SimSite:
     """A cluster with its clients, observer and faults."""
 
     def __init__(self, world: SimWorld, name: str, place: Place, more: Mapping[str, str]) -> None:
@@ -187,8 +187,8 @@ class TwoSitesRun:
         """What the first site has acknowledged and is in a file of its own records."""
         self._observing: dict[str, asyncio.Task[None]] = {}
 
-    def _site(self, name: str, place: Place, cluster_id: str, number: int) -> Site:
-        return Site(self.world, name, place, {
+    def _site(self, name: str, place: Place, cluster_id: str, number: int) -> SimSite:
+        return SimSite(self.world, name, place, {
             "cluster.id": cluster_id, "site.number": str(number), "mirror.listener.name": "MIRROR",
         })  # fmt: skip
 
@@ -253,10 +253,10 @@ class TwoSitesRun:
             return False
         return True
 
-    def _observe(self, site: Site) -> None:
+    def _observe(self, site: SimSite) -> None:
         self._observing[site.name] = self.world.loop.create_task(site.observer.run())
 
-    def _stop_observing(self, site: Site) -> None:
+    def _stop_observing(self, site: SimSite) -> None:
         self._observing.pop(site.name).cancel()
 
     def _all_are_copied(self) -> bool:
