@@ -13,7 +13,7 @@ import sys
 import time
 from multiprocessing import Pool
 
-from tests.simulation.site_story import SiteOutcome, TwoSitesRun
+from tests.simulation.site_story import SiteOutcome, SiteSeedRun
 from tests.simulation.story import Outcome, run_seed
 
 MOST_TOLD = 12
@@ -54,7 +54,7 @@ def one(job: tuple[int, str, bool]) -> tuple[Outcome | SiteOutcome, float]:
     show = print if trace else None
     outcome: Outcome | SiteOutcome
     if controller == TWO_SITES:
-        outcome = TwoSitesRun(seed, show=show).run()
+        outcome = SiteSeedRun(seed, show=show).run()
     else:
         outcome = run_seed(seed, controller, show=show)
     return outcome, time.process_time() - begun

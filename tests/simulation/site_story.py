@@ -163,7 +163,7 @@ class SimSite:
         return sum(producer.acknowledged for producer in self.producers)
 
 
-class TwoSitesRun:
+class SiteSeedRun:
     """One world from its beginning to its end."""
 
     def __init__(

@@ -12,13 +12,13 @@ from deploy.paths import PROJECT_ROOT
 from tests.rotation import drawn
 from tests.simulation.commit_seeds import SEEDS
 from tests.simulation.planted_in_sites import PLANTS
-from tests.simulation.site_story import Fate, TwoSitesRun
+from tests.simulation.site_story import Fate, SiteSeedRun
 
 WORLDS = 16
 PLANTED_SEEDS = range(1, 41)
 TWICE = """
-from tests.simulation.site_story import Fate, TwoSitesRun
-outcome = TwoSitesRun({seed}, Fate("{fate}"), trouble_s=12).run()
+from tests.simulation.site_story import Fate, SiteSeedRun
+outcome = SiteSeedRun({seed}, Fate("{fate}"), trouble_s=12).run()
 print(outcome.digest, outcome.wrong, outcome.virtual_s)
 """
 
@@ -31,7 +31,7 @@ def test_two_sites_of_this_commit_are_sound(step: int):
     to the record, and in the end both sites hold the same bytes on every replica."""
     seed, fate = SEEDS[step], list(Fate)[step % len(Fate)]
     print(f"seed {seed}, the first site {fate.value}")
-    outcome = TwoSitesRun(seed, fate).run()
+    outcome = SiteSeedRun(seed, fate).run()
     assert outcome.wrong == [], f"seed {seed}, the first site {fate.value}"
     assert outcome.acknowledged > 50
 
@@ -60,7 +60,7 @@ def test_the_checkers_of_two_sites_catch(name: str, monkeypatch: pytest.MonkeyPa
     plant, fate = PLANTS[name]
     plant(monkeypatch)
     for seed in PLANTED_SEEDS:
-        outcome = TwoSitesRun(seed, fate).run()
+        outcome = SiteSeedRun(seed, fate).run()
         if outcome.wrong:
             print(f"seed {seed}: {outcome.wrong[0]}")
             return
