@@ -70,6 +70,7 @@ class HbaseStore(HbaseReader):
         self._name = uuid.uuid4().hex
         self._gate = AttemptGate(hbase)
         self._begun: Ledger | None = None
+        """The attempt under way, which the store may have forgotten."""
         with hbase.session() as session:
             _ensure_tables(session, keep)
             ledger, written = columns.read_ledger(session)
@@ -123,13 +124,15 @@ class HbaseStore(HbaseReader):
             write_clocks(self._hbase, attempt, clocks)
         with self._lock, self._hbase.session() as session:
             ledger, written = self._own_ledger(session)
-            if ledger.counts(attempt.begun):
-                return  # the answer to an earlier call was lost
-            if is_forgotten(ledger, attempt):
-                raise AttemptForgotten(f"{self._hbase.address}: attempt {attempt.begun} is unknown")
-            if ledger != attempt:
-                raise StoreError(f"attempt {attempt.begun} was given up for {ledger.begun}")
-            _advance(session, written, commit_attempt(attempt, positions))
+            if not ledger.counts(attempt.begun):  # else the answer to an earlier call was lost
+                if is_forgotten(ledger, attempt):
+                    raise AttemptForgotten(
+                        f"{self._hbase.address}: attempt {attempt.begun} is unknown"
+                    )
+                if ledger != attempt:
+                    raise StoreError(f"attempt {attempt.begun} was given up for {ledger.begun}")
+                _advance(session, written, commit_attempt(attempt, positions))
+            self._begun = None
 
     def set_positions(self, positions: Sequence[Position]) -> None:
         """See `RecordStore.set_positions`. An attempt under way has failed: it covers others."""

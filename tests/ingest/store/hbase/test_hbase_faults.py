@@ -283,6 +283,16 @@ def test_an_attempt_that_the_store_has_forgotten_is_written_again_under_its_numb
     other = store.begin([position(7, 3)])
     assert other is not None
     assert other.failed == (left.begun,), "other offsets: what is under that number never counts"
+
+    store.commit(other, [position(7, 3)])
+    before = ledger_text(connection)
+    done = store.begin([position(8, 7)])
+    assert done is not None
+    store.commit(done, [position(8, 7)])
+    set_ledger_back(connection, before)
+    following = store.begin([position(9, 7)])
+    assert following is not None
+    assert following.failed == other.failed, "what was committed is not given up"
     store.close()
 
 
