@@ -26,7 +26,7 @@ def parse_seeds(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def summary(outcome: Outcome | SiteOutcome, seconds: float) -> str:
+def summary(outcome: Outcome, seconds: float) -> str:
     """One seed in a few lines."""
     state = "ok  " if not outcome.wrong else "BAD "
     lines = [
@@ -40,19 +40,19 @@ def summary(outcome: Outcome | SiteOutcome, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def kind_of(outcome: Outcome | SiteOutcome) -> str:
+def kind_of(outcome: Outcome) -> str:
     """Which kind of world it was."""
     if isinstance(outcome, SiteOutcome):
         return f"two sites, the first {outcome.fate.value},"
     return outcome.controller
 
 
-def one(job: tuple[int, str, bool]) -> tuple[Outcome | SiteOutcome, float]:
+def one(job: tuple[int, str, bool]) -> tuple[Outcome, float]:
     """Run one seed and time it."""
     seed, controller, trace = job
     begun = time.process_time()
     show = print if trace else None
-    outcome: Outcome | SiteOutcome
+    outcome: Outcome
     if controller == TWO_SITES:
         outcome = SiteSeedRun(seed, show=show).run()
     else:
@@ -63,9 +63,9 @@ def one(job: tuple[int, str, bool]) -> tuple[Outcome | SiteOutcome, float]:
 def run(seeds: range, controllers: list[str], *, jobs: int = 1, trace: bool = False) -> int:
     """Runs all seeds; returns how many were bad."""
     work = [(seed, controller, trace) for controller in controllers for seed in seeds]
-    bad: list[Outcome | SiteOutcome] = []
+    bad: list[Outcome] = []
 
-    def report(result: tuple[Outcome | SiteOutcome, float]) -> None:
+    def report(result: tuple[Outcome, float]) -> None:
         print(summary(*result), flush=True)
         if result[0].wrong:
             bad.append(result[0])

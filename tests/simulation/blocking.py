@@ -85,9 +85,6 @@ class VirtualTime:
     def time_ns(self) -> int:
         return EPOCH_MS * 1_000_000 + int((self._loop.time() - START_S) * 1e9)
 
-    def time(self) -> float:
-        return self.time_ns() / 1e9
-
     def sleep(self, seconds: float) -> None:
         wait_for(asyncio.sleep(seconds))
 

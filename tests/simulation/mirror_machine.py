@@ -8,7 +8,8 @@ clean-up after a kill; the next process finds what the last one left.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,6 @@ from dr_mirror.plan.switch_report import ReportError, SwitchStatement
 from dr_mirror.settings import MirrorSettings
 from dr_mirror.status_file import StatusUnavailable
 from dr_mirror.switch import cli
-from dr_mirror.switch.report_file import ReportFile, reports_folder
 from dr_mirror.switch.site_client import EpochRefused
 from dr_mirror.switch.steps import SwitchLimits, SwitchRefused, SwitchUnfinished
 from tests.simulation.blocking import PORTS, Ports
@@ -40,6 +40,7 @@ PASSING = (
     SwitchRefused, SwitchUnfinished, EpochRefused, StatusUnavailable, BusError, OSError, ReportError,
 )  # fmt: skip
 """What a person answers by running the same command again."""
+
 
 class MirrorMachine:
     """Invariant: at most one process of it runs; `mirror` is that of the newest."""
@@ -66,21 +67,21 @@ class MirrorMachine:
         life.deathbed += [self.world.loop.bury, lambda: self.world.network.process_died(life)]
         self.world.trace(f"{life} starts")
         clock = enter(self.world, life, MIRROR_HOST)
-        clock.spawn(self._main(life), name="mirror")
-
-    async def _main(self, life: ProcessLife) -> None:
         shown, edges = service.StatusPage(MirrorMetrics()), EdgeWatch(())
+        copying = service._copy_always(self.site, self.settings, shown, edges)
+        clock.spawn(copying, name="mirror")
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """The role shows what it makes: only the process that runs makes anything."""
 
         def make(*args: Any) -> Mirror:
-            made = Mirror(*args)
-            self._made.append(made)
-            if self._life is life:
-                self.mirror = made
-            return made
+            self.mirror = Mirror(*args)
+            self._made.append(self.mirror)
+            return self.mirror
 
         with patch.object(service, "Mirror", make):
-            copying = service._copy_always(self.site, self.settings, shown, edges)
-            await copying
+            yield
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -109,6 +110,7 @@ class MirrorMachine:
         if self._life is not None and self._life.paused:
             self.world.loop.resume(self._life)
 
+
 class Operator:
     """A person at the second site, with the mirror's settings and files."""
 
@@ -131,10 +133,6 @@ class Operator:
     async def bring_back(self) -> SwitchStatement:
         """`mirror switch --back`, until it is done."""
         return await self._until_done("--back", lambda ctx: cli._bring_back(ctx, LIMITS, True))
-
-    def report(self, number: int) -> ReportFile:
-        """What the switch of this site epoch has said."""
-        return ReportFile(reports_folder(self.machine.site), number)
 
     async def _until_done(
         self, what: str, command: Callable[[Any], SwitchStatement]
@@ -161,6 +159,7 @@ class Operator:
         finally:
             for close in closing:
                 close()
+
 
 def enter(world: SimWorld, life: ProcessLife, host: str) -> SimClock:
     """Gives a process its ports; returns its clock, which spawns what runs in it."""

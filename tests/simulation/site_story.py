@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dr_mirror.plan.switch_report import FORCED, SwitchStatement
+from dr_mirror.plan.switch_report import SwitchStatement
 from dr_mirror.settings import MirrorSettings
 from tests.checker import rules
 from tests.checker.history import Ack, Fail, HistoryEvent, SendEvent
@@ -23,6 +25,7 @@ from tests.simulation import blocking
 from tests.simulation.admin import SimAdmin
 from tests.simulation.aftermath import replica_states, what_differs_at_rest, what_is_wrong
 from tests.simulation.client import ClientSurroundings
+from tests.simulation.clock import EPOCH_MS
 from tests.simulation.cluster import MIRROR_PORT, SimCluster
 from tests.simulation.consumer import SimConsumer
 from tests.simulation.faults import Faults
@@ -34,8 +37,10 @@ from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
 from tests.simulation.producer import ProducerKind, SimProducer
 from tests.simulation.site_checks import Ends, SiteClaims, both_sites, log_ends, tail_values
+from tests.simulation.story import Outcome
 from tests.simulation.world import SimWorld
 
+CONTROLLER = "kraft"
 TOPICS = {"cars": 2, "faces": 1}
 TARGETS = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
 TOPIC_CONFIGS = {"segment.ms": "5000"}
@@ -74,18 +79,11 @@ class Fate(Enum):
 
 
 @dataclass(slots=True)
-class SiteOutcome:
-    """The result of one seed. Invariant: an empty `wrong` means that no check failed."""
+class SiteOutcome(Outcome):
+    """The result of one seed. `missing`: records that only the lost site had."""
 
-    seed: int
-    fate: Fate
-    wrong: list[str] = field(default_factory=list)
-    digest: str = ""
-    acknowledged: int = 0
+    fate: Fate = Fate.STAYS
     missing: int = 0
-    """Records that only the lost site had."""
-    steps: int = 0
-    virtual_s: float = 0.0
 
 
 class SiteWorld:
@@ -119,7 +117,7 @@ class SimSite:
     def __init__(self, world: SimWorld, name: str, place: Place, more: Mapping[str, str]) -> None:
         self.name = name
         self.view = SiteWorld(world, name)
-        self.cluster = SimCluster(self.view, 3, "kraft", more, place=place)  # type: ignore[arg-type]
+        self.cluster = SimCluster(self.view, 3, CONTROLLER, more, place=place)  # type: ignore[arg-type]
         self.observer = Observer(self.cluster)
         self.faults = Faults(self.cluster, self.observer, world.dice_of(f"faults of {name}"))
         self.faults.kinds = [one for one in self.faults.kinds if one[1].__name__ != NOT_DRAWN]
@@ -194,9 +192,12 @@ class SiteSeedRun:
 
     def run(self) -> SiteOutcome:
         """Runs the story; never raises for a fault of the product."""
-        outcome = SiteOutcome(self.seed, self.fate)
-        with tempfile.TemporaryDirectory() as folder, blocking.surroundings(self.world.loop):
+        outcome = SiteOutcome(self.seed, CONTROLLER, fate=self.fate)
+        with ExitStack() as around:
+            folder = around.enter_context(tempfile.TemporaryDirectory())
+            around.enter_context(blocking.surroundings(self.world.loop))
             self.mirror = MirrorMachine(self.world, self._settings(), Path(folder))
+            around.enter_context(self.mirror.installed())
             self.operator = Operator(self.world, self.mirror)
             self.claims = SiteClaims(self.mirror, (self.first.cluster, self.second.cluster))
             try:
@@ -277,23 +278,23 @@ class SiteSeedRun:
             switching = loop.create_task(self.operator.switch("B"))
         await asyncio.gather(*busy)
         self._heal()
-        if switching is not None and await self._ends(switching, "a planned switch") is None:
-            return
         if switching is not None:
-            await self.first.end_producers()
-            self.second.begin_producers()
-            await asyncio.sleep(LIFE_S)
-            if self.dice.random() < RETURNS and not await self._hand_back():
+            if not await self._handed_over(switching, self.first, self.second):
                 return
+            if self.dice.random() < RETURNS:  # now both are sound
+                switching = loop.create_task(self.operator.switch("A"))
+                if not await self._handed_over(switching, self.second, self.first):
+                    return
         await self._settle()
 
-    async def _hand_back(self) -> bool:
-        """A planned switch the other way, on two sound sites."""
-        back = self.world.loop.create_task(self.operator.switch("A"))
-        if await self._ends(back, "a planned switch back") is None:
+    async def _handed_over(
+        self, switching: asyncio.Task[SwitchStatement], former: SimSite, new: SimSite
+    ) -> bool:
+        """Whether the planned switch has ended; producers have moved then."""
+        if await self._ends(switching, f"a planned switch to {new.name}") is None:
             return False
-        await self.second.end_producers()
-        self.first.begin_producers()
+        await former.end_producers()
+        new.begin_producers()
         await asyncio.sleep(LIFE_S)
         return True
 
@@ -326,7 +327,7 @@ class SiteSeedRun:
             self._heal()
         self._first_site_returns()
         await self.first.end_producers()
-        await self.world.until(lambda: not what_is_wrong(self.first.cluster), RECOVERY_S, 0.25)
+        await self.world.until_none(partial(what_is_wrong, self.first.cluster), RECOVERY_S)
         truth = log_ends(self.first.cluster, TOPICS)
         self._stop_observing(self.first)  # a log that is cut goes back
         backing = loop.create_task(self.operator.bring_back())
@@ -335,8 +336,7 @@ class SiteSeedRun:
         back = await self._ends(backing, "the way back")
         if back is None:
             return
-        said = self.operator.report(forced.number).said(FORCED)
-        self._compare_with_truth(said or forced, back, truth)
+        self._compare_with_truth(forced, back, truth)
         self.first.view.history.clear()
         self.first.observer = Observer(self.first.cluster)
         self._observe(self.first)
@@ -351,19 +351,26 @@ class SiteSeedRun:
         for machine in self.first.cluster.machines:
             if self.fate is Fate.DIES:
                 machine.kill()
-            for host in (MIRROR_HOST, OPERATOR_HOST):
-                self.world.network.cut(host, machine.host, Cut.DROP)
-                self.world.network.cut(machine.host, host, Cut.DROP)
+        for host in (MIRROR_HOST, OPERATOR_HOST):
+            self._cut(host, self.first, Cut.DROP)
 
     def _first_site_returns(self) -> None:
         self.world.trace("site A returns")
         self.first.faults.heal_machines()
         hosts = [machine.host for machine in self.first.cluster.machines]
-        for host in hosts:
-            for other in (*hosts, MIRROR_HOST, OPERATOR_HOST):
-                if host != other:
-                    self.world.network.repair(host, other)
-                    self.world.network.repair(other, host)
+        for host in (*hosts, MIRROR_HOST, OPERATOR_HOST):
+            self._repair(host, self.first)
+
+    def _cut(self, host: str, site: SimSite, how: Cut) -> None:
+        """Both directions between a host and all brokers of a site."""
+        for machine in site.cluster.machines:
+            self.world.network.cut(host, machine.host, how)
+            self.world.network.cut(machine.host, host, how)
+
+    def _repair(self, host: str, site: SimSite) -> None:
+        for machine in site.cluster.machines:
+            self.world.network.repair(host, machine.host)
+            self.world.network.repair(machine.host, host)
 
     async def _harm_the_mirror(self, until: float) -> None:
         """Kills, pauses and cut links between the mirror and one of the sites."""
@@ -385,14 +392,10 @@ class SiteSeedRun:
                 for site in sites:
                     how = Cut.DROP if dice.random() < 0.6 else Cut.REJECT
                     self.world.trace(f"the mirror does not reach site {site.name} ({how.value})")
-                    for machine in site.cluster.machines:
-                        self.world.network.cut(MIRROR_HOST, machine.host, how)
-                        self.world.network.cut(machine.host, MIRROR_HOST, how)
+                    self._cut(MIRROR_HOST, site, how)
                 await asyncio.sleep(span_s)
                 for site in sites:
-                    for machine in site.cluster.machines:
-                        self.world.network.repair(MIRROR_HOST, machine.host)
-                        self.world.network.repair(machine.host, MIRROR_HOST)
+                    self._repair(MIRROR_HOST, site)
 
     def _heal(self) -> None:
         for site in (self.first, self.second):
@@ -417,29 +420,25 @@ class SiteSeedRun:
         for site in (self.first, self.second):
             await site.end_producers()
         for site in (self.first, self.second):
-            cluster = site.cluster
-            await self.world.until(lambda: not what_is_wrong(cluster), RECOVERY_S, 0.25)  # noqa: B023
-            for problem in what_is_wrong(cluster):
+            wrong = partial(what_is_wrong, site.cluster)
+            for problem in await self.world.until_none(wrong, RECOVERY_S):
                 site.view.complain(f"{RECOVERY_S:g} s after healing: {problem}")
-        clusters = self.first.cluster, self.second.cluster
-        same = lambda: not both_sites(*clusters, TOPICS)  # noqa: E731
-        await self.world.until(same, RECOVERY_S, 0.25)
-        for problem in both_sites(*clusters, TOPICS):
+        differ = partial(both_sites, self.first.cluster, self.second.cluster, TOPICS)
+        for problem in await self.world.until_none(differ, RECOVERY_S):
             self.world.complain(f"{RECOVERY_S:g} s after healing: {problem}")
         for task in self._observing.values():
             task.cancel()
         for site in (self.first, self.second):
-            rests = lambda: not self._differ_at_rest(site.cluster)  # noqa: B023, E731
-            await self.world.until(rests, RECOVERY_S, 0.25)
-            for problem in self._differ_at_rest(site.cluster):
+            moves = partial(self._differ_at_rest, site.cluster)
+            for problem in await self.world.until_none(moves, RECOVERY_S):
                 site.view.complain(f"{RECOVERY_S:g} s after the last write: {problem}")
         await self._read_all()
         mirror = self.mirror.mirror
         if mirror is not None:
-            proof = (await mirror.status(blocking.EPOCH_MS)).proof
-            differ = [one for one in proof.differences if BAD_DISK not in one.detail]
-            if differ:
-                self.world.complain(f"the mirror says that sites differ: {differ}")
+            proof = (await mirror.status(EPOCH_MS)).proof
+            found = [one for one in proof.differences if BAD_DISK not in one.detail]
+            if found:
+                self.world.complain(f"the mirror says that sites differ: {found}")
 
     def _differ_at_rest(self, cluster: SimCluster) -> list[str]:
         """Of the copied topics: the mirror says all the time what is confirmed."""

@@ -219,8 +219,7 @@ class SeedRun:
 
     async def _recover(self) -> None:
         """Checks that everything is available, in sync and agreed on within the time."""
-        await self.world.until(lambda: not what_is_wrong(self.cluster), RECOVERY_S, 0.25)
-        for problem in what_is_wrong(self.cluster):
+        for problem in await self.world.until_none(partial(what_is_wrong, self.cluster), RECOVERY_S):
             self.world.complain(f"{RECOVERY_S:g} s after healing: {problem}")
         before = [producer.acknowledged for producer in self.producers]
         commits = [member.commits for member in self.members]
@@ -249,8 +248,8 @@ class SeedRun:
         if not await self.world.until(done, DRAIN_S):
             self.world.complain("clients have requests that nobody answers")
         await self.world.until(lambda: not what_is_wrong(self.cluster), RECOVERY_S, 0.25)
-        await self.world.until(lambda: not what_differs_at_rest(self.cluster), RECOVERY_S, 0.25)
-        for problem in what_differs_at_rest(self.cluster):
+        differs = partial(what_differs_at_rest, self.cluster)
+        for problem in await self.world.until_none(differs, RECOVERY_S):
             self.world.complain(f"{RECOVERY_S:g} s after the last write: {problem}")
 
     async def _read_all(self) -> None:

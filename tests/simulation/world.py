@@ -155,6 +155,13 @@ class SimWorld:
             await asyncio.sleep(every_s)
         return True
 
+    async def until_none(
+        self, problems: Callable[[], list[str]], within_s: float, every_s: float = 0.25
+    ) -> list[str]:
+        """Waits until there are no problems; returns those that are left."""
+        await self.until(lambda: not problems(), within_s, every_s)
+        return problems()
+
     def end(self) -> None:
         """Ends all steps and silently closes the coroutines that still wait."""
         self._ended = True
