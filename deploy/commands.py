@@ -278,6 +278,9 @@ def simulate(
     seeds: Annotated[str, typer.Option(help="Which worlds, as 1..300.")] = "1..20",
     seed: Annotated[int | None, typer.Option(help="This one only.")] = None,
     controller: Annotated[str, typer.Option(help="kraft, zookeeper or both.")] = "both",
+    sites: Annotated[
+        int, typer.Option(min=1, max=2, help="2: a cluster each, under KRaft, and a mirror.")
+    ] = 1,
     trace: Annotated[bool, typer.Option(help="Print all that happens in them.")] = False,
     jobs: Annotated[int, typer.Option(help="Worlds at a time.")] = 1,
 ) -> None:
@@ -288,6 +291,7 @@ def simulate(
     from deploy import simulate as work
 
     words = ["--seeds", seeds, "--controller", controller, "--jobs", str(jobs), *ctx.args]
+    words += ["--sites", str(sites)]
     words += [] if seed is None else ["--seed", str(seed)]
     raise typer.Exit(work.run(words + (["--trace"] if trace else [])))
 
