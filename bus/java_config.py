@@ -21,7 +21,8 @@ OWN_KEYS = frozenset(
     }
 )  # fmt: skip
 """What each of our clients sets by itself: nothing lost and nothing doubled hangs on it."""
-_SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "https.")
+SECURITY_KEYS = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "https.")
+"""How keys of librdkafka begin that are about security."""
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _LOGIN_MODULES = {
@@ -54,7 +55,7 @@ def java_config(librdkafka: Texts, java: Texts, read: ReadFile) -> dict[str, str
     for table, name in ((librdkafka, "librdkafka"), (java, "java")):
         for key in sorted(OWN_KEYS.intersection(table)):
             raise NotTranslatable(f"{name}: {key} is set by our clients themselves; remove it")
-    left = {key: value for key, value in librdkafka.items() if key.startswith(_SECURITY)}
+    left = {key: value for key, value in librdkafka.items() if key.startswith(SECURITY_KEYS)}
     found = _protocol(left) | _login(left, java) | _stores(left, read) | _host_names(left)
     for key in sorted(left):
         if key in _SAME_IN_BOTH:

@@ -15,7 +15,6 @@ import msgspec
 
 from bus.java_config import PKCS8_BEGIN, java_config
 
-PLAINTEXT = "plaintext"
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 """A TCP port to listen on."""
 PageOfMetrics = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
@@ -87,11 +86,6 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # Keys of librdkafka for all our clients; those of security are said to Spark's connector too.
     librdkafka: dict[str, Secret] = {}
     java: dict[str, Secret] = {}  # keys of Kafka's Java client, for Spark's connector as they are
-
-    @property
-    def security_protocol(self) -> str:
-        """As librdkafka names it, in small letters."""
-        return self.librdkafka.get("security.protocol", PLAINTEXT).lower()
 
     def __post_init__(self) -> None:
         """Refuse what Spark's connector could not be told; files are read by those who connect."""

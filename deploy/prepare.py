@@ -49,7 +49,7 @@ def _is_second_site(admin: Admin, mirror: MirrorSettings) -> bool:
     if not mirror.target_bootstrap_servers or mirror.target_api != "mirror_append":
         return False
     own_id = admin.describe_cluster()[0].cluster_id
-    target = ClusterAdmin(mirror.target_bootstrap_servers, "databus")
+    target = ClusterAdmin(mirror.target_bus, "databus")
     try:
         if target.cluster_id() != own_id:
             return False

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bus.client.wire.security import wire_security
 from bus.errors import BusError
 from bus.file_thread import FileThread
 from bus.metrics_server import MetricsServer
@@ -95,6 +96,11 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
     """Run until SIGTERM or Ctrl-C. Raises MirrorNotConfigured."""
     if settings.unset_servers:
         raise MirrorNotConfigured(settings.unset_servers)
+    for name in ("source_librdkafka", "target_librdkafka"):
+        try:
+            wire_security(getattr(settings, name))
+        except BusError as error:
+            raise MirrorNotConfigured(f"mirror.{name}: {error.detail}") from None
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -131,7 +137,7 @@ async def _work_by_turns(
 ) -> None:
     """Copy when no other instance does. What ends a turn is a newer generation: an instance that
     only cannot reach the group goes on."""
-    group, turn = InstanceGroup(settings.target_bootstrap_servers).start(), 0
+    group, turn = InstanceGroup(settings.target_bus).start(), 0
     try:
         while True:
             log.info("mirror: this instance stands by")
@@ -164,7 +170,7 @@ async def _copy_always(
             now = directed(settings, epochs.clusters, source)
             mirror = Mirror(now, reconciliation_path(site, is_back=is_back))
             carrier = StateCarrier(
-                now.source_bootstrap_servers, now.target_bootstrap_servers, source,
+                now.source_bus, now.target_bus, source,
                 partial(watch_sites.fenced_ms, source),
             )  # fmt: skip
             if settings.is_state_carried:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from bus.settings import NotNegative, PageOfMetrics, Positive, Secret
+from bus.settings import BusSettings, NotNegative, PageOfMetrics, Positive, Secret
 from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.selection import BLACK_LIST, WHITE_LIST, SelectionError, TopicSelection
@@ -31,9 +31,12 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """From which cluster to which, what, and how much at once."""
 
     source_bootstrap_servers: str = ""  # brokers of site A, ours or Apache Kafka's
+    # how they are reached, in librdkafka's keys: TLS, the login; as in [bus.librdkafka]
+    source_librdkafka: dict[str, Secret] = {}
     # brokers of site B: their listener that mirror.listener.name names, or with target_api
     # "produce" any listener of any Kafka
     target_bootstrap_servers: str = ""
+    target_librdkafka: dict[str, Secret] = {}
     # how records get to site B: the same bytes at the same offsets, or as any producer sends
     target_api: Literal["mirror_append", "produce"] = "mirror_append"
     # with "produce": each record once where site B has transactions; false: sooner, at least once
@@ -106,6 +109,20 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if not getattr(self, name):
                 return f"mirror.{name} is empty; name the brokers as host:port,host:port"
         return ""
+
+    @property
+    def source_bus(self) -> BusSettings:
+        """Where site A's brokers are and how they are reached."""
+        return BusSettings(
+            bootstrap_servers=self.source_bootstrap_servers, librdkafka=self.source_librdkafka
+        )
+
+    @property
+    def target_bus(self) -> BusSettings:
+        """The same of site B."""
+        return BusSettings(
+            bootstrap_servers=self.target_bootstrap_servers, librdkafka=self.target_librdkafka
+        )
 
     @property
     def proof_pace(self) -> ProofPace:

@@ -18,8 +18,9 @@ PASSWORDS = {"PLAIN": 'it\'s "quoted", with \\ and = and ;', "SCRAM-SHA-512": "s
 
 
 @contextmanager
-def secured_broker(tls: TlsFiles, folder: Path) -> Iterator[JavaServer]:
-    """Apache Kafka 4.3 with one listener, SASL_SSL, that demands a client's certificate."""
+def secured_broker(tls: TlsFiles, folder: Path, **more: str) -> Iterator[JavaServer]:
+    """Apache Kafka 4.3 with one listener, SASL_SSL, that demands a client's certificate; `more`:
+    of its settings, with _ for dots."""
     certificate, key = tls.signed("broker", "subjectAltName=IP:127.0.0.1")
     store = tls.folder / "broker-store.pem"
     store.write_text(key.read_text("ascii") + certificate.read_text("ascii"), encoding="ascii")
@@ -40,6 +41,7 @@ def secured_broker(tls: TlsFiles, folder: Path) -> Iterator[JavaServer]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(tls.authority),
         "ssl.client.auth": "required",
+        **{name.replace("_", "."): value for name, value in more.items()},
     }
     user = f"SCRAM-SHA-512=[name=city,password={PASSWORDS['SCRAM-SHA-512']}]"
     try:

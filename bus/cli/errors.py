@@ -63,8 +63,7 @@ def admin(ctx: typer.Context, client_id: str) -> Admin:
 
 def sync_client(ctx: typer.Context, client_id: str) -> SyncClient:
     """A client that can ask certain nodes; nothing is connected yet."""
-    bus = ctx.obj.bus
-    return SyncClient(bus.bootstrap_servers, client_id, security_protocol=bus.security_protocol)
+    return SyncClient.of(ctx.obj.bus, client_id)
 
 
 def report_errors(verb: Callable[P, None]) -> Callable[P, None]:

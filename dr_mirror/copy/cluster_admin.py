@@ -1,6 +1,6 @@
 """What one of the two clusters holds, and the changes a plan makes to it. Blocking; for a thread.
 
-In: bootstrap servers, plans. Out: `ClusterView`. Raises BusError. Core: `dr_mirror.plan.topics`.
+In: brokers, plans. Out: `ClusterView`. Raises BusError. Core: `dr_mirror.plan.topics`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from bus.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from bus.settings import BusSettings
 from dr_mirror.plan.topics import MirrorTopic, TopicPlan
 
 SITE_NUMBER_KEY = "site.number"
@@ -65,8 +66,8 @@ class SiteKeys:
 class ClusterAdmin:
     """One connection per broker that was asked; closed with the object."""
 
-    def __init__(self, bootstrap_servers: str, client_id: str) -> None:
-        self._client = SyncClient(bootstrap_servers, client_id)
+    def __init__(self, bus: BusSettings, client_id: str) -> None:
+        self._client = SyncClient.of(bus, client_id)
 
     def close(self) -> None:
         """Close the connections."""

@@ -8,17 +8,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bus.client.wire.channel import PeerChannel
-from bus.client.wire.ports import Address, ChannelClock, Connector
+from bus.client.wire.loop_ports import LoopConnector
+from bus.client.wire.ports import Address, ChannelClock
+from bus.client.wire.security import wire_security
+from bus.settings import BusSettings
 
 
 class ClusterChannels:
     """Invariant: one channel per broker and purpose that was asked for."""
 
     def __init__(
-        self, name: str, connector: Connector, clock: ChannelClock, client_id: str
+        self,
+        name: str,
+        bus: BusSettings,
+        clock: ChannelClock,
+        client_id: str,
+        send_buffer_bytes: int = 0,
+        receive_buffer_bytes: int = 0,
     ) -> None:
+        """Of `bus`, only how brokers are reached. Raises BusError SECURITY_DISABLED."""
+        security = wire_security(bus.librdkafka)
         self._name = name
-        self._connector = connector
+        self._connector = LoopConnector(send_buffer_bytes, receive_buffer_bytes, security.tls)
+        self._login = security.login
         self._clock = clock
         self._client_id = client_id
         self._nodes: dict[int, Address] = {}
@@ -40,6 +52,7 @@ class ClusterChannels:
                 client_id=self._client_id,
                 name=f"{self._name} broker {node}",
                 pipelined=pipelined,
+                login=self._login,
             )
         return found
 

@@ -25,6 +25,7 @@ from bus.protocol.generated.produce import (
 )
 from bus.records.build import build_batch
 from bus.records.codecs import Compression
+from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from dr_mirror.copy.cluster_channels import ClusterChannels
 from dr_mirror.copy.links import CopyContext
@@ -52,7 +53,7 @@ class ConfirmedPublisher:
         context: CopyContext,
         name: str,
         channels: ClusterChannels,
-        bootstrap_servers: str,
+        bus: BusSettings,
         nodes: Callable[[], Iterable[int]],
         held: Callable[[], Mapping[TopicPartition, int]],
     ) -> None:
@@ -61,7 +62,7 @@ class ConfirmedPublisher:
         self._context = context
         self._name = name
         self._channels = channels
-        self._bootstrap_servers = bootstrap_servers
+        self._bus = bus
         self._nodes = nodes
         self._held = held
         self._offsets = ConfirmedOffsets()
@@ -116,7 +117,7 @@ class ConfirmedPublisher:
         )
         topic = answer.topics[0]
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            await asyncio.to_thread(_create_topic, self._bootstrap_servers, self._context.settings)
+            await asyncio.to_thread(_create_topic, self._bus, self._context.settings)
         if topic.error_code:
             raise BusError(ErrorCode.of(topic.error_code), CONTROL_MIRROR_CONFIRMED)
         leader = int(topic.partitions[0].leader_id)
@@ -125,9 +126,9 @@ class ConfirmedPublisher:
         return leader
 
 
-def _create_topic(bootstrap_servers: str, settings: MirrorSettings) -> None:
+def _create_topic(bus: BusSettings, settings: MirrorSettings) -> None:
     contract = TOPICS[CONTROL_MIRROR_CONFIRMED]
-    with SyncClient(bootstrap_servers, CLIENT_ID) as client:
+    with SyncClient.of(bus, CLIENT_ID) as client:
         commands.create_topic(
             client, contract.name, partitions=contract.partitions,
             replication_factor=settings.replication_factor, configs=contract.configs,

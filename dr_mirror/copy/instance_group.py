@@ -33,9 +33,9 @@ class InstanceGroup:
     """One thread, which stays a member. Invariant: `_turn` counts how often the partition came to
     this instance."""
 
-    def __init__(self, target: str) -> None:
-        """`target`: bootstrap servers, of the settings, whichever site is the primary."""
-        self._bus = BusSettings(bootstrap_servers=target)
+    def __init__(self, target: BusSettings) -> None:
+        """`target`: of the settings, whichever site is the primary."""
+        self._bus = target
         self._lock = threading.Lock()
         self._turn = 0
         self._has_turn = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.client.wire.ports import ChannelClock
 from dr_mirror.copy.cluster_channels import ClusterChannels
 from dr_mirror.plan.pace import LinkLimit, MemoryBudget
@@ -15,6 +16,12 @@ from dr_mirror.plan.partition_copy import PartitionCopy
 from dr_mirror.plan.states import MirrorState
 from dr_mirror.plan.topics import ClusterPair
 from dr_mirror.settings import MirrorSettings
+
+
+def state_of_lost(error: PeerError, unavailable: MirrorState) -> MirrorState:
+    """What a request without an answer says of a partition; `unavailable`: of that side."""
+    return MirrorState.LOGIN_REFUSED if error.kind is PeerErrorKind.NOT_LET_IN else unavailable
+
 
 RestartPartition = Callable[[PartitionCopy, MirrorState, str], None]
 """Stop copying a partition, show this state and detail, begin again after a back-off."""

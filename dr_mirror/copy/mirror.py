@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bus.client.model import PartitionDescription, TopicPartition
-from bus.client.wire.loop_ports import LoopClock, LoopConnector
+from bus.client.wire.loop_ports import LoopClock
 from bus.errors import BusError
 from bus.tasks import in_slices, spawn
 from bus.wall_clock import now_ms
@@ -64,17 +64,15 @@ class Mirror:
         """`reconciliation`: the file that keeps what was compared; None: nothing is kept."""
         self._settings = settings
         self._clock = LoopClock()
-        connector = LoopConnector(
-            settings.socket_send_buffer_bytes, settings.socket_receive_buffer_bytes
-        )
-        self._source_admin = ClusterAdmin(settings.source_bootstrap_servers, CLIENT_ID)
-        self._target_admin = ClusterAdmin(settings.target_bootstrap_servers, CLIENT_ID)
+        sizes = settings.socket_send_buffer_bytes, settings.socket_receive_buffer_bytes
+        self._source_admin = ClusterAdmin(settings.source_bus, CLIENT_ID)
+        self._target_admin = ClusterAdmin(settings.target_bus, CLIENT_ID)
         self._refresh = asyncio.Event()
         self._context = CopyContext(
             settings=settings,
             clock=self._clock,
-            source=ClusterChannels("source", connector, self._clock, CLIENT_ID),
-            target=ClusterChannels("target", connector, self._clock, CLIENT_ID),
+            source=ClusterChannels("source", settings.source_bus, self._clock, CLIENT_ID, *sizes),
+            target=ClusterChannels("target", settings.target_bus, self._clock, CLIENT_ID, *sizes),
             budget=MemoryBudget(settings.buffer_bytes),
             link=LinkLimit(settings.link_bytes_per_s),
             clusters=ClusterPair("", "", 0),
@@ -110,7 +108,7 @@ class Mirror:
             self._held,
             self._produced.translated if self._produced else None,
         )
-        self._proof_admin = ClusterAdmin(settings.target_bootstrap_servers, CLIENT_ID)
+        self._proof_admin = ClusterAdmin(settings.target_bus, CLIENT_ID)
         self._reconciler = Reconciler(
             self._context, reconciliation, self.copies, self._is_compacted,
             LogDirectories(self._proof_admin.log_directories), self._answered_ms,
@@ -425,11 +423,11 @@ class Mirror:
         context, settings = self._context, self._settings
         return (
             ConfirmedPublisher(
-                context, "source", context.source, settings.source_bootstrap_servers,
+                context, "source", context.source, settings.source_bus,
                 lambda: self._live_nodes[0], self._confirmed,
             ),
             ConfirmedPublisher(
-                context, "target", context.target, settings.target_bootstrap_servers,
+                context, "target", context.target, settings.target_bus,
                 lambda: self._live_nodes[1], self._confirmed,
             ),
         )  # fmt: skip

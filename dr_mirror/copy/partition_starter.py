@@ -19,7 +19,7 @@ from bus.protocol.generated.mirror_append import (
     TopicMirrorAppend,
 )
 from bus.records.batch import header_at
-from dr_mirror.copy.links import CopyContext
+from dr_mirror.copy.links import CopyContext, state_of_lost
 from dr_mirror.plan.append_errors import state_of
 from dr_mirror.plan.batches import first_batch
 from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
@@ -157,7 +157,8 @@ class PartitionStarter:
             return await channel.request(api_key, request, timeout_ms=TIMEOUT_MS)
         except PeerError as error:
             is_unsupported = error.kind is PeerErrorKind.UNSUPPORTED_VERSION
-            state = MirrorState.NOT_ALLOWED if is_unsupported else unavailable
+            lost = state_of_lost(error, unavailable)
+            state = MirrorState.NOT_ALLOWED if is_unsupported else lost
             raise NotStarted(state, str(error)) from None
 
 

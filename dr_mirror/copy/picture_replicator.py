@@ -21,7 +21,6 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.errors import BusError
-from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from dr_mirror.copy.picture_edges import PictureEdges
 from dr_mirror.copy.picture_file import PictureFile, PictureFileError
@@ -128,7 +127,7 @@ class PictureReplicator:
 
     def _follow(self, file: PictureFile, pool: ThreadPoolExecutor) -> None:
         """Read topics and copy, for a while. Raises BusError, PictureFileError."""
-        bus = BusSettings(bootstrap_servers=self._settings.target_bootstrap_servers)
+        bus = self._settings.target_bus
         with (
             Consumer(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topics,
             # Over the consumer's connection a question waits behind its fetch, half a second each.

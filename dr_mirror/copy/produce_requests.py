@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bus.client.model import TopicPartition
-from bus.client.wire.channel import PeerError
+from bus.client.wire.channel import PeerError, PeerErrorKind
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -107,8 +107,10 @@ class ProduceRequests:
                 timeout_ms=TIMEOUT_MS + TIMEOUT_MS // 2, max_version=PRODUCE_VERSION,
             )  # fmt: skip
         except PeerError as error:
+            is_refused = error.kind is PeerErrorKind.NOT_LET_IN
+            code = _REFUSED if is_refused else ErrorCode.NETWORK_EXCEPTION
             for batches, _ in wave:
-                batches.on_failed(ErrorCode.NETWORK_EXCEPTION, str(error))
+                batches.on_failed(code, str(error))
             return
         results = {
             TopicPartition(topic.name, one.index): one
@@ -117,6 +119,9 @@ class ProduceRequests:
         }
         for batches, batch in wave:
             _on_result(batches, batch, results.get(batches.partition))
+
+
+_REFUSED = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def _next_wave(work: list[AppendBatches], producer: BatchProducer) -> Wave:

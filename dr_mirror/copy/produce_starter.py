@@ -11,7 +11,7 @@ from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerChannel, PeerError
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from dr_mirror.copy.links import CopyContext
+from dr_mirror.copy.links import CopyContext, state_of_lost
 from dr_mirror.copy.partition_starter import NotStarted
 from dr_mirror.copy.produce_sender import NO_LOG_START, ProduceSender
 from dr_mirror.copy.topic_reader import TopicUnavailable, WholeTopicReader
@@ -118,7 +118,7 @@ class ProduceStarter:
         try:
             answer = await channel.request(ApiKey.LIST_OFFSETS, request, timeout_ms=TIMEOUT_MS)
         except PeerError as error:
-            raise NotStarted(unavailable, str(error)) from None
+            raise NotStarted(state_of_lost(error, unavailable), str(error)) from None
         result = answer.topics[0].partitions[0]
         if result.error_code:
             raise NotStarted(unavailable, f"{name}-{index}: {ErrorCode.of(result.error_code).name}")

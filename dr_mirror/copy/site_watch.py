@@ -34,8 +34,8 @@ class SiteWatch:
 
     def __init__(self, settings: MirrorSettings) -> None:
         self._admins = (
-            ClusterAdmin(settings.source_bootstrap_servers, CLIENT_ID),
-            ClusterAdmin(settings.target_bootstrap_servers, CLIENT_ID),
+            ClusterAdmin(settings.source_bus, CLIENT_ID),
+            ClusterAdmin(settings.target_bus, CLIENT_ID),
         )
         self._ids = ["", ""]
         self._keys = [SiteKeys(), SiteKeys()]
@@ -126,6 +126,8 @@ def directed(
         settings,
         source_bootstrap_servers=settings.target_bootstrap_servers,
         target_bootstrap_servers=settings.source_bootstrap_servers,
+        source_librdkafka=settings.target_librdkafka,
+        target_librdkafka=settings.source_librdkafka,
         source_pictures_url=settings.target_pictures_url,
         target_pictures_url=settings.source_pictures_url,
     )

@@ -16,7 +16,7 @@ from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.records.batch import RecordsError
 from bus.wall_clock import now_ms
-from dr_mirror.copy.links import CopyContext
+from dr_mirror.copy.links import CopyContext, state_of_lost
 from dr_mirror.plan.batches import BatchRun, SplitBatch, batch_run
 from dr_mirror.plan.committed import READ_COMMITTED, committed_runs
 from dr_mirror.plan.fetch_session import ConsumerFetchSession
@@ -117,9 +117,10 @@ class SourceStream:
         """The leader may have moved, or come back: what is queued stays."""
         self._session.reset()
         self._failures += 1
+        state = state_of_lost(error, MirrorState.SOURCE_UNAVAILABLE)
         for copy in self._copies.values():
             if copy.copying:
-                copy.note(MirrorState.SOURCE_UNAVAILABLE, str(error))
+                copy.note(state, str(error))
         self._context.refresh_soon()
         clock = self._context.clock
         await clock.sleep(backoff_s(self._failures, clock.random.random()))

@@ -57,15 +57,15 @@ class StateCarrier:
 
     def __init__(
         self,
-        source: str,
-        target: str,
+        source: BusSettings,
+        target: BusSettings,
         source_cluster_id: str,
         fenced_ms: Callable[[], int | None],
     ) -> None:
-        """Bootstrap servers of the primary and of the other site. `fenced_ms`: since when the
+        """Brokers of the primary and of the other site. `fenced_ms`: since when the
         source is no longer the primary; None: it is. What it raises then, the target notifies."""
-        self._source = BusSettings(bootstrap_servers=source)
-        self._target = BusSettings(bootstrap_servers=target)
+        self._source = source
+        self._target = target
         self._source_cluster_id = source_cluster_id
         self._fenced_ms = fenced_ms
         self._statuses = {

@@ -20,7 +20,7 @@ from bus.protocol.generated.mirror_append import (
     TopicMirrorAppend,
 )
 from bus.tasks import spawn
-from dr_mirror.copy.links import CopyContext
+from dr_mirror.copy.links import CopyContext, state_of_lost
 from dr_mirror.plan.append_errors import state_of
 from dr_mirror.plan.partition_copy import PartitionAppend, PartitionCopy
 from dr_mirror.plan.states import MirrorState
@@ -103,8 +103,9 @@ class TargetSender:
                 timeout_ms=APPEND_TIMEOUT_MS + APPEND_TIMEOUT_MS // 2,
             )  # fmt: skip
         except PeerError as error:
+            state = state_of_lost(error, MirrorState.TARGET_UNAVAILABLE)
             for copy, append in appends:
-                self._fail(copy, append, MirrorState.TARGET_UNAVAILABLE, str(error))
+                self._fail(copy, append, state, str(error))
             return
         results = {
             TopicPartition(topic.name, one.index): one

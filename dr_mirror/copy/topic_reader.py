@@ -21,6 +21,7 @@ from bus.records.read import read_records
 from bus.records.record import Record
 from dr_mirror.copy.cluster_admin import ClusterView
 from dr_mirror.copy.cluster_channels import ClusterChannels
+from dr_mirror.copy.links import state_of_lost
 from dr_mirror.plan.committed import READ_COMMITTED, committed_runs
 from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
 from dr_mirror.plan.requests import EARLIEST, LATEST, one_list_offsets
@@ -107,9 +108,8 @@ class WholeTopicReader:
         try:
             await self._read_to_end(wait_s)
         except PeerError as error:
-            raise TopicUnavailable(
-                MirrorState.TARGET_UNAVAILABLE, f"{self.name}: {error}"
-            ) from None
+            state = state_of_lost(error, MirrorState.TARGET_UNAVAILABLE)
+            raise TopicUnavailable(state, f"{self.name}: {error}") from None
 
     async def _read_to_end(self, wait_s: float) -> None:
         end = await self._offset(LATEST)

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bus.client.model import PartitionDescription
-from bus.client.wire.loop_ports import LoopClock, LoopConnector
+from bus.client.wire.loop_ports import LoopClock
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.settings import BusSettings
 from dr_mirror.copy.block_comparison import BlockComparison, ReplicaComparison
 from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
 from dr_mirror.copy.cluster_channels import ClusterChannels
@@ -63,10 +64,10 @@ class SideReader:
     """Sides of partitions of one cluster. Invariant: `_fetch_only` has brokers that were found not
     to know MirrorDigest."""
 
-    def __init__(self, name: str, bootstrap_servers: str) -> None:
-        self._admin = ClusterAdmin(bootstrap_servers, CLIENT_ID)
+    def __init__(self, name: str, bus: BusSettings) -> None:
+        self._admin = ClusterAdmin(bus, CLIENT_ID)
         self._clock = LoopClock()
-        self._channels = ClusterChannels(name, LoopConnector(), self._clock, CLIENT_ID)
+        self._channels = ClusterChannels(name, bus, self._clock, CLIENT_ID)
         self._fetch_only: set[int] = set()
         self.view = ClusterView("", {}, {})
 
@@ -105,8 +106,8 @@ async def verify(
 ) -> list[PartitionComparison]:
     """Every mirrored partition, or those of the topics named, at its leader or at all `replicas`.
     Raises BusError."""
-    source = SideReader("source", settings.source_bootstrap_servers)
-    target = SideReader("target", settings.target_bootstrap_servers)
+    source = SideReader("source", settings.source_bus)
+    target = SideReader("target", settings.target_bus)
     try:
         await asyncio.gather(source.open(), target.open())
         slots = asyncio.Semaphore(AT_ONCE)

@@ -56,6 +56,12 @@ class MirrorState(Enum):
         "no leader of the target answers", "目标端无可用的分区主副本",
         "check the brokers of the target and the link; copying goes on by itself",
         "请检查目标端 broker 与链路;恢复后自动继续复制")  # fmt: skip
+    LOGIN_REFUSED = "login_refused", False, StateText(
+        "a broker does not let the mirror in", "broker 拒绝镜像登录",
+        "see the detail; set mirror.source_librdkafka or mirror.target_librdkafka (user, password, "
+        "mechanism) to what that site takes and restart the mirror; copying goes on where it stood",
+        "请看详情;请将 mirror.source_librdkafka 或 mirror.target_librdkafka(用户、密码、机制)"
+        "改为该站点接受的值并重启镜像;将从原处继续复制")  # fmt: skip
     TARGET_REFUSES = "target_refuses", False, StateText(
         "the target refuses an append for now", "目标端暂时拒绝写入",
         "see the detail: a full disk, too few replicas in sync or a read-only target; "

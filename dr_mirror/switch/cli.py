@@ -238,12 +238,12 @@ def _bring_back(ctx: typer.Context, limits: SwitchLimits, as_json: bool) -> Swit
     settings = ctx.obj.mirror
     source, target = _sites(ctx).values()
     epochs = _epochs(source, target)
-    servers = settings.source_bootstrap_servers, settings.target_bootstrap_servers
+    buses = settings.source_bus, settings.target_bus
     if epochs.primary == source.cluster_id:
         source, target = target, source
-        servers = servers[1], servers[0]
+        buses = buses[1], buses[0]
     return Rejoin(
-        source, target, former_servers=servers[0], primary_servers=servers[1],
+        source, target, former_bus=buses[0], primary_bus=buses[1],
         selection=settings.selection, limits=limits, report=_report_files(ctx),
         tails=ctx.obj.site.data_path / "mirror" / "tails", on_step=_on_step(ctx, as_json),
     ).run(epochs, own_name())  # fmt: skip
@@ -318,10 +318,10 @@ def _sites(ctx: typer.Context) -> dict[str, SiteClient]:
         typer.echo(settings.unset_servers, err=True)
         raise typer.Exit(1)
     found = {
-        settings.source_cluster_alias: settings.source_bootstrap_servers,
-        settings.target_cluster_alias: settings.target_bootstrap_servers,
+        settings.source_cluster_alias: settings.source_bus,
+        settings.target_cluster_alias: settings.target_bus,
     }
-    sites = {name: SiteClient(name, servers) for name, servers in found.items()}
+    sites = {name: SiteClient(name, bus) for name, bus in found.items()}
     for site in sites.values():
         ctx.call_on_close(site.close)
     return sites

@@ -110,13 +110,14 @@ def primary(
 
 def _sites(ctx: typer.Context) -> list[SiteClient]:
     settings = ctx.obj.mirror
-    found = {
-        settings.source_cluster_alias: settings.source_bootstrap_servers,
-        settings.target_cluster_alias: settings.target_bootstrap_servers,
-    }
     if settings.unset_servers:
-        found = {HERE: ctx.obj.bus.bootstrap_servers}
-    sites = [SiteClient(name, servers) for name, servers in found.items()]
+        found = {HERE: ctx.obj.bus}
+    else:
+        found = {
+            settings.source_cluster_alias: settings.source_bus,
+            settings.target_cluster_alias: settings.target_bus,
+        }
+    sites = [SiteClient(name, bus) for name, bus in found.items()]
     for site in sites:
         ctx.call_on_close(site.close)
     return sites

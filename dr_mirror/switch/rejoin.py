@@ -32,6 +32,7 @@ from bus.contracts.mirror_cuts import (
 )
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.errors import BusError, ErrorCode
+from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from dr_mirror.copy.block_comparison import BlockComparison
 from dr_mirror.copy.replica_sides import ReplicaSide, SideError
@@ -81,8 +82,8 @@ class Rejoin:
         former: SiteClient,
         primary: SiteClient,
         *,
-        former_servers: str,
-        primary_servers: str,
+        former_bus: BusSettings,
+        primary_bus: BusSettings,
         selection: TopicSelection,
         limits: SwitchLimits,
         report: Callable[[int], ReportFile],
@@ -91,7 +92,7 @@ class Rejoin:
     ) -> None:
         self._former = former
         self._primary = primary
-        self._servers = former_servers, primary_servers
+        self._buses = former_bus, primary_bus
         self._selection = selection
         self._limits = limits
         self._report_of = report
@@ -213,8 +214,8 @@ class Rejoin:
         topics: dict[str, MirrorTopic],
     ) -> dict[TopicPartition, int]:
         """Where the logs part, by the report and by comparing batches before and behind it."""
-        former = SideReader("former", self._servers[0])
-        primary = SideReader("primary", self._servers[1])
+        former = SideReader("former", self._buses[0])
+        primary = SideReader("primary", self._buses[1])
         found = {}
         try:
             await asyncio.gather(former.open(), primary.open())

@@ -46,6 +46,7 @@ from bus.protocol.generated.mirror_truncate import (
     PartitionMirrorTruncate,
     TopicMirrorTruncate,
 )
+from bus.settings import BusSettings
 from dr_mirror.copy.cluster_admin import TOPICS_AT_ONCE, ClusterAdmin, ClusterView, SiteKeys
 from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
 from dr_mirror.plan.groups import GroupOffsets
@@ -88,11 +89,11 @@ def retried(call: Callable[[], Result], timeout_s: float) -> Result:
 class SiteClient:
     """Invariant: `view` is the cluster's newest answer; `name` is what the operator calls it."""
 
-    def __init__(self, name: str, bootstrap_servers: str) -> None:
+    def __init__(self, name: str, bus: BusSettings) -> None:
         self.name = name
-        self._admin = ClusterAdmin(bootstrap_servers, CLIENT_ID)
-        self._client = SyncClient(
-            bootstrap_servers, CLIENT_ID, connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        self._admin = ClusterAdmin(bus, CLIENT_ID)
+        self._client = SyncClient.of(
+            bus, CLIENT_ID, connect_timeout_ms=CONNECT_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
         self.view = ClusterView("", {}, {})

@@ -145,10 +145,7 @@ def build_services(
         kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
         latency_totals=LatencyTotals(),
         cluster=BusOverviewReader(bus, now_ms),
-        poller=ClusterPoller(
-            bus.bootstrap_servers, console.zookeeper, metrics_urls(console.brokers), now_ms,
-            bus.security_protocol,
-        ),
+        poller=ClusterPoller(bus, console.zookeeper, metrics_urls(console.brokers), now_ms),
         commands=CommandSender(bus, site.name),
         read_picture=read_picture,
         read_processes=read_processes,

@@ -21,7 +21,7 @@ from bus.client.admin.metadata_log import MetadataLogReader
 from bus.client.model import QuorumDescription
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
-from bus.settings import PLAINTEXT
+from bus.settings import BusSettings
 from monitor.cluster.events import ClusterEvent
 from monitor.cluster.history import ClusterHistory
 from monitor.cluster.snapshot import ClusterSnapshot, build_snapshot
@@ -61,11 +61,10 @@ class ClusterPoller:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        bus: BusSettings,
         zookeeper: str,
         metrics_urls: Mapping[int, str],
         now_ms: Callable[[], int],
-        security_protocol: str = PLAINTEXT,
     ) -> None:
         self.history = ClusterHistory()
         self.traffic = BrokerTraffic()
@@ -74,12 +73,12 @@ class ClusterPoller:
         self.on_poll: OnPoll = lambda now, new: None
         self._metrics_urls = dict(metrics_urls)
         self._now_ms = now_ms
-        self._nodes = SyncClient(
-            bootstrap_servers, CLIENT_ID, security_protocol=security_protocol,
+        self._nodes = SyncClient.of(
+            bus, CLIENT_ID,
             connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
-        self._tail_nodes = SyncClient(
-            bootstrap_servers, CLIENT_ID, security_protocol=security_protocol,
+        self._tail_nodes = SyncClient.of(
+            bus, CLIENT_ID,
             connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
         self._znodes = ZnodeReader(zookeeper) if zookeeper else None

@@ -20,6 +20,7 @@ from bus.protocol.generated.produce import (
 )
 from bus.records.build import build_batch
 from bus.records.record import Record
+from bus.settings import BusSettings
 from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster, start_cluster
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from tests.dr_mirror.test_copying import create
@@ -40,7 +41,7 @@ THREE = {
 
 def members(cluster: RunningCluster) -> frozenset[int] | None:
     """Brokers whose processes are confirmed; None: nobody confirmed any."""
-    admin = ClusterAdmin(cluster.bootstrap, "test")
+    admin = ClusterAdmin(BusSettings(bootstrap_servers=cluster.bootstrap), "test")
     try:
         return admin.site_keys().members
     finally:
@@ -49,7 +50,7 @@ def members(cluster: RunningCluster) -> frozenset[int] | None:
 
 def is_marked(cluster: RunningCluster, topic: str) -> bool:
     """Whether the topic says that it is copied to another site."""
-    admin = ClusterAdmin(cluster.bootstrap, "test")
+    admin = ClusterAdmin(BusSettings(bootstrap_servers=cluster.bootstrap), "test")
     try:
         found = admin.with_configs(admin.view(), [topic])
     finally:
@@ -59,7 +60,7 @@ def is_marked(cluster: RunningCluster, topic: str) -> bool:
 
 def confirm(cluster: RunningCluster) -> None:
     """What a mirror does at its begin: it confirms, then marks the topic."""
-    admin = ClusterAdmin(cluster.bootstrap, "test")
+    admin = ClusterAdmin(BusSettings(bootstrap_servers=cluster.bootstrap), "test")
     try:
         admin.confirm(SiteConfirmation(0, ConfirmedBy.MIRROR, 1, "test", "both were asked"))
         admin.mark([TOPIC], "another-cluster")

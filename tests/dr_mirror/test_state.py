@@ -132,7 +132,10 @@ def test_a_topic_that_is_too_large_is_named_and_holds_up_no_other(
         admin.close()
         for number in range(5):
             put(a, CONTROL_WATCHLIST, f"r{number}", rule(number, 1))
-        carrier = StateCarrier(a.bootstrap, b.bootstrap, a.cluster_id, lambda: None).start()
+        carrier = StateCarrier(
+            BusSettings(bootstrap_servers=a.bootstrap), BusSettings(bootstrap_servers=b.bootstrap),
+            a.cluster_id, lambda: None,
+        ).start()
         try:
             put(a, EVENT_ALARM, "r1", rule(1, 1))
             wait_until(lambda: len(records(b, EVENT_ALARM)) == 1, "the alarm is at B")

@@ -21,6 +21,7 @@ from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.records.build import build_batch
 from bus.records.record import Record
+from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
 from dr_mirror.copy.cluster_admin import ClusterAdmin
@@ -91,7 +92,7 @@ class Sites:
     def epoch_numbers(self) -> list[int]:
         found = []
         for one in self.clusters.values():
-            admin = ClusterAdmin(one.bootstrap, "test")
+            admin = ClusterAdmin(BusSettings(bootstrap_servers=one.bootstrap), "test")
             epoch = admin.site_epoch()
             admin.close()
             found.append(0 if epoch is None else epoch.number)

@@ -188,7 +188,7 @@ class LoopOfAnotherThread:
 def surroundings(loop: VirtualLoop) -> Iterator[None]:
     """Gives the mirror's modules the world's time, sockets and ports."""
     from bus.client.wire import sync_client
-    from dr_mirror.copy import mirror, site_confirmer, verify
+    from dr_mirror.copy import cluster_channels, mirror, site_confirmer, verify
     from dr_mirror.switch import cli, rejoin
 
     virtual = VirtualTime(loop)
@@ -198,9 +198,8 @@ def surroundings(loop: VirtualLoop) -> Iterator[None]:
         patches.enter_context(patch.object(sync_client, "socket", SimSocketModule))
         for module in (mirror, verify):
             patches.enter_context(patch.object(module, "LoopClock", lambda: PORTS.get().clock))
-            patches.enter_context(
-                patch.object(module, "LoopConnector", lambda *_: PORTS.get().network)
-            )
+        connector = patch.object(cluster_channels, "LoopConnector", lambda *_: PORTS.get().network)
+        patches.enter_context(connector)
         patches.enter_context(patch.object(rejoin, "asyncio", LoopOfAnotherThread))
         for module in (site_confirmer, cli):
             patches.enter_context(patch.object(module, "own_name", lambda: "somebody@world"))

@@ -21,8 +21,12 @@ from bus.client.wire.limits import MAX_PIPELINED, MAX_WAITING, ChannelLimits
 from bus.client.wire.peer_connection import PeerConnection
 from bus.client.wire.ports import Address, ChannelClock, Connector
 from bus.client.wire.request_timeouts import RequestTimeouts
+from bus.client.wire.sasl import SaslLogin
 
 __all__ = ["Address", "ChannelLimits", "Connector", "PeerChannel", "PeerError", "PeerErrorKind"]
+
+MAX_DOUBLINGS = 10
+"""Of the back-off between two connects."""
 
 
 class PeerChannel:
@@ -42,6 +46,7 @@ class PeerChannel:
         name: str,
         limits: ChannelLimits | None = None,
         pipelined: bool = False,
+        login: SaslLogin | None = None,
     ) -> None:
         self._network = network
         self._clock = clock
@@ -49,6 +54,7 @@ class PeerChannel:
         self._client_id = client_id
         self.name = name
         self._limits = limits or ChannelLimits()
+        self._login = login
         self._free_slots = MAX_PIPELINED if pipelined else 1
         self._queue: deque[asyncio.Future[None]] = deque()
         self._connection: PeerConnection | None = None
@@ -174,7 +180,9 @@ class PeerChannel:
         setup = min(deadline, self._clock.monotonic() + self._limits.setup_timeout_ms / 1000)
         try:
             link = await self._open(setup)
-        except PeerError:
+        except PeerError as error:
+            if error.kind is PeerErrorKind.NOT_LET_IN:
+                self._failures = MAX_DOUBLINGS  # each try counts where accounts are locked
             self._back_off()
             raise
         self._failures = 0
@@ -188,7 +196,7 @@ class PeerChannel:
         address = self._address()
         if address is None:
             raise PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} has no known address")
-        link = PeerConnection(self._client_id, self._on_connection_lost)
+        link = PeerConnection(self._client_id, self._on_connection_lost, self._login)
         dial = self._clock.spawn(self._dial(address, link), name=f"connect {self.name}")
         try:
             await self._timeouts.wait(deadline, link.handshake)
@@ -211,9 +219,8 @@ class PeerChannel:
 
     def _back_off(self) -> None:
         limits = self._limits
-        wait_ms = min(
-            limits.reconnect_backoff_max_ms, limits.reconnect_backoff_ms << min(self._failures, 10)
-        )
+        doublings = min(self._failures, MAX_DOUBLINGS)
+        wait_ms = min(limits.reconnect_backoff_max_ms, limits.reconnect_backoff_ms << doublings)
         self._failures += 1
         jitter = 0.8 + 0.4 * self._clock.random.random()
         self._not_before = self._clock.monotonic() + wait_ms * jitter / 1000

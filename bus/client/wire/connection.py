@@ -3,23 +3,26 @@
 In: requests, and what the socket delivered. Out: chunks to send, and answers by correlation id.
 Never: sockets, clocks or retries. Peer links, the mirror and tools put a transport around it.
 
-A connection begins with ApiVersions (`handshake`, KIP-35); every request then goes in the newest
-version that both ends know. A broker answers the requests of one connection one after another, so
-the answers' correlation ids must come in the order of the requests: anything else is a fault of the
-other side.
+A connection begins with ApiVersions (`handshake`, KIP-35), and with a login where it has one
+(KIP-43, KIP-152); every request then goes in the newest version that both ends know. A broker
+answers the requests of one connection one after another, so the answers' correlation ids must come
+in the order of the requests: anything else is a fault of the other side.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from bus.client.wire.sasl import LoginRefused, SaslExchange, SaslLogin
 from bus.errors import ErrorCode
 from bus.limits import MAX_FRAME_BYTES
 from bus.protocol.apis import ApiKey, api
 from bus.protocol.frames import LENGTH, decode_response, encode_request
 from bus.protocol.generated.api_versions import ApiVersionsRequest
+from bus.protocol.generated.sasl_authenticate import SaslAuthenticateRequest
+from bus.protocol.generated.sasl_handshake import SaslHandshakeRequest
 from bus.protocol.wire import Buffer, ProtocolError
 
 READ_BUFFER_BYTES = 64 * 1024
@@ -118,11 +121,20 @@ class ClientConnection:
     """Requests and answers of one connection, first in, first out.
 
     Invariant: `_in_flight` holds what was sent and not yet answered, oldest first.
-    Life: create, `handshake`, its answer, then `send` and `receive` until the connection ends.
+    Life: create, `handshake`, answers to `on_handshake` until it gives None, then `send` and
+    `receive` until the connection ends.
     """
 
-    def __init__(self, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        login: SaslLogin | None = None,
+    ) -> None:
         self._client_id = client_id
+        self._login = login
+        self._exchange: SaslExchange | None = None
+        self._on_setup: Callable[[Any], list[Buffer] | None] = self._on_versions
         self._assembler = FrameAssembler(max_frame_bytes)
         self._in_flight: deque[tuple[int, int, int]] = deque()
         self._next_id = 0
@@ -204,9 +216,12 @@ class ClientConnection:
         return answers
 
     def on_handshake(self, message: Any) -> list[Buffer] | None:
-        """The answer to `handshake`. None: requests may follow; else chunks of another handshake,
-        in a version that the other side knows (KIP-511). Raises `UnsupportedVersion`,
-        ProtocolError."""
+        """An answer before the first request. None: requests may follow; else chunks of what
+        follows: another handshake, in a version that the other side knows (KIP-511), or a step of
+        the login. Raises `UnsupportedVersion`, `LoginRefused`, ProtocolError."""
+        return self._on_setup(message)
+
+    def _on_versions(self, message: Any) -> list[Buffer] | None:
         if message.error_code == ErrorCode.UNSUPPORTED_VERSION:
             spoken = [one for one in message.api_keys if one.api_key == ApiKey.API_VERSIONS]
             version = spoken[0].max_version if spoken else 0
@@ -219,7 +234,34 @@ class ClientConnection:
         self._versions = {
             one.api_key: (one.min_version, one.max_version) for one in message.api_keys
         }
-        return None
+        if self._login is None:
+            return None
+        self._on_setup = self._on_mechanism
+        asked = SaslHandshakeRequest(self._login.mechanism)
+        return self.send(ApiKey.SASL_HANDSHAKE, lambda _: asked)[1]
+
+    def _on_mechanism(self, message: Any) -> list[Buffer] | None:
+        login = cast(SaslLogin, self._login)
+        if message.error_code:
+            offered = ", ".join(message.mechanisms) or "none"
+            name = ErrorCode.of(message.error_code).name
+            raise LoginRefused(
+                f"{name}: {login.mechanism} is not offered at this listener, these are: {offered}"
+            )
+        self._exchange = login.begin()
+        self._on_setup = self._on_token
+        return self._token(self._exchange.first())
+
+    def _on_token(self, message: Any) -> list[Buffer] | None:
+        login, exchange = cast(SaslLogin, self._login), cast(SaslExchange, self._exchange)
+        if message.error_code:
+            why = message.error_message or ErrorCode.of(message.error_code).name
+            raise LoginRefused(f"user {login.user!r} is not let in with {login.mechanism}: {why}")
+        token = exchange.answer(message.auth_bytes)
+        return None if token is None else self._token(token)
+
+    def _token(self, token: bytes) -> list[Buffer]:
+        return self.send(ApiKey.SASL_AUTHENTICATE, lambda _: SaslAuthenticateRequest(token))[1]
 
     def _frame(self, key: int, version: int, body: object) -> tuple[int, list[Buffer]]:
         correlation_id = self._next_id

@@ -13,12 +13,14 @@ log = logging.getLogger("broker.peer")
 
 
 class PeerErrorKind(Enum):
-    """What happened; whether the peer acted on the request is unknown except for REFUSED."""
+    """What happened; whether the peer acted on the request is unknown except for REFUSED
+    and NOT_LET_IN: it did not."""
 
     DISCONNECTED = "disconnected"
     TIMED_OUT = "timed out"
     UNSUPPORTED_VERSION = "unsupported version"
     REFUSED = "refused"
+    NOT_LET_IN = "not let in"
 
 
 class PeerError(Exception):

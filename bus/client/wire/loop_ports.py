@@ -1,6 +1,6 @@
 """The ports of a channel on the running event loop; the broker's clock stands on this one.
 
-In: addresses, socket buffer sizes. Out: connections, time. Never: listening.
+In: addresses, socket buffer sizes, TLS. Out: connections, time. Never: listening.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import ssl
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -49,7 +50,13 @@ class LoopConnector:
     0 leaves them to the kernel, which adapts them up to net.ipv4.tcp_rmem and tcp_wmem.
     """
 
-    def __init__(self, send_buffer_bytes: int = 0, receive_buffer_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        send_buffer_bytes: int = 0,
+        receive_buffer_bytes: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._tls = tls
         self._sizes = {
             option: size
             for option, size in (
@@ -65,13 +72,16 @@ class LoopConnector:
         """Open a connection. Raises `OSError`."""
         loop = asyncio.get_running_loop()
         if not self._sizes:
-            return await loop.create_connection(factory, host, port)
+            return await loop.create_connection(factory, host, port, ssl=self._tls)
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         error: OSError = OSError(f"{host} has no address")
         for family, kind, protocol, _, address in found:
             try:
                 own = await self._connected(socket.socket(family, kind, protocol), address)
-                return await loop.create_connection(factory, sock=own)
+                name = host if self._tls is not None else None
+                return await loop.create_connection(
+                    factory, sock=own, ssl=self._tls, server_hostname=name
+                )
             except OSError as failure:
                 error = failure
         raise error

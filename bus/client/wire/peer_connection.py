@@ -14,6 +14,7 @@ from typing import Any, cast
 from bus.client.wire.connection import ClientConnection, ClientResponse
 from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.client.wire.limits import IO_BUFFER_BYTES
+from bus.client.wire.sasl import LoginRefused, SaslLogin
 from bus.protocol.wire import Buffer, ProtocolError
 
 
@@ -21,11 +22,17 @@ class PeerConnection(asyncio.BufferedProtocol):
     """One connection and the requests on it.
 
     Invariant: `_waiting` has one future per request of the exchange that is not answered yet.
-    `handshake` is done once the other side has said what it serves, or why it never will.
+    `handshake` is done once the other side has said what it serves and has let us in, or why it
+    never will.
     """
 
-    def __init__(self, client_id: str, on_lost: Callable[[PeerConnection], None]) -> None:
-        self._connection = ClientConnection(client_id)
+    def __init__(
+        self,
+        client_id: str,
+        on_lost: Callable[[PeerConnection], None],
+        login: SaslLogin | None = None,
+    ) -> None:
+        self._connection = ClientConnection(client_id, login=login)
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[asyncio.Future[Any]] = deque()
@@ -53,6 +60,9 @@ class PeerConnection(asyncio.BufferedProtocol):
         try:
             for answer in self._connection.receive(nbytes):
                 self._on_response(answer)
+        except LoginRefused as error:
+            self.fail(PeerError(PeerErrorKind.NOT_LET_IN, error.detail))
+            self.drop()
         except ProtocolError as error:
             self.fail(PeerError(PeerErrorKind.DISCONNECTED, f"the answer makes no sense: {error}"))
             self.drop()

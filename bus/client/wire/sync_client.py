@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
-from types import TracebackType
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import msgspec
 
 from bus.client.wire.connection import ClientConnection, UnsupportedVersion
 from bus.client.wire.ports import Address, addresses
+from bus.client.wire.sasl import LoginRefused
+from bus.client.wire.security import NO_SECURITY, WireSecurity, wire_security
 from bus.errors import BusError, ErrorCode
 from bus.limits import (
     CLIENT_CONNECT_TIMEOUT_MS,
@@ -27,17 +29,10 @@ from bus.limits import (
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
 from bus.protocol.wire import Buffer, ProtocolError
-from bus.settings import PLAINTEXT
+from bus.settings import BusSettings
 
 Body = object | Callable[[int], object]
-
-
-_NO_SECURITY = (
-    "this asks single nodes over connections that have neither TLS nor SASL, and [bus.librdkafka] "
-    "security.protocol is {}; use the tool of Apache Kafka with --command-config, or name a "
-    "plaintext listener: --set bus.bootstrap_servers=… "
-    "--set bus.librdkafka.security.protocol=plaintext"
-)
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
 class SyncConnection:
@@ -48,21 +43,27 @@ class SyncConnection:
         address: Address,
         client_id: str,
         *,
+        security: WireSecurity = NO_SECURITY,
         connect_timeout_ms: int = CLIENT_CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = CLIENT_REQUEST_TIMEOUT_MS,
     ) -> None:
         self.address = address
-        self._connection = ClientConnection(client_id)
+        self._connection = ClientConnection(client_id, login=security.login)
         try:
-            self._socket = socket.create_connection(
-                (address.host, address.port), connect_timeout_ms / 1000)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = _connected(address, security, connect_timeout_ms / 1000)
+        except OSError as error:
+            raise self._connection_error(error) from error
+        try:
             chunks: list[Buffer] | None = self._connection.handshake()
             while chunks is not None:
                 hello = self._connection.decode(self._round_trip(chunks))
                 chunks = self._connection.on_handshake(hello.message)
             self._socket.settimeout(request_timeout_ms / 1000)
-        except OSError as error:
+        except LoginRefused as error:
+            self.close()
+            raise BusError(error.code, f"{address}: {error.detail}") from None
+        except (OSError, ProtocolError) as error:
+            self.close()
             raise self._connection_error(error) from error
 
     def supports(self, api_key: int) -> bool:
@@ -120,6 +121,15 @@ class SyncConnection:
         return BusError(code, f"{self.address}: {error}")
 
 
+def _connected(address: Address, security: WireSecurity, timeout_s: float) -> socket.socket:
+    """Raises OSError."""
+    found = socket.create_connection((address.host, address.port), timeout_s)
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if security.tls is None:
+        return found
+    return security.tls.wrap_socket(found, server_hostname=address.host)
+
+
 class SyncClient:
     """A cluster: any node, a certain node, or the one that takes administrative requests."""
 
@@ -128,17 +138,24 @@ class SyncClient:
         bootstrap_servers: str,
         client_id: str,
         *,
-        security_protocol: str = PLAINTEXT,
+        librdkafka: Mapping[str, str] = NO_KEYS,
         **timeouts: int,
     ) -> None:
-        """With another security than `plaintext` every request is refused, with what to do."""
-        self._security_protocol = security_protocol
+        """`librdkafka`: as in BusSettings. Keys that are not known here, and files that cannot be
+        read, fail each request with BusError SECURITY_DISABLED."""
+        self._librdkafka = librdkafka
+        self._security: WireSecurity | None = None
         self._bootstrap = addresses(bootstrap_servers)
         self._client_id = client_id
         self._timeouts = timeouts
         self._addresses: dict[int, Address] = {}
         self._controller_id = -1
         self._connections: dict[Address, SyncConnection] = {}
+
+    @classmethod
+    def of(cls, bus: BusSettings, client_id: str, **timeouts: int) -> SyncClient:
+        """Reaches the brokers as all our clients do."""
+        return cls(bus.bootstrap_servers, client_id, librdkafka=bus.librdkafka, **timeouts)
 
     def __enter__(self) -> SyncClient:
         return self
@@ -222,12 +239,11 @@ class SyncClient:
 
     def _connection_to(self, address: Address) -> SyncConnection:
         found = self._connections.get(address)
-        if self._security_protocol != PLAINTEXT:
-            detail = _NO_SECURITY.format(self._security_protocol)
-            raise BusError(ErrorCode.SECURITY_DISABLED, detail)
         if found is None:
+            if self._security is None:
+                self._security = wire_security(self._librdkafka)
             found = self._connections[address] = SyncConnection(
-                address, self._client_id, **self._timeouts
+                address, self._client_id, security=self._security, **self._timeouts
             )
         return found
 

@@ -1,0 +1,86 @@
+"""The client's part of a SASL login: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677).
+
+In: user, password, the server's tokens. Out: the client's tokens. Raises LoginRefused. Never:
+frames, sockets (only a nonce is drawn); a login that goes on where the server has not proved that
+it knows the password (SCRAM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+from scramp import ScramClient, ScramException
+
+from bus.errors import ErrorCode
+from bus.protocol.wire import ProtocolError
+
+PLAIN = "PLAIN"
+MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class LoginRefused(ProtocolError):
+    """The other side does not let us in; the text says why, fit for an operator."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, ErrorCode.SASL_AUTHENTICATION_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class SaslLogin:
+    """Who logs in, and how; of any number of connections."""
+
+    mechanism: str
+    user: str
+    password: str = field(repr=False)
+
+    def begin(self) -> SaslExchange:
+        """The login of one connection."""
+        return SaslExchange(self)
+
+
+class SaslExchange:
+    """Tokens of one login, in turn."""
+
+    def __init__(self, login: SaslLogin) -> None:
+        self._tokens = _plain(login) if login.mechanism == PLAIN else _scram(login)
+
+    def first(self) -> bytes:
+        """What the client begins with. Raises LoginRefused."""
+        token = self._advance(None)
+        if token is None:
+            raise LoginRefused("the login has ended before its first token")
+        return token
+
+    def answer(self, received: bytes) -> bytes | None:
+        """What to send after this token of the server; None: the login is complete. Raises
+        LoginRefused."""
+        return self._advance(received)
+
+    def _advance(self, received: bytes | None) -> bytes | None:
+        try:
+            return self._tokens.send(received)
+        except StopIteration:
+            return None
+        except (ScramException, ValueError) as error:  # ValueError: no UTF-8, no base64
+            raise LoginRefused(f"the login makes no sense: {error}") from None
+
+
+Tokens = Generator[bytes, bytes | None, None]
+"""Gives the client's tokens, takes the server's."""
+
+
+def _plain(login: SaslLogin) -> Tokens:
+    yield f"\0{login.user}\0{login.password}".encode()
+
+
+def _scram(login: SaslLogin) -> Tokens:
+    client = ScramClient([login.mechanism], login.user, login.password)
+    received = yield client.get_client_first().encode()
+    client.set_server_first(_text(received))
+    received = yield client.get_client_final().encode()
+    client.set_server_final(_text(received))
+
+
+def _text(received: bytes | None) -> str:
+    return (received or b"").decode()
