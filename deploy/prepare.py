@@ -48,6 +48,8 @@ def _is_second_site(admin: Admin, mirror: MirrorSettings) -> bool:
     BusError."""
     if not mirror.target_bootstrap_servers or mirror.target_api != "mirror_append":
         return False
+    if mirror.topic_prefixes:
+        return False  # copies have other names
     own_id = admin.describe_cluster()[0].cluster_id
     target = ClusterAdmin(mirror.target_bus, "databus")
     try:

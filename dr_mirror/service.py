@@ -152,6 +152,9 @@ async def _copy_always(
     site: SiteSettings, settings: MirrorSettings, shown: StatusPage, edges: EdgeWatch
 ) -> None:
     """Copy from the primary; after each switch from the other one."""
+    if settings.topic_prefixes:
+        await _copy_one_way(site, settings, shown, edges)
+        return
     watch_sites = SiteWatch(settings)
     pictures = PictureCopying(site, settings)
     try:
@@ -188,6 +191,17 @@ async def _copy_always(
     finally:
         pictures.stop()
         watch_sites.close()
+
+
+async def _copy_one_way(
+    site: SiteSettings, settings: MirrorSettings, shown: StatusPage, edges: EdgeWatch
+) -> None:
+    """Whatever site epochs say: both sites are primary, each for its own topics."""
+    mirror = Mirror(settings, reconciliation_path(site, is_back=False))
+    try:
+        await _copy(site, mirror, shown, lambda status: with_edges(status, edges.statuses))
+    finally:
+        mirror.close()
 
 
 class PictureCopying:

@@ -13,6 +13,7 @@ from bus.settings import BusSettings, NotNegative, PageOfMetrics, Positive, Secr
 from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.selection import BLACK_LIST, WHITE_LIST, SelectionError, TopicSelection
+from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 
 Streams = Annotated[int, msgspec.Meta(ge=1, le=16)]
 """Connections to each broker of the source over which records are fetched at once."""
@@ -44,6 +45,8 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     # what operators call the sites, and in names of topics that "produce" makes at B
     source_cluster_alias: ClusterAlias = "A"
     target_cluster_alias: ClusterAlias = "B"
+    # topics are called ALIAS.NAME at the other site: for two sites that copy to each other
+    topic_prefixes: bool = False
     white_list: tuple[str, ...] = WHITE_LIST  # RE2, each for whole names
     black_list: tuple[str, ...] = BLACK_LIST  # wins over the white list
     group_white_list: tuple[str, ...] = (".*",)  # groups whose offsets are copied
@@ -90,6 +93,8 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ValueError(
                 f'pictures = "{self.pictures}" needs source_pictures_url and target_pictures_url'
             )
+        if self.pictures is not PicturePolicy.NONE and self.topic_prefixes:
+            raise ValueError("pictures are not copied with topic_prefixes = true; leave them out")
         if self.pictures is PicturePolicy.HITS and not self.is_state_carried:
             raise ValueError(
                 'pictures = "hits" needs alarms to be carried: carries_state = true and target_api'
@@ -99,8 +104,17 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def is_state_carried(self) -> bool:
         """Whether rules, register, orders, alarms and incidents are carried: an ordinary target's
-        topics are no mirrors, and both sites would notify."""
-        return self.carries_state and self.target_api == "mirror_append"
+        topics are no mirrors, with prefixes both sites are primary, and both would notify."""
+        return (
+            self.carries_state and self.target_api == "mirror_append" and not self.topic_prefixes
+        )
+
+    @property
+    def names(self) -> TopicNames:
+        """What topics are called at the target."""
+        if not self.topic_prefixes:
+            return SAME_NAMES
+        return TopicNames(self.source_cluster_alias, self.target_cluster_alias)
 
     @property
     def unset_servers(self) -> str:

@@ -35,6 +35,7 @@ from bus.protocol.generated.describe_configs import (
     DescribeConfigsResource,
 )
 from bus.settings import BusSettings
+from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.plan.topics import MirrorTopic, TopicPlan
 
 SITE_NUMBER_KEY = "site.number"
@@ -66,8 +67,13 @@ class SiteKeys:
 class ClusterAdmin:
     """One connection per broker that was asked; closed with the object."""
 
-    def __init__(self, bus: BusSettings, client_id: str) -> None:
+    def __init__(
+        self, bus: BusSettings, client_id: str, names: TopicNames = SAME_NAMES
+    ) -> None:
+        """With `names`, the target of a mirror: topics are called as at its source, and those that
+        the mirror would call otherwise are not seen."""
         self._client = SyncClient.of(bus, client_id)
+        self._names = names
 
     def close(self) -> None:
         """Close the connections."""
@@ -77,7 +83,11 @@ class ClusterAdmin:
         """Brokers and topics, without configurations."""
         cluster = queries.cluster(self._client)
         nodes = {each.broker_id: Address(each.host, each.port) for each in cluster.alive}
-        topics = {topic.name: topic for topic in queries.topics(self._client)}
+        topics = {
+            name: topic
+            for topic in queries.topics(self._client)
+            if (name := self._names.at_source(topic.name)) is not None
+        }
         return ClusterView(cluster.cluster_id, nodes, topics)
 
     def supports(self, api_key: int) -> bool:
@@ -147,42 +157,46 @@ class ClusterAdmin:
         found: dict[str, MirrorTopic] = {}
         for begin in range(0, len(wanted), TOPICS_AT_ONCE):
             chunk = wanted[begin : begin + TOPICS_AT_ONCE]
-            resources = [DescribeConfigsResource(TOPIC, name, None) for name in chunk]
+            resources = [
+                DescribeConfigsResource(TOPIC, self._names.at_target(name), None) for name in chunk
+            ]
             answer = self._client.request(
                 ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=resources)
             )
             for result in answer.results:
-                topic = view.topics.get(result.resource_name)
-                if topic is not None and not result.error_code:
+                name = self._names.at_source(result.resource_name)
+                topic = view.topics.get(name) if name is not None else None
+                if name is not None and topic is not None and not result.error_code:
                     configs = {e.name: e.value for e in result.configs if e.value is not None}
-                    found[topic.name] = MirrorTopic(
-                        topic.name, topic.topic_id, len(topic.partitions), configs
+                    found[name] = MirrorTopic(
+                        name, topic.topic_id, len(topic.partitions), configs
                     )
         return found
 
     def log_directories(self, broker: int) -> dict[TopicPartition, str]:
         """Where each replica of a broker lies."""
         return {
-            partition: one.path
+            TopicPartition(name, partition.partition): one.path
             for one in queries.log_dirs(self._client, broker)
             for partition, held in one.replicas.items()
-            if not held.future
+            if not held.future and (name := self._names.at_source(partition.topic)) is not None
         }
 
     def apply(self, plan: TopicPlan, replication_factor: int) -> str:
         """Make the plan's changes; why the cluster refused one, or empty."""
+        name = self._names.at_target(plan.name)
         try:
             if plan.create:
                 commands.create_topic(
-                    self._client, plan.name, partitions=plan.copied,
+                    self._client, name, partitions=plan.copied,
                     replication_factor=replication_factor, configs=plan.configure,
                 )  # fmt: skip
                 return ""
             if plan.configure:
                 changes = [(k, AlterConfigOp.SET, v) for k, v in sorted(plan.configure.items())]
-                commands.alter_configs(self._client, {(TOPIC, plan.name): changes})
+                commands.alter_configs(self._client, {(TOPIC, name): changes})
             if plan.add_to:
-                commands.add_partitions(self._client, plan.name, plan.add_to)
+                commands.add_partitions(self._client, name, plan.add_to)
         except BusError as error:
             return f"{error.code.name}: {error.detail or error.code.text}"
         return ""

@@ -85,7 +85,8 @@ class GroupCopier:
             offsets = self._translated(of_node) if self._translated else of_node
             for group, committed in offsets.items():
                 # Read last: never beyond what the target holds at the moment of the commit.
-                changed = self._mirror.changed(group, committed, self._held())
+                named = self._context.names.keys_at_target(committed)
+                changed = self._mirror.changed(group, named, self._held())
                 if changed:
                     await self._copy_group(group, changed)
 

@@ -14,6 +14,7 @@ from dr_mirror.copy.cluster_channels import ClusterChannels
 from dr_mirror.plan.pace import LinkLimit, MemoryBudget
 from dr_mirror.plan.partition_copy import PartitionCopy
 from dr_mirror.plan.states import MirrorState
+from dr_mirror.plan.topic_names import TopicNames
 from dr_mirror.plan.topics import ClusterPair
 from dr_mirror.settings import MirrorSettings
 
@@ -29,9 +30,10 @@ RestartPartition = Callable[[PartitionCopy, MirrorState, str], None]
 
 @dataclass(slots=True)
 class CopyContext:
-    """Set once `clusters` is known."""
+    """Set once `clusters` is known. `names`: of topics at the target."""
 
     settings: MirrorSettings
+    names: TopicNames
     clock: ChannelClock
     source: ClusterChannels
     target: ClusterChannels

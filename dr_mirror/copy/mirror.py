@@ -66,10 +66,12 @@ class Mirror:
         self._clock = LoopClock()
         sizes = settings.socket_send_buffer_bytes, settings.socket_receive_buffer_bytes
         self._source_admin = ClusterAdmin(settings.source_bus, CLIENT_ID)
-        self._target_admin = ClusterAdmin(settings.target_bus, CLIENT_ID)
+        self._names = settings.names
+        self._target_admin = ClusterAdmin(settings.target_bus, CLIENT_ID, self._names)
         self._refresh = asyncio.Event()
         self._context = CopyContext(
             settings=settings,
+            names=self._names,
             clock=self._clock,
             source=ClusterChannels("source", settings.source_bus, self._clock, CLIENT_ID, *sizes),
             target=ClusterChannels("target", settings.target_bus, self._clock, CLIENT_ID, *sizes),
@@ -108,7 +110,7 @@ class Mirror:
             self._held,
             self._produced.translated if self._produced else None,
         )
-        self._proof_admin = ClusterAdmin(settings.target_bus, CLIENT_ID)
+        self._proof_admin = ClusterAdmin(settings.target_bus, CLIENT_ID, self._names)
         self._reconciler = Reconciler(
             self._context, reconciliation, self.copies, self._is_compacted,
             LogDirectories(self._proof_admin.log_directories), self._answered_ms,
@@ -161,7 +163,7 @@ class Mirror:
             )
             return
         check_sites(source[0].cluster_id, target[0].cluster_id, source[1], target[1])
-        if source[1] is not None:
+        if source[1] is not None and not self._settings.topic_prefixes:
             self._marker = TopicMarker(self._source_admin)
         at_target = await asyncio.to_thread(
             self._target_admin.with_configs, target[0], list(target[0].topics)
@@ -179,7 +181,9 @@ class Mirror:
             self._loops.append(spawn(self._reconciler.run(), name="reconciliation"))
         self._loops.append(spawn(self._tick_again_and_again(), name="mirror tick"))
         self._loops.append(spawn(self._groups.run(), name="groups' offsets"))
-        if self._produced is None:  # an ordinary target does not say whether it is a mirror still
+        # An ordinary target does not say whether it is a mirror still, and with prefixes no edge
+        # could send there what it lacks.
+        if self._produced is None and not self._settings.topic_prefixes:
             for publisher in self._publishers():
                 self._loops.append(spawn(publisher.run(), name="confirmed offsets"))
         try:
@@ -224,7 +228,7 @@ class Mirror:
             plans = await self._produced.plan(at_source, at_target, self._selection)
         else:
             plans = plan_topics(
-                at_source, at_target, self._selection, self.clusters, self._topic_ids
+                at_source, at_target, self._selection, self.clusters, self._topic_ids, self._names
             )
         if await asyncio.to_thread(self._apply, plans):
             source, target = await self._views()
@@ -409,12 +413,14 @@ class Mirror:
     def _on_room(self, copy: PartitionCopy) -> None:
         self._stream(copy).update(copy)
 
-    def _held(self) -> dict[TopicPartition, HeldOffsets]:
-        """What the target holds of every partition that is copied."""
+    def _held(self) -> Mapping[TopicPartition, HeldOffsets]:
+        """What the target holds of every partition that is copied, named as there."""
         if self._produced is not None:
-            return self._produced.held()
+            return self._names.keys_at_target(self._produced.held())
         return {
-            partition: HeldOffsets(copy.target_log_start, copy.acknowledged)
+            self._names.partition_at_target(partition): HeldOffsets(
+                copy.target_log_start, copy.acknowledged
+            )
             for partition, copy in self.copies.items()
             if copy.acknowledged >= 0
         }

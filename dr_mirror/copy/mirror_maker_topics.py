@@ -91,8 +91,9 @@ class MirrorMakerTopics:
             at_target = None if translator is None else translator.translate(offset.offset)
             if at_target is not None:
                 found[partition] = OffsetAndMetadata(at_target, offset.metadata)
+                place = self._context.names.partition_at_target(partition)
                 self._checkpoint(
-                    MirrorCheckpoint(group, *partition, offset.offset, at_target, offset.metadata)
+                    MirrorCheckpoint(group, *place, offset.offset, at_target, offset.metadata)
                 )
         return found
 

@@ -97,7 +97,7 @@ class PartitionStarter:
         return int(result.offset)
 
     async def _claim(self, copy: PartitionCopy, source_log_start: int) -> Any:
-        name, index = copy.partition
+        name, index = self._context.names.partition_at_target(copy.partition)
         clusters = self._context.clusters
         partition = PartitionMirrorAppend(index, source_log_start_offset=source_log_start)
         request = MirrorAppendRequest(
@@ -120,7 +120,8 @@ class PartitionStarter:
             raise NotStarted(MirrorState.STARTING, "the target's last batch is being replicated")
         name, index = copy.partition
         ours = await self._batch_at(
-            self._target(copy), (target_topic_id, index), FetchFrom(name, offset),
+            self._target(copy), (target_topic_id, index),
+            FetchFrom(self._context.names.at_target(name), offset),
             MirrorState.TARGET_UNAVAILABLE,
         )  # fmt: skip
         theirs = await self._batch_at(

@@ -45,7 +45,7 @@ Claims = dict[TopicPartition, tuple[SourcePosition, "asyncio.Future[None]"]]
 
 @dataclass(slots=True)
 class RoundEntry:
-    """One partition in a round."""
+    """One partition in a round: `copy` names it as the source does, `batches` as the target."""
 
     copy: PartitionCopy
     append: PartitionAppend
@@ -102,7 +102,7 @@ class ProduceSender:
 
     def update(self, copy: PartitionCopy) -> None:
         """Append what it has queued, soon."""
-        self._leaders[copy.partition] = lambda: copy.target_leader
+        self._leaders[self._at_target(copy.partition)] = lambda: copy.target_leader
         if copy.can_append:
             self._ready[copy.partition] = copy
             self._wake.set()
@@ -204,8 +204,9 @@ class ProduceSender:
                 self._acknowledge(copy, append)
                 continue
             room -= append.size
+            place = self._at_target(partition)
             batches = AppendBatches(
-                partition, append.data, append.base_offset, self._sequences.get(partition, 0)
+                place, append.data, append.base_offset, self._sequences.get(place, 0)
             )
             entries.append(RoundEntry(copy, append, batches))
         return entries
@@ -225,7 +226,7 @@ class ProduceSender:
 
     async def _send_together(self, entries: list[RoundEntry], claims: Claims) -> None:
         """Records and positions at once: the commit decides of both."""
-        reached = {each.batches.partition: self._position(each) for each in entries}
+        reached = {each.copy.partition: self._position(each) for each in entries}
         positions = self._position_batches({**reached, **_claimed(claims)})
         await self._send([*(each.batches for each in entries), positions])
         _check_positions(positions)
@@ -236,7 +237,7 @@ class ProduceSender:
         """First the records, then the positions of those that were taken."""
         await self._send([each.batches for each in entries])
         reached = {
-            each.batches.partition: self._position(each)
+            each.copy.partition: self._position(each)
             for each in entries
             if each.is_sent or each.batches.target_end >= 0
         }
@@ -254,7 +255,7 @@ class ProduceSender:
             self._sequences[each.partition] = each.sequence
 
     def _position(self, entry: RoundEntry) -> SourcePosition:
-        partition = entry.batches.partition
+        partition = entry.copy.partition
         source_id, target_id = self._ports.topic_ids(partition)
         target_end = max(entry.batches.target_end, self._target_ends.get(partition, -1))
         return SourcePosition(entry.source_end, target_end, source_id, target_id)
@@ -276,7 +277,7 @@ class ProduceSender:
     def _on_committed(self, entries: list[RoundEntry], claims: Claims) -> None:
         for each in entries:
             each.is_committed = True
-            partition, end = each.batches.partition, each.batches.target_end
+            partition, end = each.copy.partition, each.batches.target_end
             self._target_ends[partition] = end
             self._ports.on_acknowledged(partition, each.batches.segments)
             if each.batches.rebuilt:
@@ -304,6 +305,9 @@ class ProduceSender:
         for _, done in claims.values():
             if not done.done():
                 done.set_exception(TransactionFailed(state, detail))
+
+    def _at_target(self, partition: TopicPartition) -> TopicPartition:
+        return self._context.names.partition_at_target(partition)
 
     def _leader_of(self, partition: TopicPartition) -> int:
         if partition == self._ports.positions:

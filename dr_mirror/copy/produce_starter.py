@@ -45,7 +45,7 @@ class ProduceStarter:
             await sender.begin()
             await sender.settle(copy.partition)
             await self._positions.refresh()
-            target_end = await self._offset(self._target(copy), copy.partition, LATEST)
+            target_end = await self._target_offset(copy, LATEST)
             position = await self._position(copy, sender, target_topic_id, target_end)
         except (TransactionFailed, TopicUnavailable) as failure:
             raise NotStarted(failure.state, failure.detail) from None
@@ -83,7 +83,7 @@ class ProduceStarter:
                     f"the target ends at {target_end}, it had {found.target_offset}",
                 )
             return found
-        target_start = await self._offset(self._target(copy), copy.partition, EARLIEST)
+        target_start = await self._target_offset(copy, EARLIEST)
         if target_start < target_end:
             raise NotStarted(
                 MirrorState.NOT_A_MIRROR,
@@ -104,6 +104,10 @@ class ProduceStarter:
 
     def _target(self, copy: PartitionCopy) -> PeerChannel:
         return self._context.target.channel(copy.target_leader, "questions", pipelined=True)
+
+    async def _target_offset(self, copy: PartitionCopy, timestamp: int) -> int:
+        place = self._context.names.partition_at_target(copy.partition)
+        return await self._offset(self._target(copy), place, timestamp)
 
     async def _offset(
         self,

@@ -146,7 +146,9 @@ class ProduceTarget:
             raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, str(error)) from None
         copied = self._table.topic_ids(clusters.source_cluster_id)
         newest = self._generations.get(clusters.source_cluster_id, 0)
-        plans = plan_produced_topics(source, target, selection, clusters, copied, copied_back)
+        plans = plan_produced_topics(
+            source, target, selection, clusters, copied, copied_back, self._context.names
+        )
         return plans if newest <= clusters.generation else fenced_plans(plans, newest)
 
     def sender(self, partition: TopicPartition) -> ProduceSender:

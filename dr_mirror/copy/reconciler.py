@@ -190,10 +190,11 @@ class Reconciler:
         if copy is None or copy.source_leader == NO_NODE:
             proof.on_source(task, "it has no leader", now_ms())
             return
+        place = self._context.names.partition_at_target(task.partition)
         replicas: dict[int, ReplicaSide] = {
             broker: DigestSide(
                 self._context.target.channel(broker, PURPOSE, pipelined=True),
-                task.partition.topic, task.partition.partition, self._context.clock.sleep,
+                *place, self._context.clock.sleep,
             )
             for broker in task.brokers
         }  # fmt: skip

@@ -113,13 +113,14 @@ class TargetSender:
             for one in topic.partitions
         }
         for copy, append in appends:
-            self._on_result(copy, append, results.get(copy.partition))
+            place = self._context.names.partition_at_target(copy.partition)
+            self._on_result(copy, append, results.get(place))
 
     def _request(self, appends: Appends) -> MirrorAppendRequest:
         clusters = self._context.clusters
         topics: dict[str, TopicMirrorAppend] = {}
         for copy, append in appends:
-            name, index = copy.partition
+            name, index = self._context.names.partition_at_target(copy.partition)
             topic = topics.get(name)
             if topic is None:
                 topic = topics[name] = TopicMirrorAppend(name, [])

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bus.client.model import PartitionDescription
+from bus.client.wire.channel import PeerChannel
 from bus.client.wire.loop_ports import LoopClock
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.settings import BusSettings
@@ -28,6 +29,7 @@ from dr_mirror.copy.replica_sides import (
     is_supported,
 )
 from dr_mirror.plan.digests import BatchDifference
+from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.plan.topics import MirrorTopic
 from dr_mirror.settings import MirrorSettings
 
@@ -64,8 +66,9 @@ class SideReader:
     """Sides of partitions of one cluster. Invariant: `_fetch_only` has brokers that were found not
     to know MirrorDigest."""
 
-    def __init__(self, name: str, bus: BusSettings) -> None:
-        self._admin = ClusterAdmin(bus, CLIENT_ID)
+    def __init__(self, name: str, bus: BusSettings, names: TopicNames = SAME_NAMES) -> None:
+        self._admin = ClusterAdmin(bus, CLIENT_ID, names)
+        self._names = names
         self._clock = LoopClock()
         self._channels = ClusterChannels(name, bus, self._clock, CLIENT_ID)
         self._fetch_only: set[int] = set()
@@ -84,16 +87,20 @@ class SideReader:
         """One replica by digests, or the leader through Fetch. Raises SideError."""
         channel = self._channels.channel(broker, PURPOSE, pipelined=True)
         if broker not in self._fetch_only:
-            side = DigestSide(channel, topic, index, self._clock.sleep)
+            side = DigestSide(channel, self._names.at_target(topic), index, self._clock.sleep)
             if await is_supported(side):
                 return side
             self._fetch_only.add(broker)
-        return FetchSide(channel, topic, self.view.topics[topic].topic_id, index)
+        return self._fetch_side(channel, topic, index)
 
     def leader_side(self, topic: str, partition: PartitionDescription) -> FetchSide:
         """The leader's records."""
         channel = self._channels.channel(partition.leader, PURPOSE, pipelined=True)
-        return FetchSide(channel, topic, self.view.topics[topic].topic_id, partition.index)
+        return self._fetch_side(channel, topic, partition.index)
+
+    def _fetch_side(self, channel: PeerChannel, topic: str, index: int) -> FetchSide:
+        topic_id = self.view.topics[topic].topic_id
+        return FetchSide(channel, self._names.at_target(topic), topic_id, index)
 
     def close(self) -> None:
         """Close the connections."""
@@ -107,7 +114,7 @@ async def verify(
     """Every mirrored partition, or those of the topics named, at its leader or at all `replicas`.
     Raises BusError."""
     source = SideReader("source", settings.source_bus)
-    target = SideReader("target", settings.target_bus)
+    target = SideReader("target", settings.target_bus, settings.names)
     try:
         await asyncio.gather(source.open(), target.open())
         slots = asyncio.Semaphore(AT_ONCE)

@@ -1,8 +1,8 @@
 """The records of MirrorMaker 2's own topics, in its formats (KIP-382, KIP-716). Pure.
 
 In: aliases, groups, offsets. Out: keys and values as `connect-mirror-client` 4.3 reads them, so
-that `RemoteClusterUtils.translateOffsets` works. Never: a name with a prefix; topics have the same
-name on both sides, which MirrorMaker calls IdentityReplicationPolicy.
+that `RemoteClusterUtils.translateOffsets` works. Topics with the same name on both sides are what
+MirrorMaker calls IdentityReplicationPolicy, with the source's alias DefaultReplicationPolicy.
 
 Formats: Kafka's `Schema` of INT16, INT32, INT64 (big-endian) and STRING (INT16 length, UTF-8).
 Values of heartbeats and checkpoints begin with their version, an INT16 of 0.

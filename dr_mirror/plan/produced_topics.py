@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from dr_mirror.plan.selection import TopicSelection
 from dr_mirror.plan.states import MirrorState
+from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.plan.topics import (
     ClusterPair,
     MirrorTopic,
     TopicPlan,
+    loop_by_name,
     wanted_configs,
 )
 
@@ -30,14 +32,17 @@ def plan_produced_topics(
     clusters: ClusterPair,
     copied: Mapping[str, str],
     copied_back: frozenset[str] = frozenset(),
+    names: TopicNames = SAME_NAMES,
 ) -> dict[str, TopicPlan]:
     """A plan for every selected topic and every one that was copied.
 
-    `copied`: the target's topic ids of those that positions are known of. `copied_back`: topics of
-    the source that another mirror copies there from this target.
+    All are named as at the source. `copied`: the target's topic ids of those that positions are
+    known of. `copied_back`: topics of the source that another mirror copies there from this target.
     """
     plans = {
-        name: _plan(topic, target.get(name), clusters, copied.get(name, ""), name in copied_back)
+        name: loop_by_name(name)
+        if names.comes_from_target(name)
+        else _plan(topic, target.get(name), clusters, copied.get(name, ""), name in copied_back)
         for name, topic in source.items()
         if selection.selects(name)
     }

@@ -4,7 +4,8 @@ In: patterns and names. Out: yes or no, with the reason. Never: a pattern that c
 matches in time linear in the name, and a pattern's program is bounded in memory.
 
 A pattern matches a whole name. The black list wins over the white one, and `NEVER` over both: two
-sites would both act on commands, and what the applications of a site derive they derive at both.
+sites would both act on commands, what the applications of a site derive they derive at both, and
+`heartbeats` and what ends in `internal` is what mirrors keep for themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import re2
 
 WHITE_LIST = (r"data\..*", r"meter\.sent", r"meter\.arrived", r"quarantine\.records")
 BLACK_LIST: tuple[str, ...] = ()
-NEVER = (r"__.*", r"control\..*", r"event\..*", r"meter\.latency", r"meter\.quality")
+NEVER = (
+    r"__.*", r"control\..*", r"event\..*", r"meter\.latency", r"meter\.quality", r"heartbeats",
+    r".*[.-]internal",
+)  # fmt: skip
 
 MAX_PATTERN_CHARACTERS = 1000
 """A list of a hundred topic names in one pattern; longer ones are several patterns."""

@@ -13,6 +13,7 @@ from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from dr_mirror.plan.generations import GENERATION_KEY, generation_of
 from dr_mirror.plan.selection import TopicSelection
 from dr_mirror.plan.states import MirrorState
+from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 
 MIRRORED_CONFIGS = (
     "cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms",
@@ -70,13 +71,17 @@ def plan_topics(
     selection: TopicSelection,
     clusters: ClusterPair,
     known_ids: Mapping[str, bytes],
+    names: TopicNames = SAME_NAMES,
 ) -> dict[str, TopicPlan]:
     """A plan for every selected topic and every mirror of the source that the target holds.
 
-    `known_ids` are the source's ids of the topics that this process copies already.
+    All are named as at the source. `known_ids` are the source's ids of the topics that this process
+    copies already.
     """
     plans = {
-        name: _plan(topic, target.get(name), clusters, known_ids.get(name, b""))
+        name: loop_by_name(name)
+        if names.comes_from_target(name)
+        else _plan(topic, target.get(name), clusters, known_ids.get(name, b""))
         for name, topic in source.items()
         if selection.selects(name)
     }
@@ -85,6 +90,11 @@ def plan_topics(
         if is_ours and name not in source:
             plans[name] = TopicPlan(name, MirrorState.DELETED_AT_SOURCE)
     return plans
+
+
+def loop_by_name(topic: str) -> TopicPlan:
+    """Of a topic whose name says that it was at the target."""
+    return TopicPlan(topic, MirrorState.LOOP, detail="its name has the alias of the target")
 
 
 def _plan(

@@ -314,6 +314,11 @@ def _sites(ctx: typer.Context) -> dict[str, SiteClient]:
             f'mirror.target_api is "{settings.target_api}": topics at an ordinary target are not '
             "read-only and have other offsets; move producers and applications by hand"
         )])  # fmt: skip
+    if settings.topic_prefixes:
+        raise SwitchRefused([Obstacle(
+            "mirror.topic_prefixes: both sites are primary, each for its own topics, and copies "
+            "have other names; let producers and applications of a lost site use the other one's"
+        )])  # fmt: skip
     if settings.unset_servers:
         typer.echo(settings.unset_servers, err=True)
         raise typer.Exit(1)
