@@ -20,6 +20,7 @@ from bus.cli.show import AsJson, print_json, screen, size_text
 from bus.wall_clock import now_ms
 from dr_mirror.copy.verify import PartitionComparison, verify
 from dr_mirror.counts_cli import counts
+from dr_mirror.plan.acls import AclStatus
 from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus
@@ -65,6 +66,10 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "copied", "given_up": "never came, or not taken", "compared": "compared again",
         "differing": "not what the source has", "hits": "those of alarms", "all":
         "those of all records",
+        "acls": "ACLs of copied topics and groups: the target has all {carried} that it should, as "
+        "of {at}", "acl_problem": "ACLs are not carried: {why}",
+        "acl_by_hand": "ACL for many names, to be set at the target by hand if it shall be there",
+        "acl_extra": "ACL at the target that the source does not have (any more?)",
         "home": "its own site", "second": "the other site",
         "differs": "DIFFERS at offset {offset}: {detail}", "skipped": "not compared: {reason}",
         "produced": "nothing is compared: with mirror.target_api = \"produce\" batches and offsets "
@@ -99,6 +104,10 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "pictures": "图片复制范围:{policy}", "waiting": "待复制", "copied_pictures": "已复制",
         "given_up": "源端始终没有或目标端拒收", "compared": "持续比对", "differing": "与源端不一致",
         "hits": "仅告警图片", "all": "全部记录的图片",
+        "acls": "已复制主题与消费组的 ACL:目标端已有应有的全部 {carried} 条,截至 {at}",
+        "acl_problem": "ACL 未传送:{why}",
+        "acl_by_hand": "涉及多个名称的 ACL,如目标端需要请手工设置",
+        "acl_extra": "目标端有而源端没有(或已撤销)的 ACL",
         "heard": "最后应答", "home": "本站点", "second": "另一站点",
         "differs": "在偏移量 {offset} 处不同:{detail}", "skipped": "未比较:{reason}",
         "produced": "未比较:mirror.target_api = \"produce\" 时目标端的批次与偏移量与源端不同;"
@@ -174,6 +183,7 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
     _show_edges(found, language, zone)
     _show_proof(found.proof, language, zone)
     _show_pictures(found.pictures, language)
+    _show_acls(found.acls, language, zone)
     for said in found.confirmed:
         typer.echo(
             texts["confirmed"].format(
@@ -237,6 +247,18 @@ def _show_pictures(found: PictureStatus, language: Language) -> None:
         typer.echo(f"{texts['differing']}: {name}")
     for name in found.shown_given_up:
         typer.echo(f"{texts['given_up']}: {name}")
+
+
+def _show_acls(found: AclStatus, language: Language, zone: tzinfo) -> None:
+    texts = _TEXTS[language]
+    if found.at_ms >= 0:
+        at = _time(found.at_ms, zone)
+        typer.echo(texts["acls"].format(carried=found.carried, at=at))
+    for word, acls in (("acl_by_hand", found.by_hand), ("acl_extra", found.only_at_target)):
+        for acl in acls:
+            typer.echo(f"{texts[word]}: {acl}")
+    if found.problem:
+        typer.echo(texts["acl_problem"].format(why=found.problem))
 
 
 def _show_proof(proof: ProofStatus, language: Language, zone: tzinfo) -> None:

@@ -51,6 +51,7 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     black_list: tuple[str, ...] = BLACK_LIST  # wins over the white list
     group_white_list: tuple[str, ...] = (".*",)  # groups whose offsets are copied
     group_black_list: tuple[str, ...] = ()
+    copies_acls: bool = True  # of copied topics and groups, where both sites have an authorizer
     streams: Streams = 2
     buffer_bytes: Positive = 48 * 1024 * 1024  # fetched and not acknowledged, in all
     fetch_bytes: Positive = 4 * 1024 * 1024  # one response of the source

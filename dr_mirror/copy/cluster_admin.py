@@ -30,14 +30,19 @@ from bus.contracts.site_epoch import (
 )
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
+from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
+from bus.protocol.generated.describe_acls import DescribeAclsRequest
 from bus.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
 from bus.settings import BusSettings
+from dr_mirror.plan.acls import Acl, AclResource
 from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.plan.topics import MirrorTopic, TopicPlan
 
+ANY = 1
+"""Of a filter of ACLs: all patterns, operations, permissions."""
 SITE_NUMBER_KEY = "site.number"
 ALL_BROKERS = ""
 TOPICS_AT_ONCE = 200
@@ -181,6 +186,32 @@ class ClusterAdmin:
             for partition, held in one.replicas.items()
             if not held.future and (name := self._names.at_source(partition.topic)) is not None
         }
+
+    def acls(self) -> list[Acl]:
+        """All of topics and groups. Raises BusError: SECURITY_DISABLED where there is no
+        authorizer."""
+        found: list[Acl] = []
+        for resource in AclResource:
+            request = DescribeAclsRequest(
+                resource, None, ANY, principal_filter=None, host_filter=None, operation=ANY,
+                permission_type=ANY,
+            )  # fmt: skip
+            answer = self._client.request(ApiKey.DESCRIBE_ACLS, request)
+            queries.raise_for_error(answer.error_code, answer.error_message)
+            found += [
+                Acl(one.resource_type, one.resource_name, one.pattern_type, acl.principal, acl.host,
+                    acl.operation, acl.permission_type)
+                for one in answer.resources
+                for acl in one.acls
+            ]  # fmt: skip
+        return found
+
+    def create_acls(self, acls: Iterable[Acl]) -> None:
+        """Raises BusError where one is refused."""
+        request = CreateAclsRequest([AclCreation(*each) for each in acls])
+        answer = self._client.request_controller(ApiKey.CREATE_ACLS, request)
+        for result in answer.results:
+            queries.raise_for_error(result.error_code, result.error_message)
 
     def apply(self, plan: TopicPlan, replication_factor: int) -> str:
         """Make the plan's changes; why the cluster refused one, or empty."""

@@ -19,6 +19,7 @@ from bus.client.wire.loop_ports import LoopClock
 from bus.errors import BusError
 from bus.tasks import in_slices, spawn
 from bus.wall_clock import now_ms
+from dr_mirror.copy.acl_copier import AclCopier
 from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
 from dr_mirror.copy.cluster_channels import ClusterChannels
 from dr_mirror.copy.confirmed_publisher import ConfirmedPublisher
@@ -110,6 +111,7 @@ class Mirror:
             self._held,
             self._produced.translated if self._produced else None,
         )
+        self._acls = AclCopier(self._context, self._copied_topics)
         self._proof_admin = ClusterAdmin(settings.target_bus, CLIENT_ID, self._names)
         self._reconciler = Reconciler(
             self._context, reconciliation, self.copies, self._is_compacted,
@@ -148,6 +150,7 @@ class Mirror:
             rebuilt_batches=self._produced.rebuilt_batches if self._produced else 0,
             groups_copied_ms=self._groups.copied_ms,
             proof=proof,
+            acls=self._acls.status,
         )
 
     async def identify(self) -> None:
@@ -181,6 +184,8 @@ class Mirror:
             self._loops.append(spawn(self._reconciler.run(), name="reconciliation"))
         self._loops.append(spawn(self._tick_again_and_again(), name="mirror tick"))
         self._loops.append(spawn(self._groups.run(), name="groups' offsets"))
+        if self._settings.copies_acls:
+            self._loops.append(spawn(self._acls.run(), name="ACLs"))
         # An ordinary target does not say whether it is a mirror still, and with prefixes no edge
         # could send there what it lacks.
         if self._produced is None and not self._settings.topic_prefixes:
@@ -197,6 +202,9 @@ class Mirror:
                     await self._wait_for_refresh()
         finally:
             self.close()
+
+    def _copied_topics(self) -> list[str]:
+        return [name for name, plan in self.plans.items() if plan.state.copies]
 
     # -- topics and leaders -------------------------------------------------------------
 
@@ -463,6 +471,7 @@ class Mirror:
         self._source_admin.close()
         self._target_admin.close()
         self._proof_admin.close()
+        self._acls.close()
 
 
 async def _both(of_source: Callable[[], Answer], of_target: Callable[[], Answer]) -> list[Answer]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from dr_mirror.plan.acls import AclStatus
 from dr_mirror.plan.edges import EdgeStatus, rpo_through_edges_s
 from dr_mirror.plan.partition_copy import PartitionCopy
 from dr_mirror.plan.pictures import PictureStatus
@@ -18,6 +19,7 @@ from dr_mirror.plan.site_state import StateStatus
 from dr_mirror.plan.states import MirrorState
 from dr_mirror.plan.topics import ClusterPair, TopicPlan
 
+NO_ACLS = AclStatus()
 _HEARD = (MirrorState.COPYING, MirrorState.HOLE)
 
 
@@ -89,6 +91,7 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: tuple[StateStatus, ...] = ()
     confirmed: tuple[SiteConfirmed, ...] = ()
     pictures: PictureStatus = PictureStatus()
+    acls: AclStatus = AclStatus()
 
 
 def partition_status(copy: PartitionCopy, now_ms: int, answered_ms: int) -> PartitionStatus:
@@ -135,6 +138,7 @@ def mirror_status(
     rebuilt_batches: int = 0,
     groups_copied_ms: int = -1,
     proof: ProofStatus,
+    acls: AclStatus = NO_ACLS,
 ) -> MirrorStatus:
     """In all; topics and partitions by name."""
     of_partitions = tuple(sorted(partitions, key=lambda one: (one.topic, one.partition)))
@@ -156,6 +160,7 @@ def mirror_status(
         rebuilt_batches=rebuilt_batches,
         groups_copied_ms=groups_copied_ms,
         proof=proof,
+        acls=acls,
     )
 
 
