@@ -72,12 +72,13 @@ def wait_until(holds: Callable[[], object], what: str, timeout_s: float = WAIT_S
 
 @dataclass
 class MirrorProcess:
-    """`databus run mirror` on a folder of its own."""
+    """`databus run mirror` on a folder of its own; `prefix`: words before its command."""
 
     folder: Path
     source: str
     target: str
     settings: dict[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -104,7 +105,7 @@ class MirrorProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.words, "run", "mirror"], cwd=PROJECT_ROOT, stderr=log, stdout=log
+                [*self.prefix, *self.words, "run", "mirror"], cwd=PROJECT_ROOT, stderr=log, stdout=log
             )
         return self
 
