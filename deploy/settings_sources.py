@@ -30,6 +30,7 @@ NOT_SETTINGS = frozenset(
         "DATABUS_SEED",
         "DATABUS_EVERY_MEMBER",
         "DATABUS_VICTIMS",
+        "DATABUS_FAULT_RUNS",
         "DATABUS_AWAY_S",
     }
 )

@@ -29,6 +29,7 @@ from dr_mirror.plan.switch_report import ReportError, SwitchStatement
 from dr_mirror.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch.drill import drill, drills_path
 from dr_mirror.switch.forced import ForcedSwitch
+from dr_mirror.switch.gaps_cli import gaps
 from dr_mirror.switch.planned import PlannedSwitch
 from dr_mirror.switch.primary_cli import primary
 from dr_mirror.switch.rejoin import Rejoin
@@ -79,6 +80,7 @@ def mount(mirror: typer.Typer) -> None:
     mirror.command("switch")(switch)
     mirror.command("primary")(primary)
     mirror.command("report")(report)
+    mirror.command("gaps")(gaps)
     mirror.command("drill")(run_drill)
 
 

@@ -243,7 +243,7 @@ class Consumer:
     def offsets_at(
         self, places: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
-        """The first offset with this timestamp or a later one; the end offset if there is none."""
+        """The first offset with this timestamp or a later one; `END` if there is none."""
         try:
             asked = [_at(place, timestamp_ms) for place in places]
             answers = self._consumer.offsets_for_times(asked, self._timeout_s)
