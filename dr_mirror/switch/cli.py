@@ -33,6 +33,7 @@ from dr_mirror.switch.gaps_cli import gaps
 from dr_mirror.switch.planned import PlannedSwitch
 from dr_mirror.switch.primary_cli import primary
 from dr_mirror.switch.rejoin import Rejoin
+from dr_mirror.switch.replaced import Replacement
 from dr_mirror.switch.report_cli import report, show_statement
 from dr_mirror.switch.report_file import ReportFile, reports_folder
 from dr_mirror.switch.site_client import EpochRefused, SiteClient
@@ -98,6 +99,10 @@ def switch(
         bool,
         typer.Option("--back", help="After --force: the former primary becomes a mirror again."),
     ] = False,
+    new_cluster: Annotated[
+        bool,
+        typer.Option("--new-cluster", help="With --back: it is gone, another one was built there."),
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="The present primary is lost: take over without it.")
     ] = False,
@@ -116,7 +121,11 @@ def switch(
     with _outcomes(texts):
         if back == bool(to):
             raise SwitchRefused([Obstacle("say --to and the new primary's name, or --back")])
-        if back:
+        if new_cluster and not back:
+            raise SwitchRefused([Obstacle("--new-cluster goes with --back")])
+        if new_cluster:
+            done = _replace(ctx, limits, as_json)
+        elif back:
             done = _bring_back(ctx, limits, as_json)
         elif force:
             done = _force(ctx, to, limits, it_answers, as_json)
@@ -309,6 +318,19 @@ def _report_files(ctx: typer.Context) -> Callable[[int], ReportFile]:
     return lambda number: ReportFile(folder, number)
 
 
+def _replace(ctx: typer.Context, limits: SwitchLimits, as_json: bool) -> SwitchStatement:
+    primary, fresh = reversed(_sites(ctx).values())
+    for site in (primary, fresh):
+        site.refresh()
+    held = fresh.site_epoch()
+    if held is not None and held.primary == fresh.cluster_id:
+        primary, fresh = fresh, primary
+    return Replacement(
+        fresh, primary, selection=ctx.obj.mirror.selection, limits=limits,
+        report=_report_files(ctx), on_step=_on_step(ctx, as_json),
+    ).run(own_name())  # fmt: skip
+
+
 def _sites(ctx: typer.Context) -> dict[str, SiteClient]:
     settings = ctx.obj.mirror
     if settings.target_api != "mirror_append":
@@ -338,5 +360,6 @@ def check_epochs(epochs: SiteEpochs) -> None:
     """Raises SwitchRefused where they are about other clusters."""
     if epochs.is_foreign:
         raise SwitchRefused([
-            Obstacle(f"a site epoch is about other clusters than [mirror] names: {epochs.newest}")
+            Obstacle(f"a site epoch is about other clusters than [mirror] names: {epochs.newest}; "
+                     "after a site was lost and built anew: mirror switch --back --new-cluster")
         ])  # fmt: skip
