@@ -70,6 +70,8 @@ class AclCopier:
         return _status(plan)
 
     def _on_error(self, error: BusError) -> None:
+        if error.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE:
+            return  # the next comparison tells
         if error.code is ErrorCode.SECURITY_DISABLED and "authorizer" in error.detail.lower():
             self.status = AclStatus()  # one side allows everything to everybody
             return

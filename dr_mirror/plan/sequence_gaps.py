@@ -23,7 +23,7 @@ MAX_DIGITS = 18
 SHOWN_RANGES = 5
 
 
-class _Body(msgspec.Struct, frozen=True):
+class _NumberedBody(msgspec.Struct, frozen=True):
     """Of a record's body, in the keys of the wire."""
 
     camera_ip: str = msgspec.field(name="抓拍设备地址", default="")
@@ -106,4 +106,4 @@ def missing_ranges(numbers: Iterable[tuple[str, int]]) -> list[tuple[int, int]]:
     return found
 
 
-_DECODER = msgspec.json.Decoder(_Body)
+_DECODER = msgspec.json.Decoder(_NumberedBody)

@@ -30,10 +30,10 @@ from dr_mirror.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch.drill import drill, drills_path
 from dr_mirror.switch.forced import ForcedSwitch
 from dr_mirror.switch.gaps_cli import gaps
+from dr_mirror.switch.new_second_site import NewSecondSite
 from dr_mirror.switch.planned import PlannedSwitch
 from dr_mirror.switch.primary_cli import primary
 from dr_mirror.switch.rejoin import Rejoin
-from dr_mirror.switch.replaced import Replacement
 from dr_mirror.switch.report_cli import report, show_statement
 from dr_mirror.switch.report_file import ReportFile, reports_folder
 from dr_mirror.switch.site_client import EpochRefused, SiteClient
@@ -325,7 +325,7 @@ def _replace(ctx: typer.Context, limits: SwitchLimits, as_json: bool) -> SwitchS
     held = fresh.site_epoch()
     if held is not None and held.primary == fresh.cluster_id:
         primary, fresh = fresh, primary
-    return Replacement(
+    return NewSecondSite(
         fresh, primary, selection=ctx.obj.mirror.selection, limits=limits,
         report=_report_files(ctx), on_step=_on_step(ctx, as_json),
     ).run(own_name())  # fmt: skip

@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.dr_mirror.test_copying import create
-from tests.dr_mirror.test_switch import PARTITIONS, TOPIC, both_sites, send_one, send_records
-from tests.dr_mirror.two_sites import SiteReader, start_site
+from tests.dr_mirror.test_site_confirmation import is_marked
+from tests.dr_mirror.test_switch import (
+    PARTITIONS,
+    TOPIC,
+    both_sites,
+    is_read_only,
+    send_one,
+    send_records,
+)
+from tests.dr_mirror.two_sites import SiteReader, start_site, wait_until
 
 
 @pytest.mark.slow
@@ -65,3 +73,39 @@ def test_a_cluster_that_was_built_anew_becomes_the_second_site_and_then_the_prim
             sites.wait_until_copying("A")
         finally:
             fresh.kill(1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.rotates("a second loss")
+def test_a_second_loss_before_the_first_site_has_rejoined_loses_no_order(tmp_path: Path):
+    """B is dead, too, when A returns: a person opens A; B has the newer site epoch when it is
+    back, and what A took meanwhile goes into files."""
+    with both_sites(tmp_path) as sites:
+        a, b = sites.clusters["A"], sites.clusters["B"]
+        create(a, TOPIC, PARTITIONS)
+        send_records(a, 100)
+        sites.wait_until_copying("A")
+        wait_until(lambda: is_marked(a, TOPIC), "A knows that it has a second site")
+        a.kill(1)
+        assert sites.switch("B", "--force").returncode == 0
+        send_one(b)
+        b.kill(1)
+        a.restart(1)
+        refused = sites.switch("A", "--force")
+        assert refused.returncode == 1
+        opened = sites.mirror.command("primary", "--force", "--reason", "B is dead")
+        assert opened.returncode == 0, opened.stdout + opened.stderr
+        send_one(a)
+        b.restart(1)
+        wait_until(lambda: is_read_only(a), "A is told of the switch")
+        send_one(b)
+        taken = sum(sites.ends("A")) - 100
+        assert taken >= 1
+        back = sites.switch("", "--back", "--json")
+        assert back.returncode == 0, back.stdout + back.stderr
+        own = [one for one in json.loads(back.stdout)["partitions"] if one["file"]]
+        assert sum(one["records"] for one in own) == taken
+        sites.wait_until_copying("B")
+        sites.wait_until_equal()
+        sites.assert_equal()

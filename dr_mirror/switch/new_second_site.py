@@ -31,7 +31,7 @@ from dr_mirror.switch.steps import (
 )
 
 
-class Replacement:
+class NewSecondSite:
     """`run` once. Invariant: every step is harmless where it was done before."""
 
     def __init__(
