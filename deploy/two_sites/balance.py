@@ -22,7 +22,9 @@ class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     `at_a`, `at_b`: ids in the stores, or among what they rejected. `folded`: acknowledged records
     whose ids are not known any more, compared in number only. `known_missing`, `sent_again`: of the
     mirror's report, all topics; None where there was no forced switch. `pictures`: of B's alarms,
-    at the cameras' edge; `pictures_at_b`: of these in B's own store."""
+    at the cameras' edge; `pictures_at_b`: of these in B's own store. `first_stored_ms`: from the
+    end of A (its site epoch, or its death) until a record that B took itself was in B's store;
+    None: not seen."""
 
     acknowledged: Mapping[Via, AbstractSet[str]]
     at_a: AbstractSet[str]
@@ -35,6 +37,7 @@ class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     edges_not_heard: Sequence[str] = ()
     pictures: int = 0
     pictures_at_b: int = 0
+    first_stored_ms: int | None = None
 
 
 class SitesReconciliation(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +53,7 @@ class SitesReconciliation(msgspec.Struct, frozen=True, kw_only=True):
     sent_again: int | None
     pictures: int
     pictures_at_b: int
+    first_stored_ms: int | None
     lost_through_edge: Sequence[str]
     lost_directly: Sequence[str]
     only_at_a: Sequence[str]
@@ -97,6 +101,7 @@ def reconcile_sites(
         stored_b_after_switch=records.stored_b - records.stored_b_at_switch,
         folded=records.folded, known_missing=records.known_missing, sent_again=records.sent_again,
         pictures=records.pictures, pictures_at_b=records.pictures_at_b,
+        first_stored_ms=records.first_stored_ms,
         lost_through_edge=lost_edge, lost_directly=lost_direct, only_at_a=only_a, faults=faults,
     )  # fmt: skip
 

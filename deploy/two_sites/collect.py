@@ -25,7 +25,8 @@ POLL_S = 0.5
 
 
 def read_records(
-    a: Settings, b: Settings, cameras: Settings, stored_at_switch: int, told: dict[str, Any]
+    a: Settings, b: Settings, cameras: Settings, stored_at_switch: int, told: dict[str, Any],
+    first_stored_ms: int | None,
 ) -> tuple[SiteRecords, Reconciliation]:
     """`cameras`: of the edge and the city, which writes its truth. `told`: what `mirror report
     --json` says. What B lacks is taken out of what is due there, so that B's own records balance
@@ -46,7 +47,7 @@ def read_records(
         stored_b_at_switch=stored_at_switch, known_missing=missing.get("known_missing"),
         sent_again=missing.get("sent_again"),
         edges_not_heard=told.get("edges_not_heard", ()), pictures=pictures,
-        pictures_at_b=pictures_at_b,
+        pictures_at_b=pictures_at_b, first_stored_ms=first_stored_ms,
     )  # fmt: skip
     return records, collect.reconcile(b, city, lost)
 

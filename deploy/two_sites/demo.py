@@ -19,6 +19,8 @@ from typing import Any
 
 import httpx
 
+from bus.contracts.site_epoch import parse_site_epoch
+from bus.wall_clock import now_ms
 from deploy.demo import DRAIN_TIMEOUT_S, READY_TIMEOUT_S, alarm_count, stored_count
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
@@ -31,6 +33,7 @@ from deploy.supervisor import Supervisor
 from deploy.two_sites import report
 from deploy.two_sites.balance import reconcile_sites
 from deploy.two_sites.collect import read_records
+from deploy.two_sites.first_stored import StoredPositions
 from deploy.two_sites.layout import SitePlan, two_sites
 from deploy.up import check_not_running, describe, stop_on_signals
 from dr_mirror.plan.status import MirrorStatus
@@ -78,6 +81,8 @@ class TwoSitesRun:
         self._planned = planned
         self._switch: dict[str, Any] = {}
         self._b_before_switch = 0
+        self._positions = StoredPositions(self._plan.b.settings)
+        self._lost_at_ms = -1
         folder = settings.site.data_path
         self._a = Supervisor(self._plan.a.processes, folder / "a")
         self._b = Supervisor(self._plan.b.processes, folder / "b")
@@ -110,7 +115,9 @@ class TwoSitesRun:
         if self.asked.is_set():
             return
         self._b_before_switch = stored_count(self._plan.b.settings) or 0
+        self._positions.start()
         if not self._planned:
+            self._lost_at_ms = now_ms()
             self._a.kill_all()
             self.line.say("site A is dead: kill -9 of all its brokers and applications")
         self._switch = await self._command(self._switch_words())
@@ -131,12 +138,13 @@ class TwoSitesRun:
         self.line.say("the city stops; what is on its way arrives (Ctrl-C: do not wait for it)")
         await self._cameras.stop_role("city")
         at_b = with_changes(self._plan.b.settings, {"edge.port": self._plan.cameras.edge.port})
+        self._positions.stop()
         await drain(at_b, DRAIN_TIMEOUT_S, self.line.show, hurry)
         told = await self._command(["mirror", "report", "--json"])
         try:
             records, of_b = await asyncio.to_thread(
                 read_records, self._plan.a.settings, at_b, self._plan.cameras,
-                self._b_before_switch, told,
+                self._b_before_switch, told, self._first_stored_ms(),
             )  # fmt: skip
         except StoreError as error:
             self.line.say(f"no account: {error}")
@@ -146,6 +154,15 @@ class TwoSitesRun:
             print_reconciliation(of_b, as_json=False)
         report.show(account, of_b, self._plan.b.settings.site.language, as_json=as_json)
         return 0 if account.balanced else 1
+
+    def _first_stored_ms(self) -> int | None:
+        ended_ms = self._lost_at_ms
+        if ended_ms < 0:
+            ended_ms = parse_site_epoch(self._switch["epoch"]).at_ms
+        ends = {
+            (one["topic"], one["partition"]): one["end"] for one in self._switch["partitions"]
+        }
+        return self._positions.first_beyond(ends, ended_ms)
 
     # -- the switch -------------------------------------------------------------------------
 

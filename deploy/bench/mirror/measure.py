@@ -36,6 +36,7 @@ OURS_ALONE: dict[str, Callable[[], dict[str, float]]] = {
     "many": copying.delay_of_many,
     "switch": switching.planned_ms,
     "forced": switching.forced_ms,
+    "switch-stored": switching.stored_ms,
 }
 
 

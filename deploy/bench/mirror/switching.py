@@ -6,7 +6,10 @@ time of the command's own: what counts is what producers were told.
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -33,6 +36,8 @@ PERIOD_S = 0.001
 SETTLED_S = 3.0
 SWITCH_TIMEOUT_S = 120.0
 RETRY_MS = 5
+DEMO_TIME = "40s"
+DEMO_TIMEOUT_S = 600.0
 
 
 class SteadyProducer:
@@ -87,6 +92,26 @@ def forced_ms() -> dict[str, float]:
         _switch(run, "--force")
         _wait_for_first(at_target)
         return {"forced": (at_target.first_s - begin) * 1000}
+
+
+def stored_ms() -> dict[str, float]:
+    """From the site epoch of a planned switch of two whole sites to the first record of its own in
+    the new primary's store."""
+    with tempfile.TemporaryDirectory(prefix="databus-bench-") as folder:
+        command = [
+            sys.executable, "-m", "deploy", "--set", f"site.data_dir={folder}", "demo", "--sites",
+            "2", "--planned", "--for", DEMO_TIME, "--json",
+        ]  # fmt: skip
+        done = subprocess.run(
+            command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=DEMO_TIMEOUT_S,
+            check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise OperatorError(f"the demo of two sites: {(done.stdout + done.stderr)[-300:]}")
+    found = json.loads(done.stdout.strip().splitlines()[-1])["first_stored_ms"]
+    if found is None:
+        raise OperatorError("the new primary's store was not seen to go on")
+    return {"switch-stored": float(found)}
 
 
 def _switch(run: MirroringRun, *words: str) -> None:
